@@ -1,0 +1,81 @@
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+CODE := src tests benchmarks
+
+# program:Debian package, for what Python cannot install
+SYSTEM_PACKAGES := git:git
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
+
+.PHONY: setup
+setup: $(VENV)/.dev ## create .venv with tongs and the development tools in it
+
+.PHONY: run
+run: $(VENV)/.run ## take the tour
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/tour.sh
+
+.PHONY: test
+test: check ## check, then run the tests
+	$(BIN)/python -m pytest -n auto
+
+.PHONY: check
+check: setup ## formatting, lint and types
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy $(CODE)
+
+.PHONY: fix
+fix: setup ## format, and mend what lint can mend
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+.PHONY: bench
+bench: setup ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+
+.PHONY: lock
+lock: setup ## pin again what pyproject.toml and requirements/*.in ask for; UPGRADE=1 takes the newest
+	$(PIP) install --require-hashes -r requirements/lock.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/lock.in -o requirements/lock.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/setup.in -o requirements/setup.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra tui -c requirements/setup.txt -o requirements/run.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras requirements/dev.in \
+		-c requirements/setup.txt -c requirements/run.txt -o requirements/dev.txt
+
+.PHONY: clean
+clean: ## remove .venv, caches and built files
+	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: system
+system:
+	@sh requirements/system.sh programs $(SYSTEM_PACKAGES)
+
+.PHONY: venv
+venv: system
+	@PYTHON="$(PYTHON)" sh requirements/system.sh venv $(VENV)
+
+# The environment is made from nothing when it is incomplete, or the interpreter it links to has gone.
+NO_VENV := $(shell test -x $(BIN)/python && test -f $(VENV)/.setup || echo venv)
+
+# Python 3.11 adds setuptools to an environment, whose .pth file runs code at every start.
+$(VENV)/.setup: requirements/setup.txt $(NO_VENV) | system
+	@echo "Installing tongs into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/setup.txt
+	@$(PIP) --quiet uninstall --yes setuptools
+	@touch $@
+
+$(VENV)/.run: requirements/run.txt pyproject.toml $(VENV)/.setup
+	@$(PIP) install --require-hashes -r requirements/run.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	@echo "Installing the development tools into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@

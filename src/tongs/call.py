@@ -1,0 +1,66 @@
+"""The values that travel: a Call in, an Output from the tool, a Result out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tongs.errors import ToolError
+
+Json = Any  # a decoded JSON value
+
+_NO_META: Mapping[str, Json] = {}
+
+
+class Call(NamedTuple):
+    """One request to run a tool, as the caller sent it."""
+
+    tool: str
+    args: Json = None
+    id: Json = None
+    request_id: Json = None
+    session: str | None = None
+    client: str | None = None
+    dialect: str | None = None
+    approval: str | None = None
+
+
+class Output(NamedTuple):
+    """What a tool returns: text, or `data` when the answer is structured (then the result is exactly that JSON)."""
+
+    text: str = ""
+    data: Json = None
+    view: dict[str, Json] | None = None
+    meta: Mapping[str, Json] = _NO_META
+    content: tuple[dict[str, str], ...] = ()
+    classification: str | None = None
+    risk: str | None = None
+    bounded: bool = False  # the tool cut the text itself and says how to go on
+
+
+class Result(NamedTuple):
+    """The shaped outcome of a call."""
+
+    text: str = ""
+    data: Json = None
+    error: ToolError | None = None
+    view: dict[str, Json] | None = None
+    meta: Mapping[str, Json] = _NO_META
+    content: tuple[dict[str, str], ...] = ()
+    classification: str | None = None
+    risk: str | None = None
+    id: Json = None
+    request_id: Json = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call succeeded."""
+        return self.error is None
+
+
+class Touch(NamedTuple):
+    """One effect on one target; `partial` when the tool answers for that target alone if it is refused."""
+
+    effect: str
+    target: str
+    partial: bool = False

@@ -1,0 +1,129 @@
+"""The tools available now: a name leads to a Tool by importing exactly the file of that tool."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from tongs.call import Output
+from tongs.errors import ToolError
+from tongs.schema import Schema, did_you_mean
+from tongs.tool import Tool
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+# the dialects whose names mean something without being asked for, because they clash with no others
+OPEN_DIALECTS = ("jcli", "agentos")
+
+
+class Entry(NamedTuple):
+    """A foreign tool: its schema as its document gives it, and the pure pair that turns it into ours and back."""
+
+    name: str
+    description: str
+    schema: Schema
+    tool: str  # the canonical tool
+    arguments: Callable[[dict[str, Any]], dict[str, Any]]
+    reply: Callable[[Output, dict[str, Any], str], Output]
+
+
+class Found(NamedTuple):
+    """What a name means: a tool, and the dialect entry it was called by."""
+
+    tool: Tool
+    entry: Entry | None
+
+
+def built_in_names() -> list[str]:
+    """Return the names of the built-in tools: the listing of their folder."""
+    names = os.listdir(os.path.join(_FOLDER, "tools"))
+    return sorted(name[:-3] for name in names if name.endswith(".py") and not name.startswith("_"))
+
+
+def dialect_names() -> list[str]:
+    """Return the names of the dialects that are known, the canonical one first."""
+    names = os.listdir(os.path.join(_FOLDER, "dialects"))
+    return ["jinn", *sorted(name[:-3] for name in names if name.endswith(".py") and not name.startswith("_"))]
+
+
+def dialect(name: str) -> dict[str, Entry]:
+    """Return the entries of a dialect; the canonical names are the dialect jinn, which has none of its own."""
+    if name not in dialect_names():
+        near = did_you_mean(name, dialect_names())
+        raise ToolError(
+            "invalid_request",
+            f"There is no dialect {name!r}.",
+            suggestion=f"Use {near!r}." if near else f"Use one of: {', '.join(dialect_names())}.",
+        )
+    if name == "jinn":
+        return {}
+    entries: dict[str, Entry] = import_module(f"tongs.dialects.{name}").ENTRIES
+    return entries
+
+
+class Catalog:
+    """Finds tools: built-in first, then the ones given to the runtime, then the names of dialects."""
+
+    def __init__(self, extra: Iterable[Tool] = ()) -> None:
+        self._extra: dict[str, Tool] = {}
+        for tool in extra:
+            if tool.name in self._extra or os.path.exists(_file(tool.name)):
+                raise ValueError(f"there is already a tool called {tool.name!r}")
+            self._extra[tool.name] = tool._replace(source="library")
+
+    def find(self, name: str, dialect_name: str | None = None) -> Found:
+        """Return what the name means; with a dialect, its names come first."""
+        if dialect_name is not None:
+            entry = dialect(dialect_name).get(name)
+            if entry is not None:
+                return Found(self._own(entry.tool, name), entry)
+        tool = self._lookup(name)
+        if tool is not None:
+            return Found(tool, None)
+        for open_name in OPEN_DIALECTS:
+            entry = dialect(open_name).get(name)
+            if entry is not None:
+                return Found(self._own(entry.tool, name), entry)
+        raise self._unknown(name)
+
+    def tools(self) -> list[Tool]:
+        """Return all canonical tools, by name; imports every one of them."""
+        found = [self._own(name, name) for name in built_in_names()]
+        return sorted([*found, *self._extra.values()], key=lambda tool: tool.name)
+
+    def _own(self, name: str, called: str) -> Tool:
+        tool = self._lookup(name)
+        if tool is None:
+            raise self._unknown(called)
+        return tool
+
+    def _lookup(self, name: str) -> Tool | None:
+        tool = self._extra.get(name)
+        # only a plain word can be a file in the folder: no path, no underscore name, no other module
+        if tool is None and name.isidentifier() and name.isascii() and os.path.exists(_file(name)) and name[0] != "_":
+            tool = getattr(import_module(f"tongs.tools.{name}"), name)
+        return tool
+
+    def _unknown(self, name: str) -> ToolError:
+        from difflib import get_close_matches
+
+        known = [*built_in_names(), *self._extra]
+        for open_name in OPEN_DIALECTS:
+            known.extend(dialect(open_name))
+        folded: dict[str, str] = {}
+        for candidate in known:
+            folded.setdefault(candidate.replace("_", "").replace("-", "").casefold(), candidate)
+        close = get_close_matches(name.replace("_", "").replace("-", "").casefold(), folded, n=3, cutoff=0.5)
+        near = [folded[word] for word in close]
+        return ToolError(
+            "unknown_tool",
+            f"There is no tool {name[:100]!r}." + (f" The nearest names are: {', '.join(near)}." if near else ""),
+            suggestion=f"Use {near[0]}, or call list_tools to see all names." if near else None,
+            nearest=near,
+        )
+
+
+def _file(name: str) -> str:
+    return os.path.join(_FOLDER, "tools", f"{name}.py")

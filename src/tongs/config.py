@@ -1,0 +1,204 @@
+"""Settings: built-in defaults, the personal file, the project's file, the environment, flags; later ones win.
+
+A project's file can only tighten. A file that cannot be read or holds a key that does not exist refuses every call,
+because what it meant to forbid is not known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tongs.errors import ToolError
+from tongs.policy import paths
+
+
+class Places(NamedTuple):
+    """The folders of a user."""
+
+    config: str
+    state: str
+
+
+def places(environ: Mapping[str, str] | None = None) -> Places:
+    """Return where the user's settings and state are."""
+    env = os.environ if environ is None else environ
+    home = env.get("HOME") or os.path.expanduser("~")
+    config = env.get("TONGS_CONFIG_DIR")
+    if not config and env.get("JINN_CONFIG_DIR"):
+        config = os.path.join(env["JINN_CONFIG_DIR"], "tongs")
+    state = env.get("TONGS_STATE_DIR")
+    return Places(
+        os.path.abspath(config or os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "tongs")),
+        os.path.abspath(
+            state or os.path.join(env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state"), "tongs")
+        ),
+    )
+
+
+def workspace_of(environ: Mapping[str, str]) -> str:
+    """Return the workspace that the environment names, else the working directory."""
+    return environ.get("TONGS_WORKSPACE") or environ.get("WORKSPACE_ROOT") or os.getcwd()
+
+
+class Key(NamedTuple):
+    """One setting: its type, its default, and how a project's value joins the user's (None: not for projects)."""
+
+    type: type
+    default: Any
+    tighten: Callable[[Any, Any], Any] | None = None
+    choices: tuple[str, ...] = ()
+
+
+def _more(own: Sequence[str], project: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*own, *project)))
+
+
+KEYS: dict[str, Key] = {
+    "workspace.roots": Key(list, ()),
+    "workspace.sensitive": Key(list, paths.SENSITIVE, _more),
+    "workspace.readable": Key(list, paths.READABLE),
+    "workspace.writable": Key(list, ()),
+    "dialect": Key(str, None, choices=("jinn", "jcli", "agentos")),
+    "output.overflow_chars": Key(int, 50_000, min),
+    "output.keep_days": Key(int, 7),
+    "output.keep_mb": Key(int, 500),
+    "undo.calls": Key(int, 500),
+    "undo.mb": Key(int, 200),
+    "resident": Key(str, "auto", choices=("auto", "off")),
+}
+
+
+class Settings:
+    """All settings of one runtime, frozen, with the source of each value."""
+
+    def __init__(self, values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
+        self._values = values
+        self.sources = sources
+
+    def __getitem__(self, key: str) -> Any:
+        """Return the value of a dotted key."""
+        return self._values[key]
+
+
+def load(places: Places, workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
+    """Read every source and return the settings in force."""
+    values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
+    sources = dict.fromkeys(KEYS, "default")
+    for name, value in _file(os.path.join(places.config, "config.toml"), "config.toml", places).items():
+        values[name], sources[name] = value, "config.toml"
+    project = ".tongs/config.toml"
+    for name, value in _file(os.path.join(workspace, ".tongs", "config.toml"), project, places).items():
+        tighten = KEYS[name].tighten
+        if tighten is not None:
+            values[name], sources[name] = tighten(values[name], value), project
+    for name in KEYS:
+        variable = "TONGS_" + name.upper().replace(".", "_")
+        if environ.get(variable):
+            values[name], sources[name] = _checked(name, _from_text(name, environ[variable]), variable), variable
+    for name, value in flags.items():
+        values[name], sources[name] = _checked(name, value, "flag"), "flag"
+    return Settings(values, sources)
+
+
+def _file(path: str, shown: str, places: Places) -> dict[str, Any]:
+    """Return the flat keys of a TOML file; parsed once and kept in the state directory until it changes."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise _broken(shown, os.strerror(error.errno or 0)) from error
+    stamp = [path, status.st_size, status.st_mtime_ns, status.st_ino]
+    cache = os.path.join(places.state, "cache", f"config-{digest(path)}.json")
+    try:
+        with open(cache, "rb") as file:
+            kept = json.load(file)
+        if kept["stamp"] == stamp:
+            return _flat(kept["data"], shown)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # no usable cache: the file itself is read
+    data = _parse(path, shown)
+    flat = _flat(data, shown)
+    _keep(cache, {"stamp": stamp, "data": data})
+    return flat
+
+
+def _parse(path: str, shown: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _broken(shown, str(error)) from error
+    except OSError as error:
+        raise _broken(shown, os.strerror(error.errno or 0)) from error
+
+
+def _keep(cache: str, value: object) -> None:
+    try:
+        text = json.dumps(value)
+    except TypeError:
+        return  # dates and times: no key takes them, and the check has already said so
+    temporary = f"{cache}.{os.urandom(4).hex()}"
+    try:
+        os.makedirs(os.path.dirname(cache), mode=0o700, exist_ok=True)
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, cache)
+    except OSError:
+        return  # a cache that cannot be written only costs time
+
+
+def _flat(data: Mapping[str, Any], shown: str, prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in data.items():
+        key = prefix + name
+        if key in KEYS:
+            flat[key] = _checked(key, value, shown)
+        elif isinstance(value, dict) and any(known.startswith(key + ".") for known in KEYS):
+            flat.update(_flat(value, shown, key + "."))
+        else:
+            from tongs.schema import did_you_mean
+
+            near = did_you_mean(key, KEYS)
+            raise _broken(shown, f"there is no key {key}" + (f"; did you mean {near}?" if near else ""))
+    return flat
+
+
+def _checked(name: str, value: Any, shown: str) -> Any:
+    key = KEYS[name]
+    if key.type is list:
+        if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        raise _broken(shown, f"{name} must be an array of texts, not {value!r}")
+    if not isinstance(value, key.type) or isinstance(value, bool):
+        raise _broken(shown, f"{name} must be {'a whole number' if key.type is int else 'text'}, not {value!r}")
+    if key.choices and value not in key.choices:
+        raise _broken(shown, f"{name} must be one of {', '.join(key.choices)}, not {value!r}")
+    if isinstance(value, int) and value < 1:
+        raise _broken(shown, f"{name} must be at least 1, not {value}")
+    return value
+
+
+def _from_text(name: str, text: str) -> Any:
+    kind = KEYS[name].type
+    if kind is list:
+        return text.split(os.pathsep)
+    if kind is int and text.isdecimal():
+        return int(text)
+    return text
+
+
+def _broken(shown: str, reason: str) -> ToolError:
+    return ToolError("denied", f"{shown}: {reason}.", suggestion=f"Ask the user to correct {shown}.")
+
+
+def digest(text: str) -> str:
+    """Return a short name for a text."""
+    from hashlib import sha256
+
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]

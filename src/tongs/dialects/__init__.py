@@ -1,0 +1,1 @@
+"""Other systems' tool names, arguments and replies, one module per system."""

@@ -1,0 +1,360 @@
+"""The race-free way from a path in a request to an open file: walk it name by name and never trust a name twice.
+
+Every component is opened relative to the handle of the folder before it, without following links; links are read and
+spliced into the walk here, so that the rules apply to the names really walked and nothing can be swapped between the
+decision and the use.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from tongs.errors import ToolError
+from tongs.policy.paths import PathRules
+
+LINKS_MAX = 40
+
+_DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Root:
+    """One folder an agent may use."""
+
+    def __init__(self, path: str, *, label: str | None, writable: bool) -> None:
+        self.path = os.path.abspath(path)
+        self.real = os.path.realpath(path)
+        self.label = label  # what stands before a path of this root when it is shown: nothing for the first
+        self.writable = writable
+        self._handle: int | None = None
+
+    def handle(self) -> int:
+        """Return the open folder; opened on first use and kept."""
+        if self._handle is None:
+            try:
+                self._handle = os.open(self.real, _DIRECTORY)
+            except OSError as error:
+                raise ToolError(
+                    "file_not_found", f"The workspace cannot be opened: {os.strerror(error.errno or 0)}."
+                ) from error
+        return self._handle
+
+    def shown(self, parts: Sequence[str]) -> str:
+        """Return a path of this root as callers see it."""
+        inner = "/".join(parts)
+        if self.label is None:
+            return inner or "."
+        return f"{self.label}/{inner}" if inner else self.label
+
+    def close(self) -> None:
+        """Close the folder."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+class Place(NamedTuple):
+    """Where a path leads: an open folder, the name in it, and what is there (None: nothing)."""
+
+    folder: int
+    name: str
+    status: os.stat_result | None
+    root: Root
+    parts: tuple[str, ...]  # the names really walked, links resolved
+    missing: tuple[str, ...]  # folders that have to be made before the name
+
+    @property
+    def path(self) -> str:
+        """The path as callers see it."""
+        return self.root.shown(self.parts)
+
+
+class Door:
+    """Opens paths inside the roots, under the path rules."""
+
+    def __init__(self, roots: Sequence[Root], rules: PathRules) -> None:
+        self.roots = roots
+        self.rules = rules
+
+    def close(self) -> None:
+        """Close the roots."""
+        for root in self.roots:
+            root.close()
+
+    def locate(self, path: str) -> tuple[Root, list[str]]:
+        """Return the root a path names and its parts, by text alone; raise when it leaves every root."""
+        if "\0" in path:
+            raise ToolError("invalid_args", "The path holds a NUL character.", suggestion="Send the path without it.")
+        expanded = os.path.expanduser(path) if path.startswith("~") else path
+        first = self.roots[0]
+        if not os.path.isabs(expanded):
+            parts = expanded.split("/")
+            if ".." not in parts:
+                return first, parts
+            expanded = os.path.join(first.path, expanded)
+        normal = os.path.normpath(expanded)
+        for root in self.roots:
+            for prefix in (root.path, root.real):
+                if normal == prefix or normal.startswith(prefix.rstrip("/") + "/"):
+                    # links may stand before "..", so the walk gets the parts as they were written where it can
+                    written = _below(expanded, prefix)
+                    return root, written if written is not None else normal[len(prefix) :].split("/")
+        raise _outside(path)
+
+    def judge(self, path: str, *, write: bool) -> None:
+        """Apply the boundary and the path rules to the text of a path; the walk applies them again to what is there."""
+        root, parts = self.locate(path)
+        names: list[str] = []
+        for part in parts:
+            if part == "..":
+                if names:
+                    names.pop()
+            elif part not in ("", "."):
+                names.append(part)
+                self.rules.check(names, write=write)
+        if write and not root.writable:
+            raise ToolError("protected_path", f"{path} is in a folder that tools only read.", path=path)
+
+    @contextmanager
+    def place(self, path: str, *, write: bool = False) -> Iterator[Place]:
+        """Walk to a path and yield where it leads; the folder handle lives as long as the block."""
+        root, parts = self.locate(path)
+        if write and not root.writable:
+            raise ToolError("protected_path", f"{path} is in a folder that tools only read.", path=path)
+        walk = _Walk(self, root, path, write=write)
+        try:
+            yield walk.to(parts)
+        except OSError as error:
+            raise plain_error(error, path) from error
+        finally:
+            walk.close()
+
+    @contextmanager
+    def open_file(self, path: str) -> Iterator[tuple[int, os.stat_result, Place]]:
+        """Open a regular file for reading; links that stay inside are followed."""
+        with self.place(path) as place:
+            if place.status is None:
+                raise _not_found(place.path)
+            if not stat.S_ISREG(place.status.st_mode):
+                raise not_a_file(place.path, place.status.st_mode)
+            descriptor = os.open(place.name, _FILE, dir_fd=place.folder)
+            try:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    raise not_a_file(place.path, status.st_mode)
+                yield descriptor, status, place
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def open_folder(self, path: str) -> Iterator[tuple[int, Place]]:
+        """Open a folder for listing."""
+        with self.place(path) as place:
+            if place.status is None:
+                raise _not_found(place.path)
+            if not stat.S_ISDIR(place.status.st_mode):
+                raise ToolError(
+                    "not_a_file" if not stat.S_ISREG(place.status.st_mode) else "invalid_args",
+                    f"{place.path} is not a folder.",
+                    suggestion="Use stat_file or read_file for a file.",
+                )
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(place.name, flags, dir_fd=place.folder)
+            try:
+                yield descriptor, place
+            finally:
+                os.close(descriptor)
+
+
+class _Walk:
+    """One walk: the handles it holds, and the names it has passed."""
+
+    def __init__(self, door: Door, root: Root, path: str, *, write: bool) -> None:
+        self._door = door
+        self._root = root
+        self._path = path
+        self._write = write
+        self._handles: list[int] = []  # of the folders in _names, without the root
+
+    def close(self) -> None:
+        for handle in self._handles:
+            os.close(handle)
+        self._handles.clear()
+
+    def to(self, parts: Sequence[str]) -> Place:
+        """Walk to the last name and return its place."""
+        names: list[str] = []  # walked, links resolved; one longer than the handles at the end
+        pending = [part for part in reversed(parts) if part not in ("", ".")]
+        links = 0
+        while pending:
+            part = pending.pop()
+            if part == "..":
+                if not self._handles:
+                    raise _outside(self._path)
+                os.close(self._handles.pop())
+                names.pop()
+                continue
+            names.append(part)
+            self._door.rules.check(names, write=self._write)
+            folder = self._handles[-1] if self._handles else self._root.handle()
+            try:
+                status = os.stat(part, dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                return self._missing(folder, names, pending)
+            except NotADirectoryError:
+                raise _not_found(self._root.shown(names)) from None
+            if stat.S_ISLNK(status.st_mode):
+                links += 1
+                if links > LINKS_MAX:
+                    raise ToolError(
+                        "file_not_found", f"{self._path} goes through too many links; they may form a circle."
+                    )
+                names.pop()
+                self._splice(os.readlink(part, dir_fd=folder), part, names, pending)
+                continue
+            if not pending:
+                return Place(folder, part, status, self._root, tuple(names), ())
+            if not stat.S_ISDIR(status.st_mode):
+                raise self._through_file(names)
+            try:
+                self._handles.append(os.open(part, _DIRECTORY, dir_fd=folder))
+            except OSError as error:
+                if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT):
+                    # swapped between the two looks: look again
+                    names.pop()
+                    pending.append(part)
+                    links += 1
+                    continue
+                raise
+        # the root itself, or a folder reached by ".."
+        folder = self._handles[-1] if self._handles else self._root.handle()
+        return Place(folder, ".", os.stat(".", dir_fd=folder), self._root, tuple(names), ())
+
+    def _splice(self, target: str, link: str, names: list[str], pending: list[str]) -> None:
+        """Put what a link says in place of its name."""
+        shown = self._root.shown([*names, link])
+        if os.path.isabs(target):
+            root = self._inside(target)
+            if root is None:
+                raise ToolError(
+                    "path_outside_workspace", f"{shown} is a link that leads outside the workspace.", path=shown
+                )
+            self.close()
+            names.clear()
+            self._root, parts = root
+        else:
+            parts = target.split("/")
+        if self._write:
+            self._refuse_link(shown)
+        pending.extend(part for part in reversed(parts) if part not in ("", "."))
+
+    def _inside(self, target: str) -> tuple[Root, list[str]] | None:
+        for root in self._door.roots:
+            for prefix in (root.path, root.real):
+                parts = _below(target, prefix)
+                if parts is not None:
+                    return root, parts
+        return None
+
+    def _refuse_link(self, shown: str) -> None:
+        """Writing goes through no link at all; one that leaves is told apart."""
+        advice = "Use a path without links."
+        try:
+            with self._door.place(self._path) as place:
+                advice = f"Write to {place.path}, where it leads."
+        except ToolError as error:
+            if error.code != "file_not_found":
+                raise
+        message = f"{shown} is a link, and tools do not write through links."
+        raise ToolError("not_a_file", message, suggestion=advice, path=shown)
+
+    def _missing(self, folder: int, names: list[str], pending: list[str]) -> Place:
+        if not self._write:
+            raise _not_found(self._root.shown([*names, *reversed(pending)]))
+        folders: list[str] = []
+        for part in reversed(pending):
+            if part == "..":
+                raise _not_found(self._root.shown(names))
+            folders.append(names[-1])
+            names.append(part)
+            self._door.rules.check(names, write=True)
+        return Place(folder, names[-1], None, self._root, tuple(names), tuple(folders))
+
+    def _through_file(self, names: Sequence[str]) -> ToolError:
+        shown = self._root.shown(names)
+        if self._write:
+            return ToolError("not_a_file", f"{shown} is a file, not a folder.", suggestion="Use a path under a folder.")
+        return ToolError("file_not_found", f"{self._path} does not exist: {shown} is a file, not a folder.")
+
+
+def _below(path: str, prefix: str) -> list[str] | None:
+    """Return the parts of a path under a prefix that it begins with, or None."""
+    base = prefix.rstrip("/")
+    if path in (prefix, base):
+        return []
+    if not path.startswith(base + "/"):
+        return None
+    parts = path[len(base) + 1 :].split("/")
+    depth = 0
+    for part in parts:
+        depth += -1 if part == ".." else 0 if part in ("", ".") else 1
+        if depth < 0:
+            return None  # leaves the prefix by its text
+    return parts
+
+
+def _outside(path: str) -> ToolError:
+    return ToolError("path_outside_workspace", f"{path} is outside the workspace.", path=path)
+
+
+def _not_found(path: str) -> ToolError:
+    return ToolError("file_not_found", f"{path} does not exist.", path=path)
+
+
+def not_a_file(path: str, mode: int) -> ToolError:
+    """Return the error for something that is not a regular file."""
+    if stat.S_ISDIR(mode):
+        return ToolError(
+            "not_a_file", f"{path} is a folder.", suggestion="Use list_dir to see what is in it.", path=path
+        )
+    kinds = (
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+    )
+    kind = next((name for test, name in kinds if test(mode)), "a link")
+    return ToolError("not_a_file", f"{path} is {kind}, not a regular file.", path=path)
+
+
+def plain_error(error: OSError, path: str) -> ToolError:
+    """Return an error of the file system as one a caller can act on."""
+    match error.errno:
+        case errno.ENOENT:
+            return _not_found(path)
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return ToolError("permission_denied", f"{path}: {os.strerror(error.errno)}.", path=path)
+        case errno.EISDIR:
+            return ToolError(
+                "not_a_file", f"{path} is a folder.", suggestion="Use list_dir to see what is in it.", path=path
+            )
+        case errno.ENOTDIR | errno.ELOOP | errno.ENXIO:
+            return ToolError("not_a_file", f"{path} is not a regular file.", path=path)
+        case errno.ENAMETOOLONG:
+            return ToolError(
+                "invalid_args", f"The path is too long ({len(path)} characters).", suggestion="Use a shorter path."
+            )
+        case errno.ENOSPC | errno.EDQUOT:
+            return ToolError(
+                "resource_limit", f"{path}: {os.strerror(error.errno)}.", suggestion="Free disk space, then try again."
+            )
+        case errno.EMFILE | errno.ENFILE:
+            return ToolError("resource_limit", "Too many files are open.", suggestion="Try again in a moment.")
+        case _:
+            reason = os.strerror(error.errno) if error.errno else "input or output failed"
+            return ToolError("permission_denied", f"{path}: {reason}.", path=path)

@@ -1,0 +1,152 @@
+"""Changing text in a draft, and telling about it: for every tool that writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from tongs.call import Output
+from tongs.errors import ToolError
+from tongs.output import views
+from tongs.text import diffing, encodings
+from tongs.text.encodings import Span
+from tongs.text.matching import Match, find_edit
+from tongs.workspace import Draft
+
+
+class Document:
+    """A file's bytes and their text, changed together so that bytes outside the changes stay as they are."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        if encodings.is_binary(data[:512]):
+            raise ToolError("binary_file", f"{path} is binary ({len(data)} bytes); tools change text only.", path=path)
+        self.path = path
+        self.data = data
+        self.text, self.encoding = encodings.decode(data)
+        self.before = self.text
+
+    def apply(self, spans: list[Span]) -> None:
+        """Replace the spans of the present text."""
+        self.data = encodings.splice(self.data, self.text, self.encoding, spans)
+        for span in sorted(spans, reverse=True):
+            self.text = self.text[: span.start] + span.new + self.text[span.end :]
+
+    def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Match:
+        """Replace the one place where the text occurs."""
+        match = find_edit(self.text, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
+        self.apply([match.span])
+        return match
+
+
+def open_document(draft: Draft, path: str) -> Document:
+    """Return a target of the draft as a document."""
+    data = draft.read(path)
+    if data is None:
+        raise ToolError("file_not_found", f"{path} does not exist.", path=path)
+    return Document(path, data)
+
+
+def require(path: str, data: bytes | None, *, if_checksum: str | None = None, if_absent: bool = False) -> None:
+    """Hold a change to what the caller believes about the file."""
+    if if_checksum and if_absent:
+        raise ToolError(
+            "invalid_args", "if_checksum and if_absent exclude each other.", suggestion="Send only one of them."
+        )
+    if if_absent and data is not None:
+        raise ToolError("already_exists", f"{path} already exists ({len(data)} bytes).", path=path)
+    if if_checksum:
+        found = None if data is None else sha256(data).hexdigest()
+        if found != if_checksum.lower():
+            state = "does not exist" if found is None else f"has the checksum {found[:12]}…"
+            raise ToolError("stale_file", f"{path} {state}, not {if_checksum[:12]}….", path=path)
+
+
+class Shown(NamedTuple):
+    """One file's change as text: before and after, None for a file that is not there."""
+
+    path: str
+    before: str | None
+    after: str | None
+    new_path: str | None = None
+
+    @property
+    def diff(self) -> str:
+        """The unified diff, as git apply takes it."""
+        return diffing.unified_diff(self.before, self.after, self.path, new_path=self.new_path)
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """The diff for people."""
+        path = self.new_path or self.path
+        hunks = diffing.diff_hunks(self.before or "", self.after or "")
+        return views.diff(path, hunks, language=views.language_of(path))
+
+
+def shown_bytes(path: str, before: bytes | None, after: bytes | None) -> Shown:
+    """Return a change of whole contents; binary contents are shown by their size."""
+    return Shown(path, _as_text(before), _as_text(after))
+
+
+def _as_text(data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    if encodings.is_binary(data[:512]):
+        return f"[binary: {len(data)} bytes, SHA-256 {sha256(data).hexdigest()[:12]}]\n"
+    return encodings.visible(encodings.decode(data)[0])
+
+
+def diff_text(changes: Iterable[Shown]) -> str:
+    """Return the diffs of several files as one."""
+    return "".join(change.diff for change in changes)
+
+
+def diff_view(changes: list[Shown]) -> dict[str, Any]:
+    """Return the view of one or several changes."""
+    if len(changes) == 1:
+        return changes[0].view
+    return views.diffs(change.view for change in changes)
+
+
+def edit_facts(match: Match) -> dict[str, Any]:
+    """Return what programs want to know of an edit."""
+    return {
+        "first_changed_line": match.first_line,
+        "last_changed_line": match.first_line + match.span.new.rstrip("\n").count("\n"),
+        "match": "exact" if match.exact else "fuzzy",
+    }
+
+
+def context_lines(document: Document, match: Match, around: int) -> str:
+    """Return the changed lines and those around them, numbered, the changed ones marked with a star."""
+    lines = document.text.split("\n")
+    total = len(lines) - (1 if lines[-1] == "" and len(lines) > 1 else 0)
+    first, last = match.first_line, match.first_line + match.span.new.rstrip("\n").count("\n")
+    start, end = max(1, first - around), min(total, last + around)
+    width = len(str(end))
+    shown = [encodings.visible(line.removesuffix("\r")) for line in lines[start - 1 : end]]
+    return "\n".join(
+        f"{number:>{width}}{'*' if first <= number <= last else ' '}| {line}"
+        for number, line in enumerate(shown, start)
+    )
+
+
+def described(path: str, match: Match) -> str:
+    """Say in one line what an edit did."""
+    count = match.last_line - match.first_line + 1
+    new = match.span.new.rstrip("\r\n").count("\n") + 1 if match.span.new else 0
+    replaced = f"({count} line{'s' * (count != 1)}) replaced with {new} line{'s' * (new != 1)}"
+    text = f"edited {path}: lines {match.first_line}-{match.last_line} {replaced}"
+    return text if match.exact else text + " (fuzzy match: whitespace, quotes or line endings differed)"
+
+
+def changed(text: str, changes: list[Shown], meta: dict[str, Any], undo: str | None) -> Output:
+    """Return the answer of a change that was made."""
+    if undo is not None:
+        meta["undo"] = undo
+    return Output(text, view=diff_view(changes), meta=meta)
+
+
+def preview(changes: list[Shown], meta: dict[str, Any], *, otherwise: str) -> Output:
+    """Return the answer of a dry run: the diff, or `otherwise` when there is none."""
+    return Output(diff_text(changes) or otherwise, view=diff_view(changes), meta={**meta, "dry_run": True})

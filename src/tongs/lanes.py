@@ -1,0 +1,77 @@
+"""The order of calls in a session: those that touch the same target run as they came, the others at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+
+class Ticket:
+    """One call's place in the order."""
+
+    __slots__ = ("followers", "held", "start", "waits")
+
+    def __init__(self, start: Callable[[], None]) -> None:
+        self.start = start
+        self.waits = 0
+        self.followers: dict[Ticket, None] = {}
+        self.held: list[tuple[str, bool]] = []
+
+
+class Lanes:
+    """Starts each call when every earlier one that it must not overtake has ended. Not thread-safe by itself.
+
+    A path is a lane, shared by readers and exclusive to a writer. A writer is also in the lane "below F" of every
+    folder F above it, so that a call on a folder waits for earlier changes inside it, and a change waits for earlier
+    calls on the folders above it.
+    """
+
+    def __init__(self) -> None:
+        self._lanes: dict[tuple[str, bool], dict[Ticket, None]] = {}  # by name and whether it is for writers
+
+    def enter(self, paths: Mapping[str, bool], start: Callable[[], None]) -> Ticket:
+        """Queue a call that reads or writes (True) these paths; `start` is called now or when its turn comes."""
+        ticket = Ticket(start)
+        for path, write in paths.items():
+            self._wait_for(ticket, path, write=write)
+        for path, write in paths.items():
+            ticket.held.append((path, write))
+            if write:
+                ticket.held.extend((f"below {folder}", True) for folder in _above(path))
+        for lane in ticket.held:
+            self._lanes.setdefault(lane, {})[ticket] = None
+        if not ticket.waits:
+            start()
+        return ticket
+
+    def leave(self, ticket: Ticket) -> None:
+        """End a call's turn and start those that waited for it."""
+        for lane in ticket.held:
+            members = self._lanes.get(lane, {})
+            members.pop(ticket, None)
+            if not members:
+                self._lanes.pop(lane, None)
+        for follower in ticket.followers:
+            follower.waits -= 1
+            if not follower.waits:
+                follower.start()
+
+    def _wait_for(self, ticket: Ticket, path: str, *, write: bool) -> None:
+        lanes = [(path, True), (f"below {path}", True)]
+        if write:
+            lanes.append((path, False))
+            for folder in _above(path):
+                lanes += [(folder, True), (folder, False)]
+        for lane in lanes:
+            for earlier in self._lanes.get(lane, ()):
+                if ticket not in earlier.followers:
+                    earlier.followers[ticket] = None
+                    ticket.waits += 1
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the folders above a path, the workspace itself last."""
+    while "/" in path.strip("/"):
+        path = path.rpartition("/")[0]
+        yield path
+    if path != ".":
+        yield "."

@@ -1,0 +1,91 @@
+"""One call, in the only order there is: resolve, check, touches, decide, approve, run, shape.
+
+The order is a security property. `prepare` and `perform` are two functions because a session looks at what a call
+touches before it lets it run; the runtime records every call that comes out of here, failures included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tongs import schema
+from tongs.call import Call, Output, Result, Touch
+from tongs.catalog import Catalog, Entry
+from tongs.context import Context
+from tongs.errors import ToolError
+from tongs.policy.decision import Vote, decide
+from tongs.tool import Tool
+
+
+class Prepared(NamedTuple):
+    """A call that is understood: the tool, its checked arguments, and what it would touch."""
+
+    call: Call
+    tool: Tool
+    args: dict[str, Any]
+    notes: list[str]
+    touches: tuple[Touch, ...]
+    entry: Entry | None
+    foreign: dict[str, Any]  # the arguments in the words of the dialect
+
+
+Voter = Callable[[Prepared, Context], Vote | None]
+Approver = Callable[[Prepared, Vote], None]  # returns when the call may run, raises when not
+
+
+def prepare(call: Call, catalog: Catalog, dialect: str | None) -> Prepared:
+    """Resolve the name and check the arguments."""
+    tool, entry = catalog.find(call.tool, call.dialect or dialect)
+    args = {} if call.args is None else call.args
+    foreign: dict[str, Any] = {}
+    notes: list[str] = []
+    if entry is not None:
+        foreign, notes = schema.check(entry.schema, args)
+        args = entry.arguments(foreign)
+    checked = schema.check(tool.schema, args)
+    touches = tuple(tool.touches(checked.args))
+    return Prepared(call, tool, checked.args, [*notes, *checked.notes], touches, entry, foreign)
+
+
+def judge(prepared: Prepared, ctx: Context, voters: Sequence[Voter]) -> Vote:
+    """Return the decision on a call: the strictest vote."""
+    votes = (voter(prepared, ctx) for voter in voters)
+    return decide(vote for vote in votes if vote is not None)
+
+
+def perform(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver) -> Result:
+    """Act on the decision: run the tool and shape what it returns."""
+    if decision.verdict == "deny":
+        raise decision.error or ToolError("denied", decision.reason)
+    if decision.verdict == "ask":
+        approve(prepared, decision)
+    ctx.fence.check()
+    output = prepared.tool.run(ctx, prepared.args)
+    if prepared.entry is not None:
+        output = prepared.entry.reply(output, prepared.foreign, ctx.workspace.root)
+    return shape(prepared, ctx, output)
+
+
+def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
+    """Bring the output to the size a model can read, and put the facts for programs beside it."""
+    meta = {**ctx.meta, **output.meta}
+    if prepared.notes:
+        meta["notes"] = prepared.notes
+    text = output.text
+    if output.data is None and not output.bounded and len(text) > ctx.overflow.limit:
+        kept = ctx.overflow.keep(text, prepared.tool.name)
+        text = kept.preview
+        meta.update(_persisted=True, _filePath=kept.path, _originalSize=kept.size)
+    return Result(
+        text,
+        output.data,
+        None,
+        output.view,
+        meta,
+        output.content,
+        output.classification,
+        output.risk,
+        prepared.call.id,
+        prepared.call.request_id,
+    )

@@ -1,0 +1,268 @@
+"""Reading one file for a model: images, binary files, PDF and windows of text, for read_file and multi_read alike."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tongs.call import Output
+from tongs.context import Context
+from tongs.errors import ToolError
+from tongs.output import views
+from tongs.text import encodings, windows
+from tongs.text.windows import Lines, Window
+from tongs.workspace import Found
+
+IMAGE_BYTES = 5 * 1024 * 1024
+IMAGE_PIXELS = 8000
+SNIFF_BYTES = 4096
+WHOLE_BYTES = 4 * 1024 * 1024  # up to here the encoding is judged by the whole file, beyond by its beginning
+
+# first bytes that an image can have; what it really is, the library says
+_IMAGE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II", b"MM", b"\0\0\1\0")
+_TEXT_LIKE = (b"BM", b"II", b"MM")  # text may begin so too
+_SVG = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*(?:<!DOCTYPE[^>]*>\s*)?<svg[\s>]", re.DOTALL
+)
+
+PDF_ADVICE = "convert the PDF to text first (pdftotext, pdftk, or a cloud OCR service) and read the text file"
+
+
+def read(
+    ctx: Context,
+    path: str,
+    window: dict[str, Any],
+    *,
+    include_checksum: bool = False,
+    if_checksum: str | None = None,
+    max_bytes: int | None = None,
+) -> Output:
+    """Return what a model is shown of a file."""
+    found = ctx.workspace.read(path)
+    checksum = ctx.workspace.checksum(found.path)
+    if if_checksum and if_checksum.lower() == checksum:
+        return Output(data={"unchanged": True, "path": found.path, "checksum": checksum})
+    meta: dict[str, Any] = {"path": found.path}
+    if include_checksum:
+        meta["sha256"] = checksum
+    kind = image_type(found.data)
+    if kind is not None:
+        return _image(found, kind, meta)
+    if found.data.startswith(b"%PDF-") or found.path.lower().endswith(".pdf"):
+        found = Found(found.path, _pdf_text(found).encode(), found.status)
+    elif encodings.is_binary(found.data[:512]):
+        size = len(found.data)
+        text = f"[binary file: {size} bytes — use checksum_tree for integrity or skip content reads]"
+        return Output(text, meta={**meta, "binary": True, "size": size})
+    if max_bytes is not None:
+        return _exact(found, max_bytes, meta)
+    return _text(ctx, found, window, meta)
+
+
+def image_type(data: bytes) -> str | None:
+    """Return the MIME type of an image, judged by its contents."""
+    head = data[:SNIFF_BYTES]
+    if head.startswith(_IMAGE_STARTS):
+        if head.startswith(_TEXT_LIKE) and b"\0" not in head[:512]:
+            return None
+        import filetype
+
+        kind = filetype.guess(head)
+        mime = None if kind is None else str(kind.mime)
+        return mime if mime is not None and mime.startswith("image/") else None
+    if b"<svg" in head and _SVG.match(head):
+        return "image/svg+xml"
+    return None
+
+
+def _image(found: Found, kind: str, meta: dict[str, Any]) -> Output:
+    from base64 import b64encode
+
+    data = found.data
+    if kind != "image/svg+xml":
+        data, kind, note = _fitting(found, kind)
+        if note:
+            meta["notes"] = [note]
+    elif len(data) > IMAGE_BYTES:
+        raise _image_too_large(found, f"{len(data)} bytes")
+    block = {"type": "image", "data": b64encode(data).decode(), "mimeType": kind}
+    return Output(content=(block,), meta=meta, view=views.none(f"{found.path}: {kind}, {len(found.data)} bytes"))
+
+
+def _fitting(found: Found, kind: str) -> tuple[bytes, str, str | None]:
+    """Return an image that is small enough, made smaller with Pillow where needed."""
+    try:
+        from PIL import Image
+    except ImportError:
+        if len(found.data) > IMAGE_BYTES:
+            raise _image_too_large(found, f"{len(found.data)} bytes") from None
+        return found.data, kind, None
+    import io
+    import warnings
+
+    with warnings.catch_warnings():
+        # a picture that unpacks to too much is refused below, by its size, not by a warning
+        warnings.simplefilter("ignore")
+        try:
+            picture = Image.open(io.BytesIO(found.data))
+            width, height = picture.size
+            if len(found.data) <= IMAGE_BYTES and max(width, height) <= IMAGE_PIXELS:
+                return found.data, kind, None
+            if width * height > 4 * Image.MAX_IMAGE_PIXELS if Image.MAX_IMAGE_PIXELS else False:
+                raise _image_too_large(found, f"{width} x {height} pixels")
+            scale = min(1.0, IMAGE_PIXELS / max(width, height), 2000 / max(width, height))
+            smaller = picture.convert("RGB").resize((max(1, int(width * scale)), max(1, int(height * scale))))
+            buffer = io.BytesIO()
+            smaller.save(buffer, "JPEG", quality=85)
+        except ToolError:
+            raise
+        except Exception as error:  # the library raises what it likes on broken pictures
+            if len(found.data) <= IMAGE_BYTES:
+                return found.data, kind, None
+            raise _image_too_large(found, f"{len(found.data)} bytes") from error
+    note = f"scaled down from {width} x {height} pixels, {len(found.data)} bytes"
+    return buffer.getvalue(), "image/jpeg", note
+
+
+def _image_too_large(found: Found, size: str) -> ToolError:
+    return ToolError(
+        "file_too_large",
+        f"The image {found.path} is too large: {size}; the limits are {IMAGE_BYTES} bytes and {IMAGE_PIXELS} pixels.",
+        suggestion="Ask the user for a smaller picture, or install the documents extra, which scales it down.",
+    )
+
+
+def _pdf_text(found: Found) -> str:
+    try:
+        import pypdfium2
+    except ImportError:
+        raise _no_pdf(found) from None
+    try:
+        document = pypdfium2.PdfDocument(found.data)
+    except pypdfium2.PdfiumError as error:
+        raise _no_pdf(found) from error
+    try:
+        pages = []
+        for number in range(len(document)):
+            page = document[number]
+            text = page.get_textpage()
+            pages.append(f"[page {number + 1} of {len(document)}]\n" + text.get_text_range().replace("\r\n", "\n"))
+            text.close()
+            page.close()
+        return "\n".join(pages) + "\n"
+    finally:
+        document.close()
+
+
+def _no_pdf(found: Found) -> ToolError:
+    return ToolError("unsupported_file", f"{found.path} is a PDF; its text cannot be read here.", suggestion=PDF_ADVICE)
+
+
+def _as_utf8(data: bytes) -> tuple[bytes, str]:
+    """Return the text as UTF-8, and the name of the encoding it came in."""
+    if len(data) <= WHOLE_BYTES:
+        if data.isascii():
+            return data, "utf-8"
+        text, encoding = encodings.decode(data)
+    else:
+        # a cut through a character at the end of the sample would look like another encoding
+        head = data[: data.rfind(b"\n", 0, WHOLE_BYTES) + 1] or data[:WHOLE_BYTES]
+        encoding = encodings.detect(head)
+        if encoding.name == "utf-8":
+            return data[len(encoding.bom) :], "utf-8"
+        text = data[len(encoding.bom) :].decode(encoding.name, "replace")
+    return text.encode("utf-8", "surrogateescape"), encoding.name
+
+
+def _exact(found: Found, limit: int, meta: dict[str, Any]) -> Output:
+    data, encoding = _as_utf8(found.data)
+    text = data[:limit].decode("utf-8", "ignore" if len(data) > limit else "replace")
+    meta.update(size=len(found.data), encoding=encoding, truncated=len(data) > limit)
+    return Output(text, meta=meta, bounded=True)
+
+
+def _text(ctx: Context, found: Found, window: dict[str, Any], meta: dict[str, Any]) -> Output:
+    data, encoding = _as_utf8(found.data)
+    if encoding != "utf-8":
+        meta["encoding"] = encoding
+    lines = Lines(data)
+    total = lines.total
+    if not total:
+        return Output("", meta=meta, view=views.code(found.path, "", line_count=0))
+    start, end, truncate = window["start_line"], window["end_line"], window["truncate"]
+    if end is not None and end < start and not window["tail"]:
+        raise ToolError("invalid_args", f"end_line {end} is before start_line {start}.", suggestion="Swap them.")
+    if start > total and not window["tail"]:
+        raise ToolError(
+            "past_end",
+            f"{found.path} has {total} line{'s' * (total != 1)}; start_line {start} is past the end.",
+            suggestion=f"Use a start_line from 1 to {total}.",
+            total_lines=total,
+        )
+    first, last = windows.resolve(total, start, end, window["tail"], truncate)
+    numbered: bool = window["line_numbers"]
+    raw = encodings.visible(lines.take(first, last).decode("utf-8", "surrogateescape")).split("\n")
+    if raw[-1] == "" and len(raw) > last - first + 1:
+        raw.pop()
+    if numbered:
+        raw = [line.removesuffix("\r") for line in raw]
+    chosen = windows.select(raw, first, truncate, found.path.rpartition(".")[2].lower(), numbered=numbered)
+    shown = windows.numbered(chosen.parts) if numbered else [line for part in chosen.parts for line in part.lines]
+    if len(chosen.parts) == 2:
+        omitted = chosen.parts[1].first - chosen.parts[0].last - 1
+        shown.insert(len(chosen.parts[0].lines), f"[... {omitted} lines omitted ...]")
+    text = "\n".join(shown)
+    limited = chosen.cut or (end is None and not window["tail"] and chosen.last < total)
+    if limited or chosen.last < total:
+        text += _note(ctx, found, lines, chosen, window, meta, limited=limited)
+    content = "\n".join(line for part in chosen.parts for line in part.lines)
+    view = views.code(found.path, content, first_line=chosen.parts[0].first, line_count=total)
+    return Output(text, view=view, meta=meta, bounded=True)
+
+
+def _note(
+    ctx: Context,
+    found: Found,
+    lines: Lines,
+    chosen: Window,
+    window: dict[str, Any],
+    meta: dict[str, Any],
+    *,
+    limited: bool,
+) -> str:
+    """Say what is shown, how to go on and where the remainder is, and put the same into meta."""
+    shown = " and ".join(f"{part.first}-{part.last}" for part in chosen.parts)
+    first_gap = chosen.parts[0].last + 1
+    following: int | None = first_gap if first_gap <= lines.total else None
+    truncation: dict[str, Any] = {"truncated": True, "total_lines": lines.total, "output_lines": chosen.shown}
+    note = f"\n[Showing lines {shown} of {lines.total}."
+    if chosen.clipped:
+        note += f" Line {chosen.last} is too long to show whole."
+    if following is not None and not (
+        len(chosen.parts) == 1 and window["truncate"] == "tail" and chosen.last == lines.total
+    ):
+        note += f" Use start_line={following} to continue."
+        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "start_line": following}}
+    elif chosen.parts[0].first > 1:
+        before = chosen.parts[0].first - 1
+        note += f" Use end_line={before} for the lines before."
+        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "end_line": before}}
+    if limited:
+        path = ctx.overflow.save(_remainder(lines, chosen, window), found.path.rpartition("/")[2])
+        note += f" Remainder saved to {path}."
+        truncation["remainder"] = path
+    meta["truncation"] = truncation
+    return note + "]"
+
+
+def _remainder(lines: Lines, chosen: Window, window: dict[str, Any]) -> str:
+    """Return the lines that the limits took away."""
+    if len(chosen.parts) == 2:
+        taken = lines.take(chosen.parts[0].last + 1, chosen.parts[1].first - 1)
+    elif window["truncate"] == "tail":
+        taken = lines.take(1, chosen.parts[0].first - 1)
+    else:
+        taken = lines.take(chosen.last if chosen.clipped else chosen.last + 1, lines.total)
+    from tongs.output.overflow import broken
+
+    return broken(encodings.visible(taken.decode("utf-8", "surrogateescape")))

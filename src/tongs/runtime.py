@@ -1,0 +1,385 @@
+"""The runtime: builds and joins the parts, and runs calls with a deadline, in order, recorded."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from _queue import SimpleQueue
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tongs import config, pipeline
+from tongs.call import Call, Result
+from tongs.catalog import Catalog, dialect
+from tongs.context import Context, Fence
+from tongs.door import Door, Root
+from tongs.errors import ToolError
+from tongs.lanes import Lanes
+from tongs.lanes import Ticket as Turn
+from tongs.output.overflow import Overflow
+from tongs.pipeline import Prepared, Voter
+from tongs.policy.decision import Vote
+from tongs.policy.paths import PROTECTED, PathRules
+from tongs.state.history import History
+from tongs.state.trail import Entry, Trail, digest
+from tongs.tool import Tool
+from tongs.workspace import Store, Workspace
+
+WORKERS_MAX = 64
+WATCH_SECONDS = 0.25
+
+
+class Running:
+    """A call under way: where its result goes, and the way to stop it."""
+
+    def __init__(self, runtime: Runtime, call: Call, done: Callable[[Result], None]) -> None:
+        self.call = call
+        self.fence = Fence()
+        self.session = call.session or runtime.session
+        self.prepared: Prepared | None = None
+        self.decision = Vote("deny", "check", "the call was not understood")
+        self.workspace: Workspace | None = None
+        self.turn: Turn | None = None
+        self.started = time.perf_counter()
+        self.deadline = float("inf")
+        self._done = done
+        self._lock = threading.Lock()
+        self._settled = False
+        self._runtime = runtime
+
+    def patience(self) -> float:
+        """Return how long to wait before the deadline is looked at again."""
+        return min(max(self.deadline - time.perf_counter(), WATCH_SECONDS), 3600)
+
+    def cancel(self) -> None:
+        """Give the call up, unless it is already committing."""
+        self._give_up(ToolError("cancelled", f"The call of {self.call.tool} was cancelled."))
+
+    def time_out(self) -> None:
+        """Give the call up because its time is over."""
+        seconds = self.prepared.tool.timeout if self.prepared else 0
+        self._give_up(ToolError("timeout", f"{self.call.tool} took longer than {seconds:g} s."))
+
+    def _give_up(self, reason: ToolError) -> None:
+        if self.fence.give_up(reason):
+            self.settle(Result(error=reason, id=self.call.id, request_id=self.call.request_id))
+
+    def settle(self, result: Result) -> None:
+        """Record and deliver the result; only the first one counts."""
+        with self._lock:
+            if self._settled:
+                return
+            self._settled = True
+        self._done(self._runtime._record(self, result))
+
+
+class Runtime:
+    """Runs tool calls in one workspace. Safe to use from many threads."""
+
+    def __init__(
+        self,
+        workspace: str = ".",
+        *,
+        tools: Iterable[Tool] = (),
+        session: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        flags: Mapping[str, Any] | None = None,
+    ) -> None:
+        env = os.environ if environ is None else environ
+        self.root = os.path.realpath(workspace)
+        if not os.path.isdir(self.root):
+            raise ToolError(
+                "file_not_found",
+                f"The workspace {workspace} is not a folder.",
+                suggestion="Name a folder with --workspace, or start in one.",
+            )
+        self.places = config.places(env)
+        self.session = session or env.get("TONGS_SESSION") or "default"
+        self.settings = config.load(self.places, self.root, env, flags or {})
+        self.id = config.digest(self.root)
+        self.catalog = Catalog(tools)
+        self.trail = Trail(os.path.join(self.places.state, "trail.db"))
+        self.history = History(
+            self.places.state, self.id, calls=self.settings["undo.calls"], megabytes=self.settings["undo.mb"]
+        )
+        self.voters: tuple[Voter, ...] = (_effects, _paths)
+        self._rules = PathRules(
+            self.settings["workspace.sensitive"],
+            self.settings["workspace.readable"],
+            [name for name in PROTECTED if name not in self.settings["workspace.writable"]],
+        )
+        self._stores: dict[str, tuple[Store, Overflow]] = {}
+        self._lock = threading.Lock()
+        self._lanes = Lanes()
+        self._running: set[Running] = set()
+        self._workers = _Workers()
+        self._watching = False
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up what is running and close files and databases."""
+        with self._lock:
+            running = list(self._running)
+        for call in running:
+            call.cancel()
+        self._workers.close()
+        for store, _ in self._stores.values():
+            store.door.close()
+        self._stores.clear()
+        self.trail.close()
+        self.history.close()
+
+    # --- calling --------------------------------------------------------------------------------------------------
+
+    def call(self, name: str, /, **args: Any) -> Result:
+        """Run a tool with these arguments and return its result."""
+        return self.request(Call(name, args))
+
+    def request(self, call: Call) -> Result:
+        """Run a call and return its result, at the latest when its time is over."""
+        ended = threading.Event()
+        results: list[Result] = []
+
+        def done(result: Result) -> None:
+            results.append(result)
+            ended.set()
+
+        running = self.submit(call, done)
+        while not ended.wait(running.patience()):
+            if running.deadline < time.perf_counter():
+                running.time_out()  # in vain when it is committing: then its own answer comes
+        return results[0]
+
+    def submit(self, call: Call, done: Callable[[Result], None]) -> Running:
+        """Start a call and return at once; `done` gets the result, from another thread or this one."""
+        running = Running(self, call, done)
+        try:
+            running.prepared = prepared = pipeline.prepare(call, self.catalog, self.settings["dialect"])
+        except ToolError as error:
+            running.settle(_failed(call, error))
+            return running
+        except Exception as error:  # noqa: BLE001  # the border: our own bugs end here
+            running.settle(_failed(call, self._incident(error)))
+            return running
+        with self._lock:
+            self._running.add(running)
+            paths = self._lane_paths(prepared, running.session)
+            running.turn = self._lanes.enter(paths, lambda: self._workers.put(lambda: self._run(running, prepared)))
+        return running
+
+    def watch_deadlines(self) -> None:
+        """Let a thread end calls whose time is over; for surfaces that do not wait for each call."""
+        if not self._watching:
+            self._watching = True
+            threading.Thread(target=self._watch, name="tongs-watch", daemon=True).start()
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(WATCH_SECONDS)
+            now = time.perf_counter()
+            with self._lock:
+                late = [running for running in self._running if running.deadline < now]
+            for running in late:
+                running.time_out()
+
+    def _lane_paths(self, prepared: Prepared, session: str) -> dict[str, bool]:
+        """Return the paths a call reads (False) or writes (True), by the names that all spellings share."""
+        paths: dict[str, bool] = {}
+        door = self._store(session)[0].door
+        for touch in prepared.touches:
+            if touch.effect in ("read", "write"):
+                try:
+                    root, parts = door.locate(touch.target)
+                except ToolError:
+                    continue  # it will be refused
+                name = os.path.normpath(root.shown([part for part in parts if part])).casefold()
+                paths[name] = paths.get(name, False) or touch.effect == "write"
+        return paths
+
+    def _run(self, running: Running, prepared: Prepared) -> None:
+        """Decide and run one prepared call, on a worker thread."""
+        running.deadline = time.perf_counter() + prepared.tool.timeout
+        try:
+            ctx = self._context(running)
+            running.decision = pipeline.judge(prepared, ctx, self.voters)
+            result = pipeline.perform(prepared, ctx, running.decision, _nobody_to_ask)
+        except ToolError as error:
+            result = _failed(prepared.call, error)
+        except Exception as error:  # noqa: BLE001  # the border: our own bugs end here
+            result = _failed(prepared.call, self._incident(error))
+        # before the answer, so that the next call finds the lane free
+        with self._lock:
+            self._running.discard(running)
+            if running.turn is not None:
+                self._lanes.leave(running.turn)
+        running.settle(result)
+
+    def _context(self, running: Running) -> Context:
+        store, overflow = self._store(running.session)
+        workspace = Workspace(store, running.session, running.fence)
+        running.workspace = workspace
+        ctx = Context(
+            workspace=workspace,
+            session=running.session,
+            client=running.call.client,
+            settings=self.settings,
+            catalog=self.catalog,
+            overflow=overflow,
+            fence=running.fence,
+        )
+        reports = workspace.recover()
+        if reports:
+            ctx.meta["recovered"] = reports
+        return ctx
+
+    def _store(self, session: str) -> tuple[Store, Overflow]:
+        found = self._stores.get(session)
+        if found is None:
+            settings = self.settings
+            overflow = Overflow(
+                os.path.join(self.places.state, "overflow", self.id, config.digest(session)),
+                keep_days=settings["output.keep_days"],
+                keep_megabytes=settings["output.keep_mb"],
+                limit=settings["output.overflow_chars"],
+            )
+            roots = [Root(self.root, label=None, writable=True)]
+            for path in settings["workspace.roots"]:
+                full = os.path.realpath(os.path.expanduser(path))
+                roots.append(Root(full, label=full, writable=True))
+            roots.append(Root(overflow.directory, label=overflow.directory, writable=False))
+            store = Store(
+                self.id,
+                Door(roots, self._rules),
+                self.history,
+                self.trail,
+                os.path.join(self.places.state, "locks", self.id),
+            )
+            found = self._stores[session] = store, overflow
+        return found
+
+    # --- recording ------------------------------------------------------------------------------------------------
+
+    def _record(self, running: Running, result: Result) -> Result:
+        prepared = running.prepared
+        seen = running.workspace.seen if running.workspace is not None and result.error is None else {}
+        if running.workspace is not None and result.error is not None:
+            # a failed call still tells that a file is gone
+            seen = {path: stamp for path, stamp in running.workspace.seen.items() if stamp is None}
+        micros = int((time.perf_counter() - running.started) * 1_000_000)
+        entry = Entry(
+            time.time_ns(),
+            self.id,
+            running.session,
+            prepared.tool.name if prepared else running.call.tool[:200],
+            digest(prepared.args if prepared else running.call.args),
+            running.decision.verdict,
+            running.decision.reason,
+            "",
+            result.error.code if result.error else "ok",
+            micros,
+        )
+        try:
+            self.trail.record(entry, seen)
+        except ToolError as error:
+            # what cannot be recorded has no answer: nothing happens unseen
+            return _failed(running.call, error)
+        return result
+
+    def _incident(self, error: BaseException) -> ToolError:
+        """Log a fault of our own and return the error that names it."""
+        import traceback
+
+        incident = os.urandom(4).hex()
+        text = "".join(traceback.format_exception(error))
+        try:
+            os.makedirs(self.places.state, mode=0o700, exist_ok=True)
+            descriptor = os.open(
+                os.path.join(self.places.state, "incidents.log"),
+                os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
+                0o600,
+            )
+            with open(descriptor, "a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(f"--- {incident} {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}\n{text}\n")
+        except OSError:
+            pass  # the answer still names the kind of fault
+        return ToolError("internal", f"tongs failed ({type(error).__name__}), incident {incident}.", incident=incident)
+
+    def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Return name, description and schema of every tool a model is shown, in the names of the dialect in force."""
+        from tongs.schema import public
+
+        chosen = self.settings["dialect"]
+        if chosen in (None, "jinn"):
+            return [(tool.name, tool.description, public(tool.schema)) for tool in self.catalog.tools()]
+        return [(entry.name, entry.description, public(entry.schema)) for entry in dialect(chosen).values()]
+
+
+def _failed(call: Call, error: ToolError) -> Result:
+    return Result(error=error, id=call.id, request_id=call.request_id)
+
+
+def _nobody_to_ask(prepared: Prepared, decision: Vote) -> None:
+    raise ToolError("approval_required", f"{prepared.tool.name} needs approval: {decision.reason}.")
+
+
+def _effects(prepared: Prepared, ctx: Context) -> Vote | None:
+    """The default by effect: reading and undoable writing in the workspace are allowed."""
+    open_ended = prepared.tool.effects - {"read", "write"}
+    if not open_ended:
+        return Vote("allow", "effects", "reads or writes inside the workspace")
+    return Vote("ask", "effects", f"has the effect {', '.join(sorted(open_ended))}")
+
+
+def _paths(prepared: Prepared, ctx: Context) -> Vote | None:
+    """The path boundary, sensitive names and write protection."""
+    for touch in prepared.touches:
+        if touch.effect in ("read", "write") and not touch.partial:
+            try:
+                ctx.workspace.judge(touch.target, write=touch.effect == "write")
+            except ToolError as error:
+                return Vote("deny", "paths", error.message, error)
+    return None
+
+
+class _Workers:
+    """Threads that run calls: kept when idle, started when all are busy."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._count = 0
+        self._idle = 0  # threads that wait for work which is not yet in the queue
+        self._backlog = 0  # work in the queue that no idle thread is waiting for
+
+    def put(self, work: Callable[[], None]) -> None:
+        """Run `work` on some thread, soon."""
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+            elif self._count < WORKERS_MAX:
+                self._count += 1
+                threading.Thread(target=self._serve, name="tongs-call", daemon=True).start()
+            else:
+                self._backlog += 1
+            self._work.put(work)
+
+    def close(self) -> None:
+        """Let every thread end when it has nothing to do."""
+        with self._lock:
+            for _ in range(self._count):
+                self._work.put(None)
+
+    def _serve(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+            with self._lock:
+                if self._backlog:
+                    self._backlog -= 1
+                else:
+                    self._idle += 1

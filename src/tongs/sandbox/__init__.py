@@ -1,0 +1,1 @@
+"""Child processes: started, bounded, confined and ended in one place."""

@@ -1,0 +1,409 @@
+"""state.db: snapshots before every change, the journal that makes a change whole, and the blobs they refer to.
+
+A change is one call's set of files. Before any file is touched its old contents are in the database, committed with
+synchronous FULL, together with what each file is about to become. A file in the journal folder, locked for as long
+as its process lives, marks the change as unfinished: a change whose lock can be taken was cut off and is mended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from typing import NamedTuple
+
+from tongs.errors import ToolError
+from tongs.state.db import Database
+from tongs.state.locks import try_lock
+
+INLINE_BYTES = 1024 * 1024  # larger blobs are files of their own
+COMPRESS_BYTES = 64 * 1024  # larger ones are compressed later, off the path of the call
+
+_MIGRATIONS = (
+    """CREATE TABLE changes (
+         number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, workspace TEXT NOT NULL, session TEXT NOT NULL,
+         operation TEXT NOT NULL, at INTEGER NOT NULL, bytes INTEGER NOT NULL, open INTEGER NOT NULL);
+CREATE INDEX changes_of_workspace ON changes (workspace, number);
+CREATE INDEX open_changes ON changes (workspace) WHERE open;
+CREATE TABLE snapshots (
+         change INTEGER NOT NULL REFERENCES changes (number), position INTEGER NOT NULL, path TEXT NOT NULL,
+         before BLOB, mode INTEGER NOT NULL, size INTEGER NOT NULL, after BLOB, folders TEXT NOT NULL,
+         PRIMARY KEY (change, position)) WITHOUT ROWID;
+CREATE INDEX snapshots_of_blob ON snapshots (before);
+CREATE TABLE blobs (hash BLOB PRIMARY KEY, size INTEGER NOT NULL, packed INTEGER NOT NULL, data BLOB) WITHOUT ROWID""",
+)
+
+
+class Snapshot(NamedTuple):
+    """A file before a change; `before` None means it was not there, `after` None that the change removed it."""
+
+    path: str
+    before: bytes | None
+    mode: int
+    size: int
+    after: bytes | None
+    folders: tuple[str, ...]  # parents that the change had to make
+
+
+class Change(NamedTuple):
+    """One call's set of snapshots."""
+
+    id: str
+    session: str
+    operation: str
+    at: int  # nanoseconds since the epoch
+    snapshots: tuple[Snapshot, ...]
+
+
+class _Blob(NamedTuple):
+    hash: bytes
+    size: int
+    packed: int
+    data: bytes
+
+
+class Recording:
+    """An unfinished change: its marker in the journal folder is locked until it is closed."""
+
+    def __init__(self, history: History, id: str, marker: str, descriptor: int) -> None:
+        self.id = id
+        self._history = history
+        self._marker = marker
+        self._descriptor = descriptor
+
+    def keep(self) -> None:
+        """The change is complete: its snapshots are now history."""
+        self._history._settle(self.id, keep=True)
+        self._close()
+
+    def drop(self) -> None:
+        """The change was taken back: forget it."""
+        self._history._settle(self.id, keep=False)
+        self._close()
+
+    def release(self) -> None:
+        """Leave the change as it is, for somebody else to settle."""
+        os.close(self._descriptor)
+
+    def _close(self) -> None:
+        os.unlink(self._marker)
+        os.close(self._descriptor)
+
+
+class History:
+    """Snapshots and journal of one workspace."""
+
+    def __init__(self, directory: str, workspace: str, *, calls: int, megabytes: int) -> None:
+        self._db = Database(os.path.join(directory, "state.db"), _MIGRATIONS, durable=True)
+        self._blobs = os.path.join(directory, "blobs")
+        self._journal = os.path.join(directory, "journal", workspace)
+        self._workspace = workspace
+        self._calls = calls
+        self._bytes = megabytes * 1024 * 1024
+
+    # --- recording ----------------------------------------------------------------------------------------------
+
+    def begin(self, session: str, operation: str, files: Sequence[tuple[Snapshot, bytes | None]]) -> Recording:
+        """Store the snapshots with their old contents durably, and open the journal entry."""
+        id = os.urandom(6).hex()
+        marker, descriptor = self._mark(id)
+        try:
+            blobs = [_packed(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
+            large = [blob for blob in blobs if len(blob.data) > INLINE_BYTES]
+            snapshots = [snapshot for snapshot, _ in files]
+            stored = False
+            while not stored:
+                for blob in large:
+                    self._write_blob(blob)
+                stored = self._db.write(lambda db: self._insert(db, id, session, operation, snapshots, blobs))
+        except BaseException:
+            os.unlink(marker)
+            os.close(descriptor)
+            raise
+        return Recording(self, id, marker, descriptor)
+
+    def _mark(self, id: str) -> tuple[str, int]:
+        # locked before it gets its name, so that nobody ever sees an unlocked marker of a living process
+        hidden = os.path.join(self._journal, f".{id}")
+        try:
+            descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            os.makedirs(self._journal, mode=0o700, exist_ok=True)
+            descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        marker = os.path.join(self._journal, id)
+        os.rename(hidden, marker)
+        return marker, descriptor
+
+    def _insert(
+        self,
+        db: sqlite3.Connection,
+        id: str,
+        session: str,
+        operation: str,
+        snapshots: Sequence[Snapshot],
+        blobs: Sequence[_Blob],
+    ) -> bool:
+        """Store the change; False when a large blob was evicted since its file was seen."""
+        for blob in blobs:
+            known = db.execute("SELECT 1 FROM blobs WHERE hash=?", (blob.hash,)).fetchone() is not None
+            if known:
+                continue
+            apart = len(blob.data) > INLINE_BYTES
+            if apart and not os.path.exists(self._blob_path(blob.hash)):
+                return False
+            db.execute("INSERT INTO blobs VALUES (?,?,?,?)", (*blob[:3], None if apart else blob.data))
+        number = db.execute(
+            "INSERT INTO changes (id, workspace, session, operation, at, bytes, open) VALUES (?,?,?,?,?,?,1)",
+            (id, self._workspace, session, operation, time.time_ns(), sum(snapshot.size for snapshot in snapshots)),
+        ).lastrowid
+        db.executemany(
+            "INSERT INTO snapshots VALUES (?,?,?,?,?,?,?,?)",
+            (
+                (number, position, s.path, s.before, s.mode, s.size, s.after, "\n".join(s.folders))
+                for position, s in enumerate(snapshots)
+            ),
+        )
+        return True
+
+    def _write_blob(self, blob: _Blob) -> None:
+        """Write a large blob as a file, synced, unless it is there."""
+        path = self._blob_path(blob.hash)
+        if os.path.exists(path):
+            return
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        temporary = f"{path}.{os.urandom(4).hex()}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            view = memoryview(blob.data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _blob_path(self, hash: bytes) -> str:
+        name = hash.hex()
+        return os.path.join(self._blobs, name[:2], name)
+
+    def _settle(self, id: str, *, keep: bool) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            if keep:
+                db.execute("UPDATE changes SET open=0 WHERE id=?", (id,))
+                self._evict(db)
+            else:
+                self._remove(db, [number for (number,) in db.execute("SELECT number FROM changes WHERE id=?", (id,))])
+
+        self._db.write(work)
+
+    def _evict(self, db: sqlite3.Connection) -> None:
+        """Remove the oldest calls beyond the bounds, whole."""
+        count, total = db.execute(
+            "SELECT count(*), coalesce(sum(bytes), 0) FROM changes WHERE workspace=? AND NOT open", (self._workspace,)
+        ).fetchone()
+        if count <= self._calls and total <= self._bytes:
+            return
+        query = "SELECT number, bytes FROM changes WHERE workspace=? AND NOT open ORDER BY number"
+        numbers = []
+        for number, size in db.execute(query, (self._workspace,)):
+            if count <= 1 or (count <= self._calls and total <= self._bytes):
+                break
+            numbers.append(number)
+            count, total = count - 1, total - size
+        self._remove(db, numbers)
+
+    def _remove(self, db: sqlite3.Connection, numbers: Iterable[int]) -> None:
+        """Delete changes with their snapshots and the blobs that nothing else needs.
+
+        Blob files go inside the transaction: a writer that found the file looks again inside its own.
+        """
+        for number in numbers:
+            query = "SELECT DISTINCT before FROM snapshots WHERE change=? AND before NOT NULL"
+            hashes = [hash for (hash,) in db.execute(query, (number,))]
+            db.execute("DELETE FROM snapshots WHERE change=?", (number,))
+            db.execute("DELETE FROM changes WHERE number=?", (number,))
+            for hash in hashes:
+                if db.execute("SELECT 1 FROM snapshots WHERE before=? LIMIT 1", (hash,)).fetchone() is None:
+                    db.execute("DELETE FROM blobs WHERE hash=?", (hash,))
+                    self._unlink(hash)
+
+    def _unlink(self, hash: bytes) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._blob_path(hash))
+
+    # --- what a cut-off process left ------------------------------------------------------------------------------
+
+    def unfinished(self) -> bool:
+        """Whether the journal folder shows any change under way, of a living process or a dead one."""
+        try:
+            return bool(os.listdir(self._journal))
+        except FileNotFoundError:
+            return False
+
+    def cut_off(self) -> list[tuple[Change, Recording]]:
+        """Return the changes whose process is gone, each with its marker locked by the caller from now on."""
+        found = []
+        for id in self._open_ids():
+            marker = os.path.join(self._journal, id)
+            if not os.path.exists(marker):
+                # the row survived a power loss that its marker did not
+                os.close(os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            descriptor = try_lock(marker)
+            if descriptor is None:
+                continue
+            changes = self._load("id=? AND open", (id,))
+            if changes:
+                found.append((changes[0], Recording(self, id, marker, descriptor)))
+            else:
+                os.close(descriptor)
+        self._sweep()
+        return found
+
+    def _open_ids(self) -> list[str]:
+        if not self._db.exists():
+            return []
+        query = "SELECT id FROM changes WHERE workspace=? AND open"
+        return [id for (id,) in self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchall())]
+
+    def _sweep(self) -> None:
+        """Remove markers whose process died before its change was stored, or after it was settled."""
+        known = set(self._open_ids())
+        for name in os.listdir(self._journal) if os.path.isdir(self._journal) else ():
+            path = os.path.join(self._journal, name)
+            if name.lstrip(".") in known:
+                continue
+            descriptor = try_lock(path)
+            if descriptor is not None:
+                # a change may have been stored and settled since `known` was read; either way nobody needs the marker
+                if name not in self._open_ids():
+                    with suppress(FileNotFoundError):
+                        os.unlink(path)
+                os.close(descriptor)
+
+    # --- looking back ---------------------------------------------------------------------------------------------
+
+    def changes(self, limit: int | None = None) -> list[Change]:
+        """Return finished changes, newest first."""
+        if not self._db.exists():
+            return []
+        return self._load("workspace=? AND NOT open", (self._workspace,), limit)
+
+    def total(self) -> int:
+        """Return how many snapshots there are."""
+        if not self._db.exists():
+            return 0
+        query = "SELECT count(*) FROM snapshots JOIN changes ON change=number WHERE workspace=? AND NOT open"
+        return int(self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchone()[0]))
+
+    def find(self, prefix: str) -> Change:
+        """Return the finished change with this id, or the only one whose id begins so."""
+        if not prefix or prefix.strip("0123456789abcdef"):
+            raise _no_snapshot(prefix)
+        if not self._db.exists():
+            raise _no_snapshot(prefix)
+        found = self._load("workspace=? AND NOT open AND id GLOB ?", (self._workspace, prefix + "*"), 11)
+        exact = [change for change in found if change.id == prefix]
+        if exact or len(found) == 1:
+            return (exact or found)[0]
+        if not found:
+            raise _no_snapshot(prefix)
+        ids = [change.id for change in found]
+        raise ToolError(
+            "ambiguous_id",
+            f"{prefix} is the beginning of {len(ids)}{'+' * (len(ids) > 10)} snapshot ids: {', '.join(ids[:10])}.",
+            candidates=ids[:10],
+        )
+
+    def blob(self, hash: bytes) -> bytes:
+        """Return the contents with this hash, checked."""
+        query = "SELECT packed, data FROM blobs WHERE hash=?"
+        row = self._db.read(lambda db: db.execute(query, (hash,)).fetchone())
+        if row is None:
+            raise ToolError("not_found", f"The contents {hash.hex()[:12]} are not in the history any more.")
+        packed, data = row
+        if data is None:
+            with open(self._blob_path(hash), "rb") as file:
+                data = file.read()
+        contents = zlib.decompress(data) if packed else bytes(data)
+        if sha256(contents).digest() != hash:
+            raise ToolError("internal", f"The stored contents {hash.hex()[:12]} are damaged and were not used.")
+        return contents
+
+    def clear(self) -> int:
+        """Forget all finished changes of the workspace; return how many snapshots that were."""
+        if not self._db.exists():
+            return 0
+        count = self.total()
+
+        def work(db: sqlite3.Connection) -> None:
+            query = "SELECT number FROM changes WHERE workspace=? AND NOT open"
+            self._remove(db, [number for (number,) in db.execute(query, (self._workspace,)).fetchall()])
+
+        self._db.write(work)
+        return count
+
+    def compress(self, seconds: float) -> None:
+        """Pack large contents that were stored as they were, for about this long."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and self._db.exists() and self._compress_one():
+            pass
+
+    def _compress_one(self) -> bool:
+        query = "SELECT hash, data FROM blobs WHERE NOT packed AND size>? LIMIT 1"
+        row = self._db.read(lambda db: db.execute(query, (COMPRESS_BYTES,)).fetchone())
+        if row is None:
+            return False
+        hash, data = row
+        if data is None:
+            with open(self._blob_path(hash), "rb") as file:
+                data = file.read()
+        packed = zlib.compress(data, 6)
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("UPDATE blobs SET packed=1, data=? WHERE hash=?", (packed, hash))
+            self._unlink(hash)
+
+        self._db.write(work)
+        return True
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def _load(self, condition: str, values: Sequence[object], limit: int | None = None) -> list[Change]:
+        query = f"SELECT number, id, session, operation, at FROM changes WHERE {condition} ORDER BY number DESC LIMIT ?"  # noqa: S608
+
+        def work(db: sqlite3.Connection) -> list[Change]:
+            found = db.execute(query, (*values, -1 if limit is None else limit)).fetchall()
+            return [Change(row[1], row[2], row[3], row[4], _snapshots(db, row[0])) for row in found]
+
+        return self._db.read(work)
+
+
+def _packed(hash: bytes, data: bytes) -> _Blob:
+    if len(data) <= COMPRESS_BYTES:
+        return _Blob(hash, len(data), 1, zlib.compress(data, 1))
+    return _Blob(hash, len(data), 0, data)
+
+
+def _snapshots(db: sqlite3.Connection, change: int) -> tuple[Snapshot, ...]:
+    query = "SELECT path, before, mode, size, after, folders FROM snapshots WHERE change=? ORDER BY position"
+    return tuple(
+        Snapshot(path, before, mode, size, after, tuple(folders.split("\n")) if folders else ())
+        for path, before, mode, size, after, folders in db.execute(query, (change,))
+    )
+
+
+def _no_snapshot(prefix: str) -> ToolError:
+    return ToolError("not_found", f"There is no snapshot {prefix!r}.", suggestion='Use action "list" to see the ids.')

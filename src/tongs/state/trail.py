@@ -1,0 +1,207 @@
+"""trail.db: the audit trail, what each session has read, and when sessions were last used.
+
+Every call appends one row whose hash covers the row and the hash before it; the chain is one for all processes.
+Counters are not stored: they are what the rows say.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from tongs.state.db import Database
+
+SESSION_IDLE_SECONDS = 24 * 3600
+
+_MIGRATIONS = (
+    """CREATE TABLE audit (
+         seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, workspace TEXT NOT NULL, session TEXT NOT NULL,
+         tool TEXT NOT NULL, digest TEXT NOT NULL, decision TEXT NOT NULL, reason TEXT NOT NULL,
+         approver TEXT NOT NULL, outcome TEXT NOT NULL, micros INTEGER NOT NULL, hash BLOB NOT NULL);
+CREATE TABLE stamps (
+         workspace TEXT NOT NULL, session TEXT NOT NULL, path TEXT NOT NULL,
+         size INTEGER NOT NULL, mtime INTEGER NOT NULL, hash BLOB,
+         PRIMARY KEY (workspace, session, path)) WITHOUT ROWID;
+CREATE TABLE sessions (
+         workspace TEXT NOT NULL, session TEXT NOT NULL, started INTEGER NOT NULL, used INTEGER NOT NULL,
+         PRIMARY KEY (workspace, session)) WITHOUT ROWID""",
+)
+
+_COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros"
+
+
+class Entry(NamedTuple):
+    """What is kept of one call."""
+
+    at: int  # nanoseconds since the epoch
+    workspace: str
+    session: str
+    tool: str
+    digest: str  # of the arguments: the trail holds no contents
+    decision: str
+    reason: str
+    approver: str
+    outcome: str  # "ok" or an error code
+    micros: int
+
+
+class Stamp(NamedTuple):
+    """A file as a session last saw it; hash None means that it was not there."""
+
+    size: int
+    mtime: int
+    hash: bytes | None
+
+
+class Row(NamedTuple):
+    """An entry with its place in the chain."""
+
+    seq: int
+    entry: Entry
+    hash: bytes
+
+
+class Counter(NamedTuple):
+    """How often a tool ended in one way, and how long it took."""
+
+    tool: str
+    status: str
+    calls: int
+    total_ms: float
+
+
+def digest(args: object) -> str:
+    """Return the digest of a call's arguments."""
+    text = json.dumps(args, sort_keys=True, separators=(",", ":"), default=str)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def chained(previous: bytes, entry: Sequence[object]) -> bytes:
+    """Return the hash of an entry that follows a row with the hash `previous`."""
+    return sha256(previous + json.dumps(entry, separators=(",", ":")).encode()).digest()
+
+
+class Trail:
+    """The record of calls and sessions, shared by all processes of a user."""
+
+    def __init__(self, path: str) -> None:
+        self._db = Database(path, _MIGRATIONS, durable=False)
+
+    def record(self, entry: Entry, stamps: Mapping[str, Stamp | None]) -> None:
+        """Append the call and store what it saw of files (None forgets a file), in one transaction."""
+
+        def work(db: sqlite3.Connection) -> None:
+            last = db.execute("SELECT hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+            db.execute(
+                f"INSERT INTO audit ({_COLUMNS}, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608  # constant names
+                (*entry, chained(last[0] if last else b"", entry)),
+            )
+            seconds = entry.at // 1_000_000_000
+            db.execute(
+                "INSERT INTO sessions VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET used=excluded.used",
+                (entry.workspace, entry.session, seconds, seconds),
+            )
+            for path, stamp in stamps.items():
+                key = (entry.workspace, entry.session, path)
+                if stamp is None:
+                    db.execute("DELETE FROM stamps WHERE workspace=? AND session=? AND path=?", key)
+                else:
+                    db.execute("INSERT OR REPLACE INTO stamps VALUES (?,?,?,?,?,?)", (*key, *stamp))
+
+        self._db.write(work)
+
+    def stamps(self, workspace: str, session: str, paths: Iterable[str]) -> dict[str, Stamp]:
+        """Return what the session saw of these files; nothing when it has been idle for a day."""
+        if not self._db.exists():
+            return {}
+
+        def work(db: sqlite3.Connection) -> dict[str, Stamp]:
+            used = db.execute(
+                "SELECT used FROM sessions WHERE workspace=? AND session=?", (workspace, session)
+            ).fetchone()
+            if used is None or used[0] < time.time() - SESSION_IDLE_SECONDS:
+                return {}
+            query = "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?"
+            found = ((path, db.execute(query, (workspace, session, path)).fetchone()) for path in paths)
+            return {path: Stamp(*row) for path, row in found if row is not None}
+
+        return self._db.read(work)
+
+    def end_idle(self) -> None:
+        """Forget sessions that have been idle for a day."""
+        limit = int(time.time()) - SESSION_IDLE_SECONDS
+
+        def work(db: sqlite3.Connection) -> None:
+            for key in db.execute("SELECT workspace, session FROM sessions WHERE used<?", (limit,)).fetchall():
+                _forget(db, *key)
+
+        self._db.write(work)
+
+    def end_session(self, workspace: str, session: str) -> bool:
+        """Forget a session; return whether there was one."""
+        return self._db.write(lambda db: _forget(db, workspace, session))
+
+    def rows(
+        self,
+        *,
+        since: float = 0,
+        tool: str | None = None,
+        session: str | None = None,
+        workspace: str | None = None,
+        limit: int = -1,
+    ) -> list[Row]:
+        """Return the newest rows that fit, oldest first."""
+        conditions = ["at>=?"]
+        values: list[Any] = [int(since * 1_000_000_000)]
+        for column, value in (("tool", tool), ("session", session), ("workspace", workspace)):
+            if value is not None:
+                conditions.append(f"{column}=?")
+                values.append(value)
+        query = f"SELECT seq, {_COLUMNS}, hash FROM audit WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?"  # noqa: S608
+        found = self._db.read(lambda db: db.execute(query, (*values, limit)).fetchall())
+        return [_row(row) for row in reversed(found)]
+
+    def verify(self) -> int | None:
+        """Return the number of the first row that does not follow from the one before it, or None when all do."""
+        previous, expected = b"", 1
+        for row in self._all():
+            if row.seq != expected or row.hash != chained(previous, row.entry):
+                return expected
+            previous, expected = row.hash, expected + 1
+        return None
+
+    def counters(self) -> list[Counter]:
+        """Return calls and time by tool and status."""
+        query = (
+            "SELECT tool, CASE outcome WHEN 'ok' THEN 'success' ELSE 'failure' END, count(*), sum(micros)/1000.0 "
+            "FROM audit GROUP BY 1, 2 ORDER BY 1, 2"
+        )
+        return [Counter(*row) for row in self._db.read(lambda db: db.execute(query).fetchall())]
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def _all(self) -> Iterator[Row]:
+        start = 0
+        while rows := self._page(start):
+            yield from rows
+            start = rows[-1].seq
+
+    def _page(self, after: int) -> list[Row]:
+        query = f"SELECT seq, {_COLUMNS}, hash FROM audit WHERE seq>? ORDER BY seq LIMIT 5000"  # noqa: S608  # constant names
+        return [_row(row) for row in self._db.read(lambda db: db.execute(query, (after,)).fetchall())]
+
+
+def _row(row: Sequence[Any]) -> Row:
+    return Row(row[0], Entry(*row[1:-1]), row[-1])
+
+
+def _forget(db: sqlite3.Connection, workspace: str, session: str) -> bool:
+    key = (workspace, session)
+    db.execute("DELETE FROM stamps WHERE workspace=? AND session=?", key)
+    return db.execute("DELETE FROM sessions WHERE workspace=? AND session=?", key).rowcount > 0

@@ -1,0 +1,1 @@
+"""Protocol adapters: decode, call, encode."""

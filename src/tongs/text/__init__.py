@@ -1,0 +1,1 @@
+"""Text algorithms that know nothing of tools: encodings, matching, patching, diffing."""

@@ -1,0 +1,83 @@
+"""Indentation: whether two blocks differ only in it, and how to give one block that of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+_TAB = 4  # columns; only the order of widths and their ratios matter
+
+
+def indent_of(line: str) -> str:
+    """Return the spaces and tabs that a line starts with."""
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def correspondence(ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str] | None:
+    """Return which indentation of theirs stands for each of ours, line by line; None when no rule would give it.
+
+    A rule keeps what is equal equal, and what is deeper deeper. Blank lines do not count.
+    """
+    known: dict[str, str] = {}
+    for our, their in zip(ours, theirs, strict=True):
+        if our.strip() and known.setdefault(indent_of(our), indent_of(their)) != indent_of(their):
+            return None
+    widths = [_width(indent) for _, indent in sorted(known.items(), key=lambda pair: _width(pair[0]))]
+    return known if widths == sorted(set(widths)) else None
+
+
+def reindent(lines: Sequence[str], known: Mapping[str, str]) -> list[str]:
+    """Return the lines with their indentation translated; depths that are not known follow from the nearest that is."""
+    pairs = sorted((_width(ours), theirs) for ours, theirs in known.items())
+    indents = [indent_of(line) for line in lines if line.strip()]
+    unit = _unit(pairs, indents)
+    per_column = _per_column(pairs, indents, unit)
+
+    def translate(indent: str) -> str:
+        if indent in known:
+            return known[indent]
+        width = _width(indent)
+        base, theirs = max((pair for pair in pairs if pair[0] <= width), default=pairs[0])
+        length = round((width - base) * per_column)
+        return theirs + unit * length if length >= 0 else theirs[:length]
+
+    return [translate(indent_of(line)) + line.lstrip(" \t") if line.strip() else line for line in lines]
+
+
+def settle(text: str, start: int, old_text: str, new_text: str) -> str:
+    """Return new_text, which replaces old_text found at start, as a block with the indentation of the line found."""
+    head = text[text.rfind("\n", 0, start) + 1 : start]
+    old_lines, new_lines = old_text.rstrip("\r\n").split("\n"), new_text.split("\n")
+    # further lines of an old_text that starts behind the indentation show that its author kept the file's own
+    if head.strip() or (head and len(old_lines) > 1):
+        return new_text
+    first_old = next((line for line in old_lines if line.strip()), None)
+    first_new = next((line for line in new_lines if line.strip()), None)
+    if first_old is None or first_new is None or indent_of(first_new) == head + indent_of(first_old):
+        return new_text
+    settled = reindent(new_lines, {indent_of(first_new): head + indent_of(first_old)})
+    settled[0] = settled[0].removeprefix(head)
+    return "\n".join(settled)
+
+
+def _width(indent: str) -> int:
+    return len(indent.expandtabs(_TAB))
+
+
+def _unit(pairs: Sequence[tuple[int, str]], indents: Sequence[str]) -> str:
+    """Return the character that deeper lines are indented with: theirs, or ours when they have none."""
+    samples = [theirs for _, theirs in pairs if theirs] or indents
+    return "\t" if any("\t" in sample for sample in samples) else " "
+
+
+def _per_column(pairs: Sequence[tuple[int, str]], indents: Sequence[str], unit: str) -> float:
+    """Return how many units stand for one column of ours."""
+    (low, shallow), (high, deep) = pairs[0], pairs[-1]
+    if high > low:
+        return (len(deep) - len(shallow)) / (high - low)
+    if unit == " ":
+        return 1
+    if any("\t" in indent for indent in indents):
+        return 1 / _TAB
+    if low and shallow:
+        return len(shallow) / low
+    return 1 / min((_width(indent) - low for indent in indents if _width(indent) > low), default=_TAB)

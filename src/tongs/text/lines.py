@@ -1,0 +1,38 @@
+"""Lines as grep counts them: a line ends at a line feed, so also at CRLF, and nowhere else."""
+
+from __future__ import annotations
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines with their endings; only the last may lack one, and an empty text has none.
+
+    A carriage return alone, a form feed and U+2028 are ordinary characters, so that line numbers agree with grep.
+    """
+    lines = [line + "\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def strip_ending(line: str) -> str:
+    """Return the line without its LF or CRLF."""
+    return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
+
+
+def count_lines(text: str) -> int:
+    """Return how many lines the text has; a last line without an ending counts."""
+    return text.count("\n") + (not text.endswith("\n") and text != "")
+
+
+def line_number(text: str, offset: int) -> int:
+    """Return the number, from 1, of the line that holds the character at the offset."""
+    return text.count("\n", 0, offset) + 1
+
+
+def dominant_ending(text: str) -> str:
+    """Return the ending most lines have; CR only where there is no LF at all (classic Mac), LF when nothing tells."""
+    feeds = text.count("\n")
+    if not feeds:
+        return "\r" if "\r" in text else "\n"
+    return "\r\n" if text.count("\r\n") * 2 > feeds else "\n"

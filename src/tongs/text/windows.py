@@ -1,0 +1,232 @@
+"""Windows of lines: which part of a long text is shown, and where a cut hurts least."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+LINES_MAX = 2000
+BYTES_MAX = 50 * 1024
+
+_BRACES = frozenset(
+    "go rs ts js java c cc cpp cxx h hh hpp hxx tsx jsx mjs cjs cs kt kts swift scala dart php css scss less zig proto".split()  # noqa: SIM905  # a table, one word per extension
+)
+_CLOSERS = frozenset(("end", "}", "fi", "done", "esac"))
+_CLOSED = frozenset(["rb", "sh", "bash", "zsh", "lua", "ex", "exs", "jl", "pl", "pm", "tcl"])
+
+
+class Part(NamedTuple):
+    """A run of lines: number of the first one, and the lines without their endings."""
+
+    first: int
+    lines: list[str]
+
+    @property
+    def last(self) -> int:
+        """Number of the last line."""
+        return self.first + len(self.lines) - 1
+
+
+class Window(NamedTuple):
+    """What is shown of a text: one part, or the two ends of it; `cut` when a limit took lines away."""
+
+    parts: list[Part]
+    cut: bool
+    clipped: bool = False  # the only line shown is itself cut
+
+    @property
+    def last(self) -> int:
+        """Number of the last line shown."""
+        return self.parts[-1].last
+
+    @property
+    def shown(self) -> int:
+        """How many lines are shown."""
+        return sum(len(part.lines) for part in self.parts)
+
+
+class Lines:
+    """The lines of UTF-8 text by number, found without splitting all of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        feeds = data.count(b"\n")
+        self.total = feeds + (0 if data.endswith(b"\n") or not data else 1)
+        self._line, self._offset = 1, 0  # the last position looked up
+
+    def offset(self, number: int) -> int:
+        """Return where a line begins; the end of the text for a line after the last."""
+        if number > self.total:
+            return len(self._data)
+        line, offset = (self._line, self._offset) if number >= self._line else (1, 0)
+        data, size = self._data, len(self._data)
+        while line < number and size - offset > 65536:
+            step = data.count(b"\n", offset, offset + 65536)
+            if line + step >= number:
+                break
+            line, offset = line + step, offset + 65536
+        if line < number:
+            # count only full lines from here
+            for _ in range(number - line):
+                offset = data.index(b"\n", offset) + 1
+        self._line, self._offset = number, offset
+        return offset
+
+    def take(self, first: int, last: int) -> bytes:
+        """Return the bytes of the lines from `first` to `last`."""
+        start = self.offset(first)
+        return self._data[start : self.offset(last + 1)]
+
+
+def resolve(total: int, start: int, end: int | None, tail: int, truncate: str) -> tuple[int, int]:
+    """Return the first and last line that are asked for."""
+    if tail > 0:
+        return max(1, total - tail + 1), total
+    if end is not None:
+        return start, min(end, total)
+    if truncate in ("tail", "middle", "none", "smart"):
+        return start, total
+    return start, min(start + LINES_MAX - 1, total)
+
+
+def select(lines: list[str], first: int, truncate: str, extension: str, *, numbered: bool) -> Window:
+    """Bring the lines that were asked for under the limits, by the strategy."""
+    window = _by_lines(lines, first, truncate, extension)
+    return _by_bytes(window, truncate, numbered=numbered)
+
+
+def _by_lines(lines: list[str], first: int, truncate: str, extension: str) -> Window:
+    if len(lines) <= LINES_MAX or truncate == "none":
+        return Window([Part(first, lines)], cut=False)
+    if truncate == "tail":
+        return Window([Part(first + len(lines) - LINES_MAX, lines[-LINES_MAX:])], cut=True)
+    if truncate == "middle":
+        half = LINES_MAX // 2
+        ends = [Part(first, lines[:half]), Part(first + len(lines) - half, lines[-half:])]
+        return Window(ends, cut=True)
+    count = LINES_MAX
+    if truncate == "smart":
+        count = block_end(lines[:LINES_MAX], extension) or LINES_MAX
+    return Window([Part(first, lines[:count])], cut=True)
+
+
+def _by_bytes(window: Window, truncate: str, *, numbered: bool) -> Window:
+    extra = len(str(window.last)) + 2 if numbered else 1
+    parts = window.parts
+    if sum(len(line) * 4 + extra for part in parts for line in part.lines) <= BYTES_MAX:
+        return window
+    sizes = [[len(line.encode("utf-8", "surrogatepass")) + extra for line in part.lines] for part in parts]
+    if sum(map(sum, sizes)) <= BYTES_MAX:
+        return window
+    if truncate == "tail":
+        kept = [_from_end(parts[0], sizes[0], BYTES_MAX)]
+    elif truncate == "middle":
+        if len(parts) == 1:
+            middle = len(parts[0].lines) // 2
+            (part,) = parts
+            parts = [Part(part.first, part.lines[:middle]), Part(part.first + middle, part.lines[middle:])]
+            sizes = [sizes[0][:middle], sizes[0][middle:]]
+        kept = [_from_start(parts[0], sizes[0], BYTES_MAX // 2), _from_end(parts[1], sizes[1], BYTES_MAX // 2)]
+    else:
+        kept = [_from_start(parts[0], sizes[0], BYTES_MAX)]
+    kept = [part for part in kept if part.lines]
+    if kept:
+        return Window(kept, cut=True)
+    line = parts[-1] if truncate == "tail" else parts[0]
+    number = line.last if truncate == "tail" else line.first
+    text = line.lines[-1] if truncate == "tail" else line.lines[0]
+    clipped = text.encode("utf-8", "surrogatepass")[: BYTES_MAX - extra].decode("utf-8", "ignore")
+    return Window([Part(number, [clipped])], cut=True, clipped=True)
+
+
+def _from_start(part: Part, sizes: list[int], budget: int) -> Part:
+    count = 0
+    for size in sizes:
+        if size > budget:
+            break
+        budget -= size
+        count += 1
+    return Part(part.first, part.lines[:count])
+
+
+def _from_end(part: Part, sizes: list[int], budget: int) -> Part:
+    count = len(_from_start(part, sizes[::-1], budget).lines)
+    start = len(part.lines) - count
+    return Part(part.first + start, part.lines[start:])
+
+
+def numbered(parts: list[Part]) -> list[str]:
+    """Return the lines with their numbers, right-justified to the width of the last one, and a tab."""
+    width = len(str(parts[-1].last))
+    return [f"{number:>{width}}\t{line}" for part in parts for number, line in enumerate(part.lines, part.first)]
+
+
+def block_end(lines: list[str], extension: str) -> int | None:
+    """Return how many of the lines to keep so that the last block is whole; None when no place is known."""
+    if extension in ("py", "pyi"):
+        ends = _python_ends(lines)
+    elif extension in _BRACES:
+        ends = _brace_ends(lines)
+    elif extension in _CLOSED:
+        ends = [number for number, line in enumerate(lines, 1) if line.rstrip() in _CLOSERS]
+    else:
+        return None
+    # a block longer than half the window is not worth losing the rest for
+    return next((end for end in reversed(ends) if end > len(lines) // 2), None)
+
+
+def _python_ends(lines: list[str]) -> list[int]:
+    """Return the last lines of top-level statements and of methods, by the syntax tree of what parses."""
+    import ast
+
+    text = lines
+    for _ in range(8):
+        try:
+            tree = ast.parse("\n".join(text))
+        except SyntaxError as error:
+            # the cut went through a statement: try again without what cannot be complete
+            bad = max(
+                (number for number, line in enumerate(text, 1) if line[:1].strip() and number < len(text)), default=0
+            )
+            if bad <= 1 or error.lineno is None:
+                return []
+            text = text[: bad - 1]
+            continue
+        except (ValueError, RecursionError, MemoryError):
+            return []
+        bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
+        return sorted(node.end_lineno for body in bodies for node in body if node.end_lineno is not None)
+    return []
+
+
+def _brace_ends(lines: list[str]) -> list[int]:
+    """Return the lines after which no brace is open, strings and comments left out."""
+    ends: list[int] = []
+    depth = 0
+    quote = ""  # what ends the string or comment that is open
+    for number, line in enumerate(lines, 1):
+        position = 0
+        while position < len(line):
+            character = line[position]
+            if quote:
+                if character == "\\" and quote != "*/":
+                    position += 1
+                elif line.startswith(quote, position):
+                    position += len(quote) - 1
+                    quote = ""
+            elif character in "\"'`":
+                quote = character
+            elif line.startswith("//", position):
+                break
+            elif line.startswith("/*", position):
+                quote = "*/"
+                position += 1
+            elif character == "{":
+                depth += 1
+            elif character == "}":
+                depth = max(0, depth - 1)
+            position += 1
+        if quote in ("'", '"'):
+            quote = ""  # these end with their line (and a Rust lifetime never opened one)
+        if depth == 0 and not quote and line.strip():
+            ends.append(number)
+    return ends

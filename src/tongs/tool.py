@@ -1,0 +1,126 @@
+"""A tool is declared once: `@tool` turns a typed function into a Tool and registers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, overload
+
+from tongs import schema as schemas
+from tongs.call import Output, Touch
+from tongs.schema import TOUCH, Schema
+
+EFFECTS = ("read", "write", "execute", "network", "control")
+
+# a call that takes longer than this has lost its way, unless its tool says otherwise
+TIMEOUT_SECONDS = 120.0
+
+
+class Tool(NamedTuple):
+    """A named capability: what it is called, what it takes, what it touches, and the function that does it."""
+
+    name: str
+    description: str
+    schema: Schema
+    effects: frozenset[str]
+    run: Callable[..., Output]
+    touches: Callable[[dict[str, Any]], Iterable[Touch]]
+    source: str = "built-in"
+    timeout: float = TIMEOUT_SECONDS
+
+    @property
+    def summary(self) -> str:
+        """The first line of the description."""
+        return self.description.partition("\n")[0]
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    effects: str = "read",
+    touches: Callable[[dict[str, Any]], Iterable[Touch]] | None = None,
+    partial: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effects: str = "read",
+    touches: Callable[[dict[str, Any]], Iterable[Touch]] | None = None,
+    partial: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Turn a function into a Tool: its signature gives the schema, its docstring the manual.
+
+    The first parameter is the Context when it is called `ctx`. `effects` names, separated by
+    blanks, what the tool does to the world. `touches` computes what a call touches when that is not a marked
+    argument; `partial` says that one refused target does not refuse the whole call.
+    """
+
+    def declare(function: Callable[..., Any]) -> Tool:
+        names = frozenset(effects.split())
+        if not names <= set(EFFECTS):
+            raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
+        return _declared(function, names, touches, partial, timeout)
+
+    return declare if function is None else declare(function)
+
+
+def _declared(
+    function: Callable[..., Any],
+    effects: frozenset[str],
+    touches: Callable[[dict[str, Any]], Iterable[Touch]] | None,
+    partial: bool,
+    timeout: float,
+) -> Tool:
+    takes_context = function.__code__.co_varnames[:1] == ("ctx",) and function.__code__.co_argcount > 0
+    description, schema, annotations = schemas.from_function(function, skip=int(takes_context))
+    records = {name for name in annotations if _has_record(schema["properties"][name])}
+
+    def run(ctx: Any, args: dict[str, Any]) -> Output:
+        built = {
+            name: schemas.build(annotations[name], value) if name in records else value for name, value in args.items()
+        }
+        return as_output(function(ctx, **built) if takes_context else function(**built))
+
+    def marked(args: dict[str, Any]) -> Iterable[Touch]:
+        return marked_touches(schema, args, partial=partial)
+
+    return Tool(function.__name__, description, schema, effects, run, touches or marked, timeout=timeout)
+
+
+def _has_record(schema: Schema) -> bool:
+    return "properties" in schema or ("items" in schema and _has_record(schema["items"]))
+
+
+def as_output(value: Any) -> Output:
+    """Accept what a tool may return: an Output, text, nothing, or a JSON value."""
+    if isinstance(value, Output):
+        return value
+    if value is None:
+        return Output()
+    return Output(value) if isinstance(value, str) else Output(data=value)
+
+
+def marked_touches(schema: Schema, args: Any, *, partial: bool) -> Iterator[Touch]:
+    """Yield what the marked arguments name, at any depth."""
+    effect = schema.get(TOUCH)
+    if effect is not None:
+        for target in args if isinstance(args, list) else [args]:
+            if isinstance(target, str):
+                yield Touch(effect, target, partial)
+    if isinstance(args, dict):
+        for name, known in schema.get("properties", {}).items():
+            if args.get(name) is not None:
+                yield from marked_touches(known, args[name], partial=partial)
+    elif isinstance(args, list) and "items" in schema:
+        for item in args:
+            yield from marked_touches(schema["items"], item, partial=partial)
+    for choice in schema.get("anyOf", ()):
+        yield from marked_touches(choice, args, partial=partial)

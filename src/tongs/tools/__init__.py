@@ -1,0 +1,1 @@
+"""One file per built-in tool, named as the tool. The folder listing is the tool list."""

@@ -1,0 +1,122 @@
+"""Apply a patch, all or nothing."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tongs.call import Output, Touch
+from tongs.context import Context
+from tongs.editing import Document, Shown, changed, open_document, preview, require, shown_bytes
+from tongs.errors import ToolError
+from tongs.text.encodings import UTF8, encode
+from tongs.text.patching import Operation, apply_hunks, parse_patch
+from tongs.tool import tool
+from tongs.workspace import Draft
+
+
+def _touches(args: dict[str, Any]) -> Iterator[Touch]:
+    for operation in parse_patch(args["patch"], path=args.get("path")):
+        yield Touch("write", operation.path)
+        if operation.move_to is not None:
+            yield Touch("write", operation.move_to)
+
+
+@tool(effects="write", touches=_touches)
+def apply_patch(
+    ctx: Context,
+    patch: str,
+    dry_run: bool = False,
+    path: str | None = None,
+    if_checksums: dict[str, str] | None = None,
+    force: bool = False,
+) -> Output:
+    """Apply a patch to any number of files: all of it, or nothing when any part does not fit. `undo` takes it back.
+
+    Two notations are understood. The first begins with `*** Begin Patch` and ends with `*** End Patch`; between them
+    stand `*** Add File: PATH` (lines with +), `*** Delete File: PATH`, and `*** Update File: PATH`, optionally followed
+    by `*** Move to: PATH`, with hunks that begin with `@@` (and optionally a line to look for first) and hold lines
+    with a leading blank (context), - (removed) or + (added). The second is the unified diff of `diff -u` and git.
+    Context is searched exactly first, then with blanks and typographic characters overlooked.
+
+    Args:
+        patch: The patch.
+        dry_run: Show the change as a unified diff and write nothing.
+        path: The file that a unified diff without file names applies to.
+        if_checksums: SHA-256 that files must have, by path.
+        force: Allow changing files larger than 50 MB.
+    """
+    operations = parse_patch(patch, path=path)
+    targets = [target for one in operations for target in (one.path, one.move_to) if target is not None]
+    with ctx.workspace.change("apply_patch", targets, force=force) as draft:
+        for name, checksum in (if_checksums or {}).items():
+            target = draft.resolve(name)
+            if target not in {draft.resolve(other) for other in targets}:
+                raise ToolError("invalid_args", f"if_checksums names {name}, which the patch does not touch.")
+            require(target, draft.old(target), if_checksum=checksum)
+        done = [_apply(draft, operation) for operation in operations]
+        changes = _changes(draft, done)
+        meta: dict[str, Any] = {"files": list(dict.fromkeys(change.new_path or change.path for change in changes))}
+        if dry_run:
+            return preview(changes, meta, otherwise="[dry-run] the patch changes nothing.")
+        undo = draft.commit()
+    count = len(done)
+    text = f"applied patch with {count} operation{'s' * (count != 1)}:\n" + "\n".join(line for line, _ in done)
+    if changes:
+        first = changes[0]
+        meta["edit"] = {"diff": first.diff}
+    return changed(text, changes, meta, undo)
+
+
+def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
+    path = draft.resolve(operation.path)
+    data = draft.read(path)
+    if operation.kind == "add":
+        if data is not None:
+            raise ToolError("already_exists", f"{path} already exists; the patch wants to add it.", path=path)
+        draft.write(path, encode(operation.content or "", UTF8))
+        return f"added {path}", operation
+    if data is None:
+        raise ToolError("file_not_found", f"{path} does not exist; the patch wants to {operation.kind} it.", path=path)
+    if operation.kind == "delete":
+        if operation.hunks:
+            _patched(draft, path, operation)  # the diff must fit what it deletes
+        draft.delete(path)
+        return f"deleted {path}", operation
+    new = _patched(draft, path, operation).data if operation.hunks else data
+    if operation.move_to is None:
+        draft.write(path, new)
+        return f"updated {path}", operation
+    target = draft.resolve(operation.move_to)
+    if target != path:
+        draft.delete(path)
+    draft.write(target, new, mode=draft.mode(path))
+    return f"moved {path} to {target}", operation
+
+
+def _patched(draft: Draft, path: str, operation: Operation) -> Document:
+    document = open_document(draft, path)
+    document.apply(apply_hunks(document.text, operation._replace(path=path)))
+    return document
+
+
+def _changes(draft: Draft, done: list[tuple[str, Operation]]) -> list[Shown]:
+    """Return what the patch as a whole does to each file, a move as a move."""
+    moved = {
+        draft.resolve(operation.move_to): draft.resolve(operation.path)
+        for _, operation in done
+        if operation.move_to is not None
+    }
+    changes = []
+    for path in draft.targets():
+        old, new = draft.old(path), draft.read(path)
+        source = moved.get(path)
+        if source is not None and source != path and draft.read(source) is None and old is None:
+            change = shown_bytes(source, draft.old(source), new)
+            changes.append(change._replace(new_path=path))
+        elif path in moved.values() and new is None:
+            if any(
+                target != path and draft.old(target) is not None for target, origin in moved.items() if origin == path
+            ):
+                changes.append(shown_bytes(path, old, None))
+        elif old != new:
+            changes.append(shown_bytes(path, old, new))
+    return changes

@@ -1,0 +1,36 @@
+"""Compare two files."""
+
+from hashlib import sha256
+
+from tongs.call import Output
+from tongs.context import Context
+from tongs.output import views
+from tongs.params import Count, ReadPath
+from tongs.text import diffing, encodings
+from tongs.tool import tool
+
+
+@tool(effects="read")
+def diff_files(ctx: Context, path_a: ReadPath, path_b: ReadPath, context_lines: Count = 3) -> Output:
+    """Compare two files and return a unified diff; empty when they are the same.
+
+    Args:
+        path_a: The first file, relative to the workspace.
+        path_b: The second file.
+        context_lines: Unchanged lines to show around each change.
+    """
+    a, b = (ctx.workspace.read(path, remember=False) for path in (path_a, path_b))
+    identical = a.data == b.data
+    meta: dict[str, object] = {"is_identical": identical}
+    if identical:
+        return Output("", meta=meta, view=views.none(f"{a.path} and {b.path} are identical."))
+    if any(encodings.is_binary(found.data[:512]) for found in (a, b)):
+        sums = [f"{found.path}: {len(found.data)} bytes, SHA-256 {sha256(found.data).hexdigest()}" for found in (a, b)]
+        return Output("Binary files differ.\n" + "\n".join(sums), meta=meta)
+    old, new = (encodings.visible(encodings.decode(found.data)[0]) for found in (a, b))
+    if old == new:
+        return Output("The texts are the same; their encodings differ.", meta=meta)
+    hunks = diffing.diff_hunks(old, new, context_lines)
+    meta["first_changed_line"] = diffing.first_changed_line(old, new)
+    text = diffing.unified_diff(old, new, a.path, new_path=b.path, context=context_lines)
+    return Output(text, meta=meta, view=views.diff(b.path, hunks, language=views.language_of(b.path)))

@@ -1,0 +1,74 @@
+"""List a folder."""
+
+from typing import Annotated, Any
+
+from tongs.call import Output
+from tongs.context import Context
+from tongs.output import views
+from tongs.params import Bounds, Count, ReadPath
+from tongs.tool import tool
+
+
+@tool(effects="read")
+def list_dir(
+    ctx: Context,
+    path: ReadPath = ".",
+    depth: Annotated[int, Bounds(1, 10, clamp=True)] = 3,
+    max_entries: Annotated[int, Bounds(1, 10_000, clamp=True)] = 500,
+    changed_since: float = 0,
+    offset: Count = 0,
+    hidden: bool = False,
+    details: bool = False,
+) -> Output:
+    """List what is in a folder and below it, sorted, folders with a slash at the end.
+
+    The answer is JSON: entries, truncated, total_count; when truncated, next holds the call that goes on.
+
+    Args:
+        path: Folder to list, relative to the workspace.
+        depth: How many levels to go down.
+        max_entries: How many entries to return at most.
+        changed_since: Only entries modified after this time, in seconds since 1970.
+        offset: Skip this many entries.
+        hidden: Also list names that begin with a dot; sensitive ones never appear.
+        details: Return each entry as an object with name, type, size and modified.
+    """
+    entries: list[Any] = []
+    total = 0
+    end = offset + max_entries
+    for name, entry in ctx.workspace.walk(path, depth=depth, hidden=hidden):
+        if changed_since:
+            try:
+                if entry.stat(follow_symlinks=False).st_mtime <= changed_since:
+                    continue
+            except OSError:
+                continue
+        total += 1
+        if offset < total <= end:
+            entries.append(_detailed(name, entry) if details else _utf8(name))
+    shown = offset + len(entries)
+    data: dict[str, Any] = {"entries": entries, "truncated": shown < total, "total_count": total}
+    if shown < total and entries:
+        args: dict[str, Any] = {"path": path, "depth": depth, "max_entries": max_entries, "offset": shown}
+        extra = {"changed_since": changed_since, "hidden": hidden, "details": details}
+        data["next"] = {"tool": "list_dir", "args": {**args, **{key: value for key, value in extra.items() if value}}}
+    files = [views.File(item["name"] if details else item) for item in entries]
+    folder, _ = ctx.workspace.status(path)
+    return Output(data=data, view=views.file_list(files, total=total), meta={"path": folder})
+
+
+def _utf8(name: str) -> str:
+    """Return a name with bytes that are not UTF-8 shown as escapes."""
+    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _detailed(name: str, entry: Any) -> dict[str, Any]:
+    from tongs.tools.stat_file import rfc3339
+
+    is_folder = entry.is_dir(follow_symlinks=False)
+    kind = "directory" if is_folder else "file" if entry.is_file(follow_symlinks=False) else "special"
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return {"name": _utf8(name), "type": kind, "size": 0, "modified": None}
+    return {"name": _utf8(name), "type": kind, "size": status.st_size, "modified": rfc3339(status.st_mtime_ns)}

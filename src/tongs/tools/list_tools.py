@@ -1,0 +1,41 @@
+"""List the tools."""
+
+from typing import Any
+
+from tongs.call import Output
+from tongs.catalog import dialect
+from tongs.context import Context
+from tongs.schema import public
+from tongs.tool import tool
+
+
+@tool(effects="read")
+def list_tools(ctx: Context, include_schema: bool = False) -> Output:
+    """List the tools that can be called: name, source, effects and a one-line description.
+
+    Args:
+        include_schema: Also return each tool's parameters, as an OpenAI function list.
+    """
+    chosen = ctx.settings["dialect"]
+    entries = {} if chosen is None else dialect(chosen)
+    tools: list[dict[str, Any]] = []
+    schema: list[dict[str, Any]] = []
+    for own in ctx.catalog.tools():
+        names = [entry for entry in entries.values() if entry.tool == own.name] if entries else [own]
+        for shown in names:
+            summary = shown.description.partition("\n")[0]
+            tools.append(
+                {
+                    "name": shown.name,
+                    "source": own.source,
+                    "effects": sorted(own.effects),
+                    "description": summary,
+                    "read_only": own.effects == {"read"},
+                }
+            )
+            function = {"name": shown.name, "description": summary, "parameters": public(shown.schema)}
+            schema.append({"type": "function", "function": function})
+    data: dict[str, Any] = {"tools": tools, "count": len(tools)}
+    if include_schema:
+        data["schema"] = schema
+    return Output(data=data)

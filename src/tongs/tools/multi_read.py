@@ -1,0 +1,102 @@
+"""Read several files."""
+
+from typing import Annotated, Any, NamedTuple
+
+from tongs.call import Output
+from tongs.context import Context
+from tongs.errors import ToolError
+from tongs.output import views
+from tongs.params import Bounds, Count, Items, ReadPath
+from tongs.reading import read
+from tongs.tool import tool
+from tongs.tools.read_file import Truncate
+
+TOTAL_BYTES = 512 * 1024
+
+
+class Request(NamedTuple):
+    """One file to read.
+
+    Args:
+        path: File to read, relative to the workspace.
+        start_line: First line to return, counted from 1.
+        end_line: Last line to return. Default: 1,999 lines after start_line.
+        tail: Return the last N lines instead of a window. 0 means off.
+        line_numbers: Put the line number and a tab before each line.
+        truncate: What to keep when there is too much.
+    """
+
+    path: ReadPath
+    start_line: Annotated[int, Bounds(minimum=1, clamp=True)] = 1
+    end_line: int | None = None
+    tail: Count = 0
+    line_numbers: bool = True
+    truncate: Truncate = "head"
+
+
+@tool(effects="read", partial=True)
+def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> Output:
+    """Read up to 20 text files in one call.
+
+    The answer is JSON with three maps: files (path to text), errors (path to error) and truncation (path to what was
+    cut). Files that cannot be read do not spoil the others; the call fails only when all of them do. When together
+    they are more than 512 KB, the rest is listed under next.
+
+    Args:
+        files: The files, each with its own window.
+    """
+    texts: dict[str, str] = {}
+    errors: dict[str, dict[str, str]] = {}
+    truncation: dict[str, Any] = {}
+    rest: list[dict[str, Any]] = []
+    used = 0
+    failures: list[ToolError] = []
+    for request in {request.path: request for request in files}.values():
+        ctx.fence.check()
+        if used >= TOTAL_BYTES:
+            rest.append(_arguments(request))
+            continue
+        try:
+            output = _read(ctx, request)
+        except ToolError as error:
+            failures.append(error)
+            errors[request.path] = {"error": error.message, "error_code": error.code, "suggestion": error.suggestion}
+            continue
+        size = len(output.text.encode())
+        if used + size > TOTAL_BYTES and texts:
+            rest.append(_arguments(request))
+            used = TOTAL_BYTES
+            continue
+        used += size
+        texts[request.path] = output.text
+        if "truncation" in output.meta:
+            truncation[request.path] = output.meta["truncation"]
+    if not texts:
+        raise _all_failed(failures, errors)
+    data: dict[str, Any] = {"files": texts, "errors": errors, "truncation": truncation}
+    if rest:
+        data["next"] = {"tool": "multi_read", "args": {"files": rest}}
+    return Output(data=data, view=views.file_list([views.File(path) for path in texts]))
+
+
+def _read(ctx: Context, request: Request) -> Output:
+    output = read(ctx, request.path, request._asdict())
+    if output.content or output.meta.get("binary"):
+        kind = "an image" if output.content else "binary"
+        raise ToolError("binary_file", f"{request.path} is {kind}.", suggestion="Use read_file for a single image.")
+    return output
+
+
+def _arguments(request: Request) -> dict[str, Any]:
+    defaults = Request._field_defaults
+    return {name: value for name, value in request._asdict().items() if name == "path" or value != defaults[name]}
+
+
+def _all_failed(failures: list[ToolError], errors: dict[str, dict[str, str]]) -> ToolError:
+    first = failures[0]
+    if len(failures) == 1:
+        return ToolError(first.code, first.message, suggestion=first.suggestion, errors=errors)
+    reasons = "; ".join(failure.message for failure in failures)
+    return ToolError(
+        first.code, f"All {len(failures)} files failed: {reasons}", suggestion=first.suggestion, errors=errors
+    )

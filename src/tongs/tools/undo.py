@@ -1,0 +1,152 @@
+"""Look back and restore."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from tongs.call import Output, Touch
+from tongs.context import Context
+from tongs.editing import Shown, changed, diff_text, diff_view, require, shown_bytes
+from tongs.errors import ToolError
+from tongs.output import views
+from tongs.params import Bounds
+from tongs.state.history import Change, Snapshot
+from tongs.tool import tool
+from tongs.workspace import Draft
+
+
+def _touches(args: dict[str, Any]) -> Iterator[Touch]:
+    # what a restore writes is known only to the history: it counts as the whole workspace
+    if args["action"] in ("restore", "clear"):
+        yield Touch("write", ".")
+    else:
+        yield Touch("read", ".")
+
+
+@tool(effects="write", touches=_touches)
+def undo(
+    ctx: Context,
+    action: Literal["list", "preview", "restore", "clear"],
+    id: str | None = None,
+    limit: Annotated[int, Bounds(minimum=1, maximum=10_000, clamp=True)] | None = None,
+    path: str | None = None,
+    dry_run: bool = False,
+    if_checksum: str | None = None,
+    force: bool = False,
+) -> Output:
+    """Browse the snapshots taken before every change, and restore files from them.
+
+    One call is one id: restoring the id of a call that changed many files puts all of them back, created files are
+    removed and deleted ones come back. A restore can itself be undone.
+
+    Args:
+        action: list (newest first), preview (diff from now to the snapshot), restore, or clear (forget everything).
+        id: Which call to preview or restore; a unique beginning of an id is enough.
+        limit: How many snapshots to list. Default: all.
+        path: Preview or restore only this file of the call.
+        dry_run: For restore and clear, only say what would be done.
+        if_checksum: Restore only when the (single) file has this SHA-256 now.
+        force: Allow restoring over files larger than 50 MB.
+    """
+    if action == "list":
+        return _list(ctx, limit)
+    if action == "clear":
+        if dry_run:
+            return Output(f"[dry-run] would forget {ctx.workspace.snapshot_count()} snapshots")
+        return Output(f"cleared {ctx.workspace.clear_history()} snapshots")
+    if not id:
+        raise ToolError("invalid_args", f"{action} needs id.", suggestion='Use action "list" to see the ids.')
+    change = ctx.workspace.find_change(id)
+    files = _chosen(change, path)
+    if action == "preview" or dry_run:
+        return _preview(ctx, change, files, force=force)
+    return _restore(ctx, change, files, if_checksum=if_checksum, force=force)
+
+
+def _list(ctx: Context, limit: int | None) -> Output:
+    total = ctx.workspace.snapshot_count()
+    snapshots = []
+    for change in ctx.workspace.changes(limit):
+        for file in change.snapshots:
+            entry: dict[str, Any] = {
+                "id": change.id,
+                "path": file.path,
+                "timestamp": _timestamp(change.at),
+                "operation": change.operation,
+                "size": file.size,
+            }
+            if file.before is None:
+                entry["created"] = True
+            elif file.after is None:
+                entry["deleted"] = True
+            snapshots.append(entry)
+    snapshots = snapshots[:limit]
+    data = {"snapshots": snapshots, "count": len(snapshots), "total": total}
+    files = [views.File(entry["path"], _action(entry)) for entry in snapshots]
+    return Output(data=data, view=views.file_list(files, total=total))
+
+
+def _action(entry: dict[str, Any]) -> str:
+    return "created" if "created" in entry else "deleted" if "deleted" in entry else "modified"
+
+
+def _timestamp(nanoseconds: int) -> str:
+    from time import gmtime, strftime
+
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds)) + f".{rest // 1000:06d}Z"
+
+
+def _chosen(change: Change, path: str | None) -> list[Snapshot]:
+    files = [file for file in change.snapshots if path is None or file.path == path]
+    if not files:
+        known = ", ".join(file.path for file in change.snapshots[:20])
+        raise ToolError("not_found", f"The call {change.id} did not change {path}; it changed {known}.")
+    return files
+
+
+def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[Shown]:
+    """Put the old contents into the draft and return what that changes."""
+    changes = []
+    for file in files:
+        ctx.fence.check()
+        now = draft.old(file.path)
+        old = None if file.before is None else ctx.workspace.contents(file.before)
+        if old is None:
+            if now is not None:
+                draft.delete(file.path)
+        else:
+            draft.write(file.path, old, mode=file.mode)
+        if now != old:
+            changes.append(shown_bytes(file.path, now, old))
+    return changes
+
+
+def _preview(ctx: Context, change: Change, files: list[Snapshot], *, force: bool) -> Output:
+    with ctx.workspace.change("undo", [file.path for file in files], force=force, fresh=False) as draft:
+        changes = _drafted(ctx, draft, files)
+    text = (
+        diff_text(changes) or f"Nothing to restore: the files are as they were before {change.operation} {change.id}."
+    )
+    return Output(text, view=diff_view(changes) if changes else views.none(text), meta={"id": change.id})
+
+
+def _restore(ctx: Context, change: Change, files: list[Snapshot], *, if_checksum: str | None, force: bool) -> Output:
+    with ctx.workspace.change("undo", [file.path for file in files], force=force, fresh=False) as draft:
+        if if_checksum:
+            if len(files) != 1:
+                raise ToolError("invalid_args", f"if_checksum fits one file; {change.id} has {len(files)}.")
+            require(files[0].path, draft.old(files[0].path), if_checksum=if_checksum)
+        changes = _drafted(ctx, draft, files)
+        id = draft.commit(remove_folders=[folder for file in files if file.before is None for folder in file.folders])
+    if not changes:
+        text = f"Nothing to restore: the files are as they were before {change.operation} {change.id}."
+        return Output(text, view=views.none(text), meta={"id": change.id})
+    lines = [
+        f"{'deleted' if shown.after is None else 'recreated' if shown.before is None else 'restored'} {shown.path}"
+        for shown in changes
+    ]
+    text = (
+        f"restored {len(lines)} file{'s' * (len(lines) != 1)} to before {change.operation} {change.id}:\n"
+        + "\n".join(lines)
+    )
+    return changed(text, changes, {"id": change.id, "files": [shown.path for shown in changes]}, id)

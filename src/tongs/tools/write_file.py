@@ -1,0 +1,50 @@
+"""Write a file."""
+
+from tongs.call import Output
+from tongs.context import Context
+from tongs.editing import changed, preview, require, shown_bytes
+from tongs.output import views
+from tongs.params import WritePath
+from tongs.tool import tool
+
+
+@tool(effects="write")
+def write_file(
+    ctx: Context,
+    path: WritePath,
+    content: str,
+    dry_run: bool = False,
+    if_checksum: str | None = None,
+    if_absent: bool = False,
+    force: bool = False,
+) -> Output:
+    """Write a whole file, new or in place of an old one. `undo` puts the old one back.
+
+    Missing folders are made, and the mode of an existing file is kept. A file that this session read and that somebody
+    else changed since is not overwritten. To change a part of a file, edit_file is safer and shorter.
+
+    Args:
+        path: File to write, relative to the workspace.
+        content: The whole contents.
+        dry_run: Show what would change and write nothing.
+        if_checksum: Write only when the existing file has this SHA-256.
+        if_absent: Write only when there is no such file.
+        force: Allow replacing a file larger than 50 MB.
+    """
+    with ctx.workspace.change("write_file", [path], force=force) as draft:
+        target = draft.resolve(path)
+        old, new = draft.old(target), content.encode()
+        require(target, old, if_checksum=if_checksum, if_absent=if_absent)
+        change = shown_bytes(target, old, new)
+        meta: dict[str, object] = {"path": target, "size": len(new), "created": old is None}
+        if dry_run:
+            if old is None:
+                text = f"[dry-run] would create {target} ({len(new)} bytes)"
+                return Output(text, view=change.view, meta={**meta, "dry_run": True})
+            return preview([change], meta, otherwise=f"[dry-run] {target} already holds exactly this.")
+        draft.write(target, new)
+        undo = draft.commit()
+    text = f"wrote {len(new)} bytes to {target}"
+    if old is None:
+        return Output(text, view=views.code(target, content, created=True), meta={**meta, "undo": undo})
+    return changed(text, [change], meta, undo)

@@ -1,0 +1,330 @@
+"""Requests and envelopes: the one decoder and the one encoder that every surface uses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from tongs.call import Call, Result
+from tongs.errors import ToolError
+
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 100
+
+_TEXT_FIELDS = ("session", "client", "dialect", "approval")
+_FIELDS = frozenset({"tool", "args", "id", "request_id", "cancel", *_TEXT_FIELDS})
+
+
+class Cancel:
+    """A request to cancel the running call that has this id."""
+
+    def __init__(self, id: Any) -> None:
+        self.id = id
+
+
+class Refused(Exception):
+    """A request that cannot become a Call; carries what could be read of its ids."""
+
+    def __init__(self, error: ToolError, id: Any = None, request_id: Any = None) -> None:
+        super().__init__(error.message)
+        self.result = Result(error=error, id=id, request_id=request_id)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    decoded = dict(pairs)
+    if len(decoded) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ToolError(
+                    "invalid_request", f"The key {key!r} occurs twice in one object.", suggestion="Send each key once."
+                )
+            seen.add(key)
+    return decoded
+
+
+def _constant(name: str) -> Any:
+    raise ToolError("invalid_request", f"{name} is not JSON.", suggestion="Send a finite number.")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
+
+
+def decode_value(raw: bytes) -> Any:
+    """Decode one JSON value; refuse invalid UTF-8, duplicate keys, deep nesting, lone surrogates and oversize."""
+    if len(raw) > MAX_REQUEST_BYTES:
+        raise too_large(len(raw))
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ToolError(
+            "invalid_request",
+            f"The request is not UTF-8: byte 0x{raw[error.start]:02x} at position {error.start}.",
+            suggestion="Send the request as UTF-8.",
+        ) from None
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise not_json(error) from None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:  # a number with thousands of digits
+        raise ToolError("invalid_request", f"The request is not usable JSON: {error}.") from None
+    _look_through(value, surrogates="\\u" in text)
+    return value
+
+
+def not_json(error: json.JSONDecodeError) -> ToolError:
+    """Return the error for text that is not JSON."""
+    if not error.doc.strip():
+        return ToolError("invalid_request", "The request is empty.")
+    return ToolError(
+        "invalid_request", f"The request is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+    )
+
+
+def too_large(size: int) -> ToolError:
+    """Return the error for a request over the limit."""
+    return ToolError(
+        "invalid_request",
+        f"The request has more than {MAX_REQUEST_BYTES} bytes ({size} read so far).",
+        suggestion="Send less in one request.",
+    )
+
+
+def _too_deep() -> ToolError:
+    return ToolError(
+        "invalid_request",
+        f"The request is nested deeper than {MAX_DEPTH} levels.",
+        suggestion="Send flatter arguments.",
+    )
+
+
+def _look_through(value: Any, *, surrogates: bool) -> None:
+    """Refuse deep nesting, and lone surrogates where the text has escapes that could make one."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        deeper: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                deeper.extend(item.values())
+                if surrogates:
+                    deeper.extend(item)
+            elif isinstance(item, list):
+                deeper.extend(item)
+            elif surrogates and isinstance(item, str):
+                _refuse_surrogates(item)
+        if not deeper:
+            return
+        level = deeper
+    raise _too_deep()
+
+
+def _refuse_surrogates(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            "invalid_request",
+            f"The request holds the lone surrogate U+{ord(text[error.start]):04X}.",
+            suggestion="Send whole characters.",
+        ) from None
+
+
+def decode_request(raw: bytes) -> Call | Cancel:
+    """Turn the bytes of one request into a Call or a Cancel, or raise Refused."""
+    try:
+        value = decode_value(raw)
+    except ToolError as error:
+        raise Refused(error) from None
+    return to_request(value)
+
+
+def to_request(value: Any) -> Call | Cancel:
+    """Turn a decoded request into a Call or a Cancel, or raise Refused."""
+    if not isinstance(value, dict):
+        raise Refused(ToolError("invalid_request", f"A request is a JSON object, not {_kind(value)}."))
+    ids = value.get("id"), value.get("request_id")
+    try:
+        unknown = [key for key in value if key not in _FIELDS]
+        if unknown:
+            from tongs.schema import did_you_mean
+
+            near = did_you_mean(unknown[0], _FIELDS)
+            raise ToolError(
+                "invalid_request",
+                f"The request has the unknown field {unknown[0]!r}" + (f"; did you mean {near!r}?" if near else "."),
+                suggestion=f"Use {near!r}." if near else "Put the tool's arguments into args.",
+            )
+        if "cancel" in value:
+            return Cancel(value["cancel"])
+        tool = value.get("tool")
+        if not isinstance(tool, str) or not tool:
+            found = "is missing" if "tool" not in value else f"is {_kind(tool)}"
+            raise ToolError("invalid_request", f"The field 'tool' must be the name of a tool; it {found}.")
+        args = value.get("args")
+        if not isinstance(args, dict | str) and args is not None:
+            raise ToolError("invalid_request", f"The field 'args' must be an object, not {_kind(args)}.")
+        fields = {name: value.get(name) for name in _TEXT_FIELDS}
+        for name, field in fields.items():
+            if field is not None and (not isinstance(field, str) or not field):
+                raise ToolError("invalid_request", f"The field {name!r} must be text, not {_kind(field)}.")
+    except ToolError as error:
+        raise Refused(error, *ids) from None
+    return Call(tool, args, *ids, **fields)
+
+
+def _kind(value: Any) -> str:
+    if value == "":
+        return "empty text"
+    names = {dict: "an object", list: "an array", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+class Reader(Protocol):
+    """What requests are read from: binary, line by line, bounded."""
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Return the next line, at most `limit` bytes of it; empty at the end."""
+
+
+def read_lines(stream: Reader) -> Iterator[bytes | ToolError]:
+    """Yield each line, or an error for a line over the limit (the rest of which is skipped)."""
+    while line := stream.readline(MAX_REQUEST_BYTES + 2):
+        if len(line.rstrip(b"\r\n")) <= MAX_REQUEST_BYTES:
+            yield line
+            continue
+        size = len(line)
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(MAX_REQUEST_BYTES)
+            size += len(line)
+        yield too_large(size)
+
+
+def read_requests(stream: Reader) -> Iterator[bytes | ToolError]:
+    """Yield the requests of one-shot input: JSON values, one per line, pretty-printed or run together.
+
+    A request on a line of its own ends malformed text before it, so that one bad request costs one error and the
+    ones after it are answered.
+    """
+    held = bytearray()
+    depth = 0  # brackets still open, those inside strings counted too: only a hint when to try
+    credit = 4 * 1024 * 1024  # bytes that may be parsed in vain: keeps the whole linear
+    for line in read_lines(stream):
+        if isinstance(line, ToolError):
+            yield from _all(bytes(held))
+            yield line
+            held.clear()
+            depth = 0
+            continue
+        credit += 8 * len(line)
+        if held and credit > len(held) and _is_request(line):
+            credit -= len(held)
+            if _malformed(bytes(held) + line):
+                yield from _all(bytes(held))
+                held.clear()
+                depth = 0
+        held += line
+        depth += sum(map(line.count, (b"{", b"["))) - sum(map(line.count, (b"}", b"]")))
+        if len(held) > MAX_REQUEST_BYTES + 2:
+            yield too_large(len(held))
+            held.clear()
+            depth = 0
+        elif len(held) == len(line) or (depth <= 0 and credit > len(held)):
+            credit -= len(held)
+            values, rest = _split(bytes(held))
+            yield from values
+            if values:
+                depth = 0
+            held[:] = rest
+    yield from _all(bytes(held))
+
+
+def _is_request(line: bytes) -> bool:
+    if not line.lstrip().startswith(b"{"):
+        return False
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and ("tool" in value or "cancel" in value)
+
+
+_SCAN = json.JSONDecoder().raw_decode
+
+
+def _split(held: bytes) -> tuple[list[bytes], bytes]:
+    """Cut complete values off the front; what is left may be the beginning of one."""
+    try:
+        text = held.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # whole lines only reach this point, so more input cannot mend it
+        return [held], b""
+    values: list[bytes] = []
+    rest = text.lstrip()
+    while rest:
+        try:
+            _, end = _SCAN(rest)
+        except json.JSONDecodeError as error:
+            if error.pos >= len(rest.rstrip()) or error.msg.startswith("Unterminated string"):
+                break
+            return [*values, rest.encode()], b""
+        except (RecursionError, ValueError):
+            return [*values, rest.encode()], b""
+        values.append(rest[:end].encode())
+        rest = rest[end:].lstrip()
+    return values, rest.encode()
+
+
+def _malformed(text: bytes) -> bool:
+    """Whether no further input could complete the last value of the text."""
+    values, rest = _split(text)
+    return bool(values) and not rest
+
+
+def _all(held: bytes) -> list[bytes]:
+    values, rest = _split(held)
+    return [*values, rest] if rest.strip() else values
+
+
+def encode_result(result: Result) -> bytes:
+    """Return the envelope as one line of JSON."""
+    return (json.dumps(envelope(result), ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n").encode(
+        "utf-8", "backslashreplace"
+    )
+
+
+def envelope(result: Result) -> dict[str, Any]:
+    """Return the fields of the envelope, empty ones left out."""
+    fields: dict[str, Any] = {"ok": result.ok}
+    error = result.error
+    meta = dict(result.meta)
+    if error is None:
+        fields["result"] = (
+            result.text
+            if result.data is None
+            else json.dumps(result.data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        )
+    else:
+        fields["error"] = error.message
+        fields["error_code"] = error.code
+        if error.suggestion:
+            fields["suggestion"] = error.suggestion
+        if error.details:
+            meta["details"] = error.details
+    if result.content:
+        fields["content"] = list(result.content)
+    if result.classification:
+        fields["classification"] = result.classification
+    if result.risk:
+        fields["risk"] = result.risk
+    if meta:
+        fields["meta"] = meta
+    if result.view is not None:
+        fields["visualization"] = result.view
+    if result.id is not None:
+        fields["id"] = result.id
+    if result.request_id is not None:
+        fields["request_id"] = result.request_id
+    return fields

@@ -1,0 +1,574 @@
+"""The one door to files for tools: reads that are remembered, and changes that happen whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from typing import NamedTuple
+
+from tongs.context import Fence
+from tongs.door import Door, Place, not_a_file
+from tongs.errors import ToolError
+from tongs.state import locks
+from tongs.state.history import Change, History, Recording, Snapshot
+from tongs.state.trail import Stamp, Trail
+
+MAX_BYTES = 50 * 1024 * 1024
+CHUNK_BYTES = 1024 * 1024
+
+
+class Found(NamedTuple):
+    """A file that was read: its path as callers see it, its bytes, its status."""
+
+    path: str
+    data: bytes
+    status: os.stat_result
+
+
+class _Old(NamedTuple):
+    """A target of a change as it was when the change looked at it; status None: it was not there."""
+
+    path: str
+    data: bytes | None
+    hash: bytes | None
+    status: os.stat_result | None
+
+
+class Store(NamedTuple):
+    """Where a workspace keeps what must survive a call."""
+
+    id: str
+    door: Door
+    history: History
+    trail: Trail
+    locks: str
+
+
+class Workspace:
+    """The folders an agent may use, as one call of one session sees them."""
+
+    def __init__(self, store: Store, session: str, fence: Fence) -> None:
+        self._store = store
+        self._door = store.door
+        self._session = session
+        self._fence = fence
+        self.seen: dict[str, Stamp | None] = {}  # what the session saw of files, stored when the call is recorded
+
+    @property
+    def root(self) -> str:
+        """The first folder of the workspace on this machine; only for dialects whose documents promise it."""
+        return self._door.roots[0].real
+
+    def judge(self, path: str, *, write: bool) -> None:
+        """Raise when the text of a path is refused; opening it applies the same rules to what is really there."""
+        self._door.judge(path, write=write)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def read(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> Found:
+        """Return a file's bytes, and remember that this session saw them."""
+        with self.stream(path, limit=limit, remember=remember) as stream:
+            return Found(stream.path, stream.all(), stream.status)
+
+    def checksum(self, path: str) -> str | None:
+        """Return the SHA-256 of a file that this call has read, by its path as callers see it."""
+        stamp = self.seen.get(path)
+        return stamp.hash.hex() if stamp is not None and stamp.hash is not None else None
+
+    @contextmanager
+    def stream(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> Iterator[Stream]:
+        """Open a file for reading in pieces; once it was read to its end, the session counts as having seen it."""
+        try:
+            with self._door.open_file(path) as (descriptor, status, place):
+                if status.st_size > limit:
+                    raise too_large(place.path, status.st_size, limit)
+                stream = Stream(descriptor, status, place.path, limit, self._fence)
+                yield stream
+                if remember and stream.hash is not None:
+                    # a file that grew or shrank while it was read has no size and time that belong together
+                    now = os.fstat(descriptor)
+                    self.seen[place.path] = Stamp(stream.size, now.st_mtime_ns, stream.hash)
+        except ToolError as error:
+            if error.code == "file_not_found":
+                self._forget(path)
+            raise
+
+    def _forget(self, path: str) -> None:
+        with suppress(ToolError):
+            root, parts = self._door.locate(path)
+            self.seen[root.shown([part for part in parts if part not in ("", ".")])] = None
+
+    def status(self, path: str) -> tuple[str, os.stat_result]:
+        """Return the path as callers see it and its status; links that stay inside are followed."""
+        with self._door.place(path) as place:
+            if place.status is None:
+                raise ToolError("file_not_found", f"{place.path} does not exist.", path=place.path)
+            return place.path, place.status
+
+    def exists(self, path: str) -> bool:
+        """Whether something is there."""
+        try:
+            self.status(path)
+        except ToolError as error:
+            if error.code == "file_not_found":
+                return False
+            raise
+        return True
+
+    def walk(self, path: str, *, depth: int, hidden: bool = False) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Yield (path, entry) below a folder, in the order of paths, without following links.
+
+        Sensitive names never appear. A folder that vanishes or cannot be read is passed over.
+        """
+        with self._door.open_folder(path) as (descriptor, place):
+            yield from self._list(descriptor, place, place.parts, depth, hidden)
+
+    def _list(
+        self, folder: int, place: Place, parts: tuple[str, ...], depth: int, hidden: bool
+    ) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        self._fence.check()
+        rules = self._door.rules
+        entries = []
+        with os.scandir(folder) as found:
+            for entry in found:
+                if (hidden or not entry.name.startswith(".")) and not rules.is_sensitive(
+                    "/".join((*parts, entry.name))
+                ):
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    # as the whole paths sort: a folder by its name and the slash behind it
+                    entries.append((entry.name + "/" if is_folder else entry.name, is_folder, entry))
+        entries.sort(key=_first)
+        prefix = place.root.shown(parts)
+        base = "" if prefix == "." else prefix + "/"
+        for name, is_folder, entry in entries:
+            yield base + name, entry
+            if is_folder and depth > 1:
+                try:
+                    inner = os.open(
+                        entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
+                    )
+                except OSError:
+                    continue
+                try:
+                    yield from self._list(inner, place, (*parts, entry.name), depth - 1, hidden)
+                finally:
+                    os.close(inner)
+
+    # --- changing -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def change(
+        self, operation: str, paths: Iterable[str], *, force: bool = False, fresh: bool = True
+    ) -> Iterator[Draft]:
+        """Lock the targets and yield a draft of the change; it happens when `commit` is called on it.
+
+        With `fresh`, a file that this session read and that has changed since is refused.
+        """
+        store = self._store
+        shown = [self._target(path) for path in dict.fromkeys(paths)]
+        while True:
+            with locks.targets(store.locks, shown, self._fence.check):
+                # a process that died while this one waited may have left these very files half changed
+                if not self._has_cut_off():
+                    yield Draft(self, operation, shown, force=force, fresh=fresh)
+                    return
+            self.recover()
+
+    def _target(self, path: str) -> str:
+        with self._door.place(path, write=True) as place:
+            if place.status is not None and not stat.S_ISREG(place.status.st_mode):
+                raise not_a_file(place.path, place.status.st_mode)
+            return place.path
+
+    # --- history --------------------------------------------------------------------------------------------------
+
+    def changes(self, limit: int | None = None) -> list[Change]:
+        """Return the changes that can be undone, newest first."""
+        return self._store.history.changes(limit)
+
+    def snapshot_count(self) -> int:
+        """Return how many snapshots there are."""
+        return self._store.history.total()
+
+    def find_change(self, prefix: str) -> Change:
+        """Return the change with this id or unique beginning of one."""
+        return self._store.history.find(prefix)
+
+    def contents(self, hash: bytes) -> bytes:
+        """Return contents kept by a snapshot."""
+        return self._store.history.blob(hash)
+
+    def clear_history(self) -> int:
+        """Forget all snapshots of the workspace."""
+        self._fence.commit()
+        return self._store.history.clear()
+
+    # --- recovery -------------------------------------------------------------------------------------------------
+
+    def _has_cut_off(self) -> bool:
+        if not self._store.history.unfinished():
+            return False
+        found = self._store.history.cut_off()
+        for _, recording in found:
+            recording.release()
+        return bool(found)
+
+    def recover(self) -> list[dict[str, object]]:
+        """Mend changes that a dead process left half done; return what was done about each."""
+        history = self._store.history
+        if not history.unfinished():
+            return []
+        reports = []
+        for change, recording in history.cut_off():
+            with locks.targets(self._store.locks, (file.path for file in change.snapshots), self._fence.check):
+                reports.append(self._mend(change, recording))
+        return reports
+
+    def _mend(self, change: Change, recording: Recording) -> dict[str, object]:
+        now = {file.path: self._peek(file.path) for file in change.snapshots}
+        for position, file in enumerate(change.snapshots):
+            self._remove_temporary(file, change.id, position)
+        if all(now[file.path] == file.after for file in change.snapshots):
+            recording.keep()
+            return {"change": change.id, "outcome": "completed", "files": len(change.snapshots)}
+        foreign = [file.path for file in change.snapshots if now[file.path] not in (file.before, file.after)]
+        for position, file in enumerate(change.snapshots):
+            if now[file.path] == file.after and file.before != file.after:
+                self._put_back(file, change.id, position)
+        if foreign:
+            # something else wrote these in between: both versions stay reachable
+            recording.keep()
+            return {"change": change.id, "outcome": "taken back", "left_alone": foreign}
+        recording.drop()
+        return {"change": change.id, "outcome": "taken back", "files": len(change.snapshots)}
+
+    def _look(self, path: str, *, limit: int | None = None) -> _Old:
+        """Return a target of a change as it is now."""
+        with self._door.place(path, write=True) as place:
+            if place.status is None:
+                return _Old(path, None, None, None)
+            if not stat.S_ISREG(place.status.st_mode):
+                raise not_a_file(path, place.status.st_mode)
+            if limit is not None and place.status.st_size > limit:
+                advice = "Pass force: true to change it all the same."
+                raise too_large(path, place.status.st_size, limit, suggestion=advice)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(place.name, flags, dir_fd=place.folder)
+            try:
+                data = _read_all(descriptor)
+                return _Old(path, data, sha256(data).digest(), os.fstat(descriptor))
+            finally:
+                os.close(descriptor)
+
+    def _peek(self, path: str) -> bytes | None:
+        """Return the hash of what is at a path now, None for nothing, and what no file has for anything else."""
+        try:
+            return self._look(path).hash
+        except ToolError:
+            return b"not a file"
+
+    def _remove_temporary(self, file: Snapshot, id: str, position: int) -> None:
+        with suppress(ToolError, OSError), self._door.place(file.path, write=True) as place:
+            os.unlink(temporary_name(id, position), dir_fd=place.folder)
+
+    def _put_back(self, file: Snapshot, id: str, position: int) -> None:
+        data = None if file.before is None else self._store.history.blob(file.before)
+        with self._door.place(file.path, write=True) as place:
+            if data is None:
+                os.unlink(place.name, dir_fd=place.folder)
+            else:
+                folder = _make_folders(place)
+                try:
+                    _write_temporary(folder, place.name, temporary_name(id, position), data, file.mode, place.status)
+                    os.rename(temporary_name(id, position), place.name, src_dir_fd=folder, dst_dir_fd=folder)
+                finally:
+                    os.close(folder)
+            _sync(place.folder)
+        if data is None:
+            self._remove_folders(file.folders)
+
+    def _remove_folders(self, folders: Sequence[str]) -> None:
+        """Remove folders that the change had made, as far as they are empty."""
+        for path in reversed(folders):
+            with suppress(ToolError, OSError), self._door.place(path, write=True) as place:
+                os.rmdir(place.name, dir_fd=place.folder)
+
+
+class Stream:
+    """An open file that is hashed as it is read."""
+
+    def __init__(self, descriptor: int, status: os.stat_result, path: str, limit: int, fence: Fence) -> None:
+        self.path = path
+        self.status = status
+        self.size = 0
+        self.hash: bytes | None = None  # known once the end was reached
+        self._descriptor = descriptor
+        self._limit = limit
+        self._fence = fence
+
+    def __iter__(self) -> Iterator[bytes]:
+        digest = sha256()
+        while chunk := os.read(self._descriptor, CHUNK_BYTES):
+            self._fence.check()
+            self.size += len(chunk)
+            if self.size > self._limit:
+                raise too_large(self.path, self.size, self._limit)
+            digest.update(chunk)
+            yield chunk
+        self.hash = digest.digest()
+
+    def all(self) -> bytes:
+        """Read to the end."""
+        return b"".join(self)
+
+
+class Draft:
+    """A change in the making: what the targets hold now, and what they are to hold."""
+
+    def __init__(self, workspace: Workspace, operation: str, paths: Sequence[str], *, force: bool, fresh: bool) -> None:
+        self._workspace = workspace
+        self._operation = operation
+        self._old: dict[str, _Old] = {}
+        self._new: dict[str, bytes | None] = {}
+        self._modes: dict[str, int] = {}
+        self._hashes: dict[str, bytes | None] = {}
+        for path in paths:
+            self._old[path] = workspace._look(path, limit=None if force else MAX_BYTES)
+        if fresh:
+            self._refuse_stale(paths)
+
+    def _refuse_stale(self, paths: Sequence[str]) -> None:
+        workspace = self._workspace
+        stamps = workspace._store.trail.stamps(workspace._store.id, workspace._session, paths)
+        for path, stamp in stamps.items():
+            now = self._old[path].hash
+            if now != stamp.hash:
+                what = "was removed" if now is None else "appeared" if stamp.hash is None else "changed"
+                raise ToolError("stale_file", f"{path} {what} after this session last saw it.", path=path)
+
+    def resolve(self, path: str) -> str:
+        """Return the path of a target as the draft knows it."""
+        root, parts = self._workspace._door.locate(path)
+        names: list[str] = []
+        for part in parts:
+            if part == "..":
+                names.pop()
+            elif part not in ("", "."):
+                names.append(part)
+        return root.shown(names)
+
+    def old(self, path: str) -> bytes | None:
+        """Return what a target held when the change began, None when it was not there."""
+        return self._old[path].data
+
+    def read(self, path: str) -> bytes | None:
+        """Return what a target holds in this draft."""
+        return self._new[path] if path in self._new else self._old[path].data
+
+    def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        """Let the target hold this; its mode is kept unless one is given."""
+        self._new[path] = data
+        if mode is not None:
+            self._modes[path] = mode
+
+    def delete(self, path: str) -> None:
+        """Let the target be gone."""
+        self._new[path] = None
+
+    def mode(self, path: str) -> int | None:
+        """Return the permission bits a target had."""
+        status = self._old[path].status
+        return None if status is None else stat.S_IMODE(status.st_mode)
+
+    def targets(self) -> list[str]:
+        """Return the paths of all targets."""
+        return list(self._old)
+
+    def commit(self, *, remove_folders: Sequence[str] = ()) -> str | None:
+        """Make the change, all of it or nothing; return its id for undo, None when nothing differs.
+
+        Afterwards, of the folders named, those that are empty are removed.
+        """
+        workspace = self._workspace
+        targets = [(self._old[path], data) for path, data in self._new.items() if data != self._old[path].data]
+        files = [self._snapshot(old, data) for old, data in targets]
+        workspace._fence.commit()
+        id = None
+        if files:
+            history = workspace._store.history
+            contents = [(file, old.data) for file, (old, _) in zip(files, targets, strict=True)]
+            recording = history.begin(workspace._session, self._operation, contents)
+            self._carry_out(recording, files, targets)
+            id = recording.id
+            workspace._remove_folders(sorted(set(remove_folders)))
+        for path in self._new:
+            workspace.seen[path] = self._stamp(path)
+        return id
+
+    def _snapshot(self, old: _Old, data: bytes | None) -> Snapshot:
+        folders: tuple[str, ...] = ()
+        if old.status is None:
+            with self._workspace._door.place(old.path, write=True) as place:
+                end = len(place.parts) - 1
+                start = end - len(place.missing)
+                folders = tuple(place.root.shown(place.parts[: i + 1]) for i in range(start, end))
+        else:
+            self._refuse_unwritable(old.path)
+        after = self._hashes[old.path] = None if data is None else sha256(data).digest()
+        mode = stat.S_IMODE(old.status.st_mode) if old.status else 0
+        return Snapshot(old.path, old.hash, mode, len(old.data or b""), after, folders)
+
+    def _refuse_unwritable(self, path: str) -> None:
+        """A rename would replace a file that its owner made read-only; that is not ours to overrule."""
+        with self._workspace._door.place(path, write=True) as place:
+            if not os.access(
+                place.name, os.W_OK, dir_fd=place.folder, effective_ids=os.access in os.supports_effective_ids
+            ):
+                raise ToolError("permission_denied", f"{path} is read-only.", path=path)
+
+    def _carry_out(
+        self, recording: Recording, files: Sequence[Snapshot], targets: Sequence[tuple[_Old, bytes | None]]
+    ) -> None:
+        done: list[int] = []
+        try:
+            for position, (file, (_, data)) in enumerate(zip(files, targets, strict=True)):
+                if data is not None:
+                    self._prepare(recording.id, position, file, data)
+            folders: dict[str, str] = {}
+            for position, (file, (old, data)) in enumerate(zip(files, targets, strict=True)):
+                self._swap(recording.id, position, file, old, data)
+                done.append(position)
+                folders.setdefault(file.path.rpartition("/")[0], file.path)
+            for path in folders.values():
+                with self._workspace._door.place(path, write=True) as place:
+                    _sync(place.folder)
+        except BaseException:
+            self._take_back(recording, files, done)
+            raise
+        recording.keep()
+
+    def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> None:
+        with self._workspace._door.place(file.path, write=True) as place:
+            folder = _make_folders(place)
+            try:
+                mode = self._modes.get(file.path, file.mode if place.status is not None else None)
+                _write_temporary(folder, place.name, temporary_name(id, position), data, mode, place.status)
+            finally:
+                os.close(folder)
+
+    def _swap(self, id: str, position: int, file: Snapshot, old: _Old, data: bytes | None) -> None:
+        """Put the new file in the place of the old one, if that is still what the change looked at."""
+        with self._workspace._door.place(file.path, write=True) as place:
+            if _identity(place.status) != _identity(old.status):
+                raise ToolError("stale_file", f"{file.path} changed while it was being written.", path=file.path)
+            if data is None:
+                os.unlink(place.name, dir_fd=place.folder)
+            else:
+                os.rename(temporary_name(id, position), place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+
+    def _take_back(self, recording: Recording, files: Sequence[Snapshot], done: Sequence[int]) -> None:
+        workspace = self._workspace
+        for position in reversed(done):
+            workspace._put_back(files[position], recording.id, position)
+        for position, file in enumerate(files):
+            workspace._remove_temporary(file, recording.id, position)
+            workspace._remove_folders(file.folders)
+        recording.drop()
+
+    def _stamp(self, path: str) -> Stamp:
+        hash = self._hashes.get(path, self._old[path].hash)
+        if hash is None:
+            return Stamp(0, 0, None)
+        with self._workspace._door.place(path, write=True) as place:
+            status = place.status
+        return Stamp(status.st_size, status.st_mtime_ns, hash) if status else Stamp(0, 0, hash)
+
+
+def temporary_name(id: str, position: int) -> str:
+    """Return the name under which a new file waits beside its target."""
+    return f".tongs-{id}-{position}"
+
+
+def too_large(path: str, size: int, limit: int, suggestion: str | None = None) -> ToolError:
+    """Return the error for a file over a limit."""
+    megabytes = size / (1024 * 1024)
+    message = f"{path} has {size} bytes ({megabytes:.1f} MB); the limit is {limit // (1024 * 1024)} MB."
+    return ToolError("file_too_large", message, suggestion=suggestion, path=path, size=size)
+
+
+def _first(entry: tuple[str, bool, os.DirEntry[str]]) -> str:
+    return entry[0]
+
+
+def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:
+    return None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _read_all(descriptor: int) -> bytes:
+    chunks = []
+    while chunk := os.read(descriptor, 8 * CHUNK_BYTES):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _make_folders(place: Place) -> int:
+    """Make the missing folders of a place and return a handle of the last one."""
+    folder = os.dup(place.folder)
+    for name in place.missing:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
+        try:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def _write_temporary(
+    folder: int, name: str, temporary: str, data: bytes, mode: int | None, like: os.stat_result | None
+) -> None:
+    """Write and sync a new file beside its target, with the target's mode, owner and attributes where possible."""
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder
+    )
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if like is not None:
+            _copy_attributes(folder, name, descriptor, like)
+        if mode is not None:
+            os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _copy_attributes(folder: int, name: str, descriptor: int, like: os.stat_result) -> None:
+    own = os.fstat(descriptor)
+    if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
+        with suppress(OSError):
+            os.fchown(descriptor, like.st_uid, like.st_gid)
+    if not hasattr(os, "listxattr"):
+        return
+    with suppress(OSError):
+        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            for attribute in os.listxattr(source):
+                with suppress(OSError):
+                    os.setxattr(descriptor, attribute, os.getxattr(source, attribute))
+        finally:
+            os.close(source)
+
+
+def _sync(folder: int) -> None:
+    # handles of the walk may be for paths only; syncing needs one that is open for reading
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

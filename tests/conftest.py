@@ -1,0 +1,50 @@
+"""Fixtures: a runtime on a temporary workspace, and an environment for child processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tongs.runtime import Runtime
+from tongs.testing import Folder, environment, temporary_runtime
+
+settings.register_profile(
+    "tests",
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("tests")
+
+
+@pytest.fixture
+def base(tmp_path) -> str:
+    """The folder below which a test's workspace, settings and state are."""
+    return str(tmp_path)
+
+
+@pytest.fixture
+def joined(base) -> Iterator[tuple[Runtime, Folder]]:
+    with temporary_runtime(base) as pair:
+        yield pair
+
+
+@pytest.fixture
+def runtime(joined) -> Runtime:
+    """A runtime on an empty workspace."""
+    return joined[0]
+
+
+@pytest.fixture
+def workspace(joined) -> Folder:
+    """The workspace folder of `runtime`."""
+    return joined[1]
+
+
+@pytest.fixture
+def environ(base) -> dict[str, str]:
+    """The environment for child processes that share the state of `runtime`."""
+    return {**environment(base), "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH")]))}

@@ -1,0 +1,443 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.text.work import count_steps
+from tongs.errors import ToolError
+from tongs.text.diffing import diff_hunks, unified_diff
+from tongs.text.encodings import Encoding, decode, splice
+from tongs.text.patching import Operation, PatchHunk, PatchLine, apply_hunks, parse_patch
+
+
+def codex(*lines):
+    return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
+
+
+def update(*lines):
+    return codex("*** Update File: f", *lines)
+
+
+def apply(text, patch, *, path=None):
+    (operation,) = parse_patch(patch, path=path)
+    result, done = "", 0
+    for span in apply_hunks(text, operation):
+        result += text[done : span.start] + span.new
+        done = span.end
+    return result + text[done:]
+
+
+def refusal(call, *arguments, **options):
+    with pytest.raises(ToolError) as caught:
+        call(*arguments, **options)
+    return caught.value
+
+
+# --- reading the Codex notation
+
+
+def test_every_kind_of_codex_section_is_read():
+    patch = codex(
+        "*** Add File: new.txt", "+one", "+", "+two",
+        "*** Delete File: old.txt",
+        "*** Update File: a b.py", "*** Move to: c/d.py",
+        "@@ class A:", "@@     def f(self):", " keep", "-out", "+in", "", "+more",
+        "@@", "-last", "*** End of File",
+    )  # fmt: skip
+
+    assert parse_patch(patch) == [
+        Operation("add", "new.txt", content="one\n\ntwo\n"),
+        Operation("delete", "old.txt"),
+        Operation("update", "a b.py", move_to="c/d.py", hunks=(
+            PatchHunk(
+                (
+                    PatchLine("context", "keep"), PatchLine("removed", "out"), PatchLine("added", "in"),
+                    PatchLine("context", ""), PatchLine("added", "more"),
+                ),
+                anchors=("class A:", "    def f(self):"),
+            ),
+            PatchHunk((PatchLine("removed", "last"),), at_end=True),
+        )),
+    ]  # fmt: skip
+
+
+PLAIN = update("@@", "-old", "+new")
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        PLAIN + "\n",
+        "\n\n" + PLAIN + "\n\n",
+        PLAIN.replace("\n", "\r\n"),
+        PLAIN.replace("*** Begin Patch", "  *** Begin Patch \t"),
+        PLAIN.replace("*** End Patch", " *** End Patch  "),
+        PLAIN.replace("*** Update", "   *** Update"),
+        PLAIN.replace("@@\n", ""),
+        PLAIN.replace("@@\n", "\n@@  \n"),
+        PLAIN.replace("@@", "@@ ... @@").replace("... ", ""),
+        f"<<'EOF'\n{PLAIN}\nEOF\n",
+        f"<<EOF\n{PLAIN}\nEOF",
+        f'apply_patch <<"PATCH"\n{PLAIN}\nPATCH\n',
+    ],
+)
+def test_markers_may_be_padded_and_the_patch_wrapped(patch):
+    assert parse_patch(patch) == parse_patch(PLAIN)
+
+
+@pytest.mark.parametrize(
+    "patch, line, expected",
+    [
+        ("*** Begin Patch\n*** End Patch", 2, "Add File"),
+        ("*** Begin Patch\n*** Delete File: f", 2, "'*** End Patch' as the last line"),
+        ("*** Begin Patch", 1, "'*** End Patch' as the last line"),
+        (codex("*** Frobnicate File: f"), 2, "Update File"),
+        (codex("*** Update File: "), 2, "Update File: PATH"),
+        (codex("*** Update File: f"), 2, "hunks"),
+        (codex("*** Update File: f", "@@"), 3, "lines that start with"),
+        (update("@@", "-a", "*b"), 5, "starts with a blank"),
+        (update("-a", "*** End of File", "-b"), 5, "'@@'"),
+        (codex("*** Add File: f", "+a", "b"), 4, "'+' before each line"),
+        (codex("*** Delete File: f", "+a"), 3, "Update File"),
+        (codex("*** Delete File: f", "*** End Patch", "x"), 4, "nothing after"),
+        ("hello\n", 1, "unified diff"),
+        ("\n\n{}", 3, "'*** Begin Patch'"),
+    ],
+)
+def test_a_codex_patch_that_breaks_the_grammar_is_refused_at_its_line(patch, line, expected):
+    error = refusal(parse_patch, patch)
+
+    assert (error.code, error.details["line"]) == ("patch_invalid", line)
+    assert expected in error.message
+
+
+@pytest.mark.parametrize("patch", ["", "\n \n"])
+def test_an_empty_patch_is_refused(patch):
+    assert refusal(parse_patch, patch).code == "patch_invalid"
+
+
+# --- reading the unified notation
+
+HUNK = "@@ -1,2 +1,2 @@ heading\n keep\n-old\n+new\n"
+
+
+def test_every_kind_of_git_section_is_read():
+    patch = (
+        "From 0123 Mon Sep 17 00:00:00 2001\nSubject: x\n\n- a list\n---\n f | 2 +-\n\n"
+        "diff --git a/new.sh b/new.sh\nnew file mode 100755\nindex 0..1\n--- /dev/null\n+++ b/new.sh\n@@ -0,0 +1,2 @@\n"
+        "+one\n+two\n\\ No newline at end of file\n"
+        "diff --git a/empty b/empty\nnew file mode 100644\nindex 0..0\n"
+        "diff --git a/gone b/gone\ndeleted file mode 100644\n--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n"
+        "diff --git a/from b/to\nsimilarity index 100%\nrename from from\nrename to to\n"
+        "diff --git a/my tool b/my tool\nold mode 100644\nnew mode 100755\n"
+        f"diff --git a/f b/f\nindex 0..1 100644\n--- a/f\n+++ b/f\n{HUNK}"
+        "-- \n2.39.0\n"
+    )
+
+    assert parse_patch(patch) == [
+        Operation("add", "new.sh", content="one\ntwo", unified=True, mode="100755"),
+        Operation("add", "empty", content="", unified=True, mode="100644"),
+        Operation("delete", "gone", hunks=(PatchHunk((PatchLine("removed", "one"),), (), False, 1, 1),), unified=True),
+        Operation("update", "from", move_to="to", unified=True),
+        Operation("update", "my tool", unified=True, mode="100755"),
+        Operation("update", "f", unified=True, hunks=(
+            PatchHunk(
+                (PatchLine("context", "keep"), PatchLine("removed", "old"), PatchLine("added", "new")), (), False, 1, 2
+            ),
+        )),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "names, path",
+    [
+        ("--- a/f.py\n+++ b/f.py", "f.py"),
+        ("--- f.py\n+++ f.py", "f.py"),
+        ("--- a/f.py\n+++ a/f.py", "a/f.py"),
+        ("--- f.py.orig\t2024-01-01 00:00:00\n+++ f.py\t2024-01-01 00:00:01", "f.py"),
+        ("--- a/my file.py\t\n+++ b/my file.py\t", "my file.py"),
+        ('--- "a/q\\"\\t\\303\\251"\n+++ "b/q\\"\\t\\303\\251"', 'q"\té'),
+        ("Index: f.py\n=====\n--- f.py\n+++ f.py", "f.py"),
+        ("diff -u f.py f.py\n--- f.py\n+++ f.py", "f.py"),
+    ],
+)
+def test_the_name_of_a_file_is_read(names, path):
+    assert [operation.path for operation in parse_patch(f"{names}\n{HUNK}")] == [path]
+
+
+def test_a_quoted_rename_is_read():
+    patch = 'diff --git "a/o\\tld" b/new\nrename from "o\\tld"\nrename to new\n'
+
+    assert parse_patch(patch) == [Operation("update", "o\tld", move_to="new", unified=True)]
+
+
+@pytest.mark.parametrize("patch", [HUNK, "@@\n keep\n-old\n+new", f"--- a/other\n+++ b/other\n{HUNK}"])
+def test_a_path_stands_for_headers(patch):
+    assert [operation.path for operation in parse_patch(patch, path="f")] == ["f"]
+    assert apply("keep\nold\n", patch, path="f") == "keep\nnew\n"
+
+
+def test_a_path_allows_one_file_only():
+    patch = f"--- a/f\n+++ b/f\n{HUNK}--- a/g\n+++ b/g\n{HUNK}"
+
+    assert [operation.path for operation in parse_patch(patch)] == ["f", "g"]
+    assert refusal(parse_patch, patch, path="f").code == "patch_invalid"
+
+
+@pytest.mark.parametrize(
+    "patch, line",
+    [
+        (HUNK, 1),
+        ("--- a/f\n" + HUNK, 1),
+        ("--- a/f\n+++ b/f\n", 1),
+        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n", 3),
+        ("--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\nb\n", 5),
+        ("--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n", 1),
+        ("--- /dev/null\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n", 1),
+        ("diff --git a/f b/f\nindex 0..1\n", 1),
+        ("diff --git a/f b/f\nindex 0..1\nGIT binary patch\nliteral 1\n", 3),
+        ("diff --git a/f b/f\nindex 0..1\nBinary files a/f and b/f differ\n", 3),
+        ("diff --git a/f b/g\ncopy from f\ncopy to g\n", 2),
+        ("diff --git a/f b/g\nrename from f\n", 1),
+        ("commit 1234\n\n    message\n", 3),
+    ],
+)
+def test_a_unified_diff_that_cannot_be_read_is_refused_at_its_line(patch, line):
+    error = refusal(parse_patch, patch)
+
+    assert (error.code, error.details["line"]) == ("patch_invalid", line)
+
+
+@pytest.mark.parametrize("counts", ["-1,3 +1,3", "-1,9 +1,9", "-1 +1", "-1,1 +1,1", "-1,2 +1,2"])
+def test_counts_are_advice(counts):
+    patch = f"--- a/f\n+++ b/f\n@@ {counts} @@\n keep\n-old\n+new\n"
+
+    assert apply("keep\nold\nrest\n", patch) == "keep\nnew\nrest\n"
+    assert len(parse_patch(patch + patch)) == 2
+
+
+def test_removed_and_added_lines_that_look_like_names_are_content():
+    old, new = "x\n-- a\ny\n", "x\n++ b\ny\n"
+
+    assert apply(old, unified_diff(old, new, "f", context=0)) == new
+    assert apply(old, unified_diff(old, new, "f")) == new
+
+
+# --- finding the place
+
+
+@pytest.mark.parametrize(
+    "text, lines, result",
+    [
+        ("a\nb\nc\n", ["@@", " a", "-b", "+B"], "a\nB\nc\n"),
+        ("a\nb\nc\nd\n", ["@@", "-b", "+B", "@@", "-d", "+D"], "a\nB\nc\nD\n"),
+        ("a\nb\na\n", ["@@", "-b", "@@", "-a", "+A"], "a\nA\n"),
+        ("a\nb\n", ["@@", "+c"], "a\nb\nc\n"),
+        ("a\nb", ["@@", "+c", "@@", "+d"], "a\nb\nc\nd\n"),
+        ("", ["@@", "+c"], "c\n"),
+        ("a\nb", ["@@", "-b", "+B"], "a\nB\n"),
+        ("a\nb", ["@@", " b", "+c"], "a\nb\nc\n"),
+        ("a\nb", ["@@", "-a", "+A"], "A\nb"),
+        ("a\nb", ["@@", "-b", "@@", "+c"], "a\nc\n"),
+        ("a\nb\n", ["@@ a", "+x"], "a\nx\nb\n"),
+        ("a\nx\nb\nx\n", ["@@ b", "-x", "+y"], "a\nx\nb\ny\n"),
+        (
+            "A:\n f\n  x\n g\n  x\nB:\n f\n  x\n",
+            ["@@ B:", "@@  f", "-  x", "+  y"],
+            "A:\n f\n  x\n g\n  x\nB:\n f\n  y\n",
+        ),
+        ("A:\n  f:\n    x\n", ["@@ f:", "-    x", "+    y"], "A:\n  f:\n    y\n"),
+        ("f:\n x\n", ["@@ f:", " f:", "- x", "+ y"], "f:\n y\n"),
+        ("x\na\nx\n", ["@@", "-x", "+y", "*** End of File"], "x\na\ny\n"),
+        ("x\na\nx\n\n\n", ["@@", "-x", "+y", "*** End of File"], "x\na\ny\n\n\n"),
+        ("a\nb\n", ["@@", "+c", "*** End of File"], "a\nb\nc\n"),
+        ("x\na\nx\nb\n", ["@@ -3,1 +3,1 @@", "-x", "+y"], "x\na\ny\nb\n"),
+        ("a\nb\n", ["@@", " a", "-b", "+B", "", "*** End of File"], "a\nB\n"),
+        ("a\n\nb\n", ["@@", " a", "", "-b", "+B"], "a\n\nB\n"),
+        ("a\r\nb\r\nc\r\n", ["@@", " a", "-b", "+B", "+x"], "a\r\nB\r\nx\r\nc\r\n"),
+        ("a\rb\rc\r", ["@@", " a", "-b", "+B"], "a\rB\rc\r"),
+        ("a\r\nb\rc\nd\r\n", ["@@", " b", "-c", "+C"], "a\r\nb\rC\r\nd\r\n"),
+        ("a  \nb\t\nc\n", ["@@", " a", "-b", "+B", " c"], "a  \nB\nc\n"),
+        ("\tif  x :\n\t\ty\n", ["@@", " if x:", "-    y", "+\t\tz"], "\tif  x :\n\t\tz\n"),
+        ("“a” – b\u00a0c\nd\n", ["@@", ' "a" - b c', "-d", "+D"], "“a” – b\u00a0c\nD\n"),
+        ("cafe\u0301\nd\n", ["@@", " caf\u00e9", "-d", "+D"], "cafe\u0301\nD\n"),
+    ],
+)
+def test_a_codex_hunk_finds_its_place(text, lines, result):
+    assert apply(text, update(*lines)) == result
+
+
+@pytest.mark.parametrize(
+    "text, hunk, result",
+    [
+        ("a\nb\nc\n", "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", "a\nB\nc\n"),
+        ("x\na\nb\nc\n", "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", "x\na\nB\nc\n"),
+        ("b\nc\n", "@@ -9,2 +9,2 @@\n-b\n+B\n c\n", "B\nc\n"),
+        ("x\nx\nx\n", "@@ -2 +2 @@\n-x\n+y\n", "x\ny\nx\n"),
+        ("0\nx\nm\nx\nx\n", "@@ -2 +2 @@\n-m\n+M\n@@ -3 +3 @@\n-x\n+y\n", "0\nx\nM\ny\nx\n"),
+        ("a\nb\n", "@@ -1,0 +2 @@\n+x\n", "a\nx\nb\n"),
+        ("a\nb\n", "@@ -0,0 +1 @@\n+x\n", "x\na\nb\n"),
+        ("a\nb\n", "@@ -2,2 +2,3 @@\n+x\n", "a\nx\nb\n"),
+        ("a\nb\n", "@@ -2,0 +3 @@\n+x\n", "a\nb\nx\n"),
+        ("a\nb", "@@ -2,0 +3 @@\n+x\n", "a\nb\nx\n"),
+        ("a\r\nb\r\n", "@@ -2,0 +3 @@\n+x\n", "a\r\nb\r\nx\r\n"),
+        ("a\nb", "@@ -2 +2 @@\n-b\n\\ No newline at end of file\n+b\n", "a\nb\n"),
+        ("a\nb\n", "@@ -2 +2 @@\n-b\n+b\n\\ No newline at end of file\n", "a\nb"),
+        ("b\na\nb", "@@ -9 +9 @@\n-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n", "b\na\nc"),
+        ("a\nb", "@@ -2 +2 @@\n-b\n+c\n", "a\nc\n"),
+        ("a\r\nb\r\n", "@@ -2 +2 @@\n-b\n+c\n", "a\r\nc\r\n"),
+        ("a\r\nb\n", "@@ -1,2 +1,3 @@\n a\r\n b\n+c\n", "a\r\nb\nc\n"),
+        ("a\nb\n", "@@ -1,2 +1,3 @@\r\n a\r\n b\r\n+c\r\n", "a\nb\nc\n"),
+        ("a\nb\nc\nd\n", "@@ -3 +3 @@\n-d\n+D\n@@ -1 +1 @@\n-a\n+A\n", "A\nb\nc\nD\n"),
+        ("f:\n x\ng:\n x\n", "@@ g:\n- x\n+ y\n", "f:\n x\ng:\n y\n"),
+        ("a\n\nb\n", "@@ -1,3 +1,3 @@\n a\n\n-b\n+B\n", "a\n\nB\n"),
+    ],
+)
+def test_a_unified_hunk_finds_its_place(text, hunk, result):
+    assert apply(text, "--- a/f\n+++ b/f\n" + hunk) == result
+
+
+def test_only_removed_and_added_lines_are_in_the_spans():
+    data = "“keep”  \r\nold\nkeep \udcff\n".encode("utf-8", "surrogateescape")
+    text, encoding = decode(data)
+    (operation,) = parse_patch(update("@@", ' "keep"', "-old", "+new", " keep \ufffd"))
+
+    assert encoding == Encoding("utf-8")
+    assert splice(data, text, encoding, apply_hunks(text, operation)) == data.replace(b"old\n", b"new\n")
+
+
+@pytest.mark.parametrize(
+    "text, patch, places",
+    [
+        ("x\na\nx\n", update("@@", "-x", "+y"), [1, 3]),
+        ("f\nx\nf\nx\n", update("@@ f", "-x", "+y"), [2, 4]),
+        ("f\nx\nf\n", update("@@ f", "+y"), [2, 4]),
+        ("a\nx\nx\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n", [2, 3]),
+    ],
+)
+def test_a_hunk_that_fits_several_places_is_refused(text, patch, places):
+    error = refusal(apply, text, patch)
+
+    assert (error.code, error.details) == ("patch_conflict", {"path": "f", "hunk": 1, "lines": places})
+
+
+@pytest.mark.parametrize(
+    "text, patch, hunk, missing",
+    [
+        ("alpha\nbeta\n", update("@@", " alpha", "-betta", "+x"), 1, "betta"),
+        ("alpha\nbeta\n", update("@@", "-beta", "@@", "-alpha"), 2, "alpha"),
+        ("alpha\nbeta\n", update("@@ gamma", "-beta"), 1, "gamma"),
+        ("alpha\nbeta\n", update("@@", "-alpha", "+x", "*** End of File"), 1, "alpha"),
+        ("alpha\nbeta\n", update("@@", " beta", "-alpha"), 1, "beta"),
+        ("alpha\nbeta\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-alfa\n+x\n", 1, "alfa"),
+        ("alpha\nbeta\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-alpha\n\\ No newline\n+x\n", 1, "alpha"),
+        ("alpha\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-alpha\n+x\n@@ -1 +1 @@\n-alpha\n+y\n", 2, "alpha"),
+    ],
+)
+def test_a_hunk_that_fits_nowhere_is_refused_with_what_is_missing(text, patch, hunk, missing):
+    error = refusal(apply, text, patch)
+
+    assert (error.code, error.details["path"], error.details["hunk"]) == ("patch_conflict", "f", hunk)
+    assert repr(missing) in error.message
+
+
+def test_the_nearest_line_to_what_is_missing_is_named():
+    error = refusal(apply, "one\ndef compute(a):\n", update("@@", "-def compute(b):", "+x"))
+
+    assert error.details == {"path": "f", "hunk": 1, "nearest_line": 2, "nearest_text": "def compute(a):"}
+
+
+# --- properties
+
+LINES = st.lists(
+    st.sampled_from(["a\n", "b\n", "c\n", "\n", "a\r\n", "-- x\n", "++ y\n", "@@ z\n", "é\n"]), max_size=25
+)
+TEXTS = st.builds(lambda lines, end: "".join(lines) + end, LINES, st.sampled_from(["", "end", "a", "x\r"]))
+
+
+@settings(deadline=None, max_examples=500)
+@given(TEXTS, TEXTS, st.integers(1, 4))
+def test_a_diff_that_is_applied_gives_the_new_text(old, new, context):
+    patch = unified_diff(old, new, "f", context=context)
+
+    assert (apply(old, patch) if patch else old) == new
+
+
+@settings(deadline=None)
+@given(TEXTS)
+def test_a_diff_that_adds_or_deletes_a_file_says_all_of_it(text):
+    (added,) = parse_patch(unified_diff(None, text, "f"))
+    (deleted,) = parse_patch(unified_diff(text, None, "f"))
+
+    assert (added.kind, added.content, deleted.kind) == ("add", text, "delete")
+    assert "".join(span.new for span in apply_hunks(text, deleted)) == ""
+    assert sum(span.end - span.start for span in apply_hunks(text, deleted)) == len(text)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_a_diff_still_fits_when_lines_were_inserted_above(data):
+    lines = [f"line {n}\n" for n in range(40)]
+    new = list(lines)
+    for at in data.draw(st.lists(st.integers(0, 39), min_size=1, max_size=6)):
+        new[at] = data.draw(st.sampled_from(["changed\n", "", "two\nlines\n"]))
+    above = "".join(f"above {n}\n" for n in range(data.draw(st.integers(0, 9))))
+    patch = unified_diff("".join(lines), "".join(new), "f")
+
+    assert not patch or apply(above + "".join(lines), patch) == above + "".join(new)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data(), st.sampled_from(["\n", "\r\n"]))
+def test_a_codex_patch_made_of_a_diff_gives_the_new_text(data, ending):
+    lines = [f"line {n}" for n in range(30)]
+    new = list(lines)
+    for at in data.draw(st.sets(st.integers(0, 29), min_size=1, max_size=6)):
+        new[at] = data.draw(st.sampled_from(["changed", "  indented", "“quoted”"]))
+    signs = {"context": " ", "removed": "-", "added": "+"}
+    hunks = diff_hunks("\n".join(lines), "\n".join(new))
+    body = [line for hunk in hunks for line in ("@@", *(signs[kind] + text for kind, text in hunk.changes))]
+
+    result = apply("".join(line + ending for line in lines), update(*body))
+
+    assert result == "".join(line + ending for line in new)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.text('*@+- \nBeginPatchEdFl:/ab\\\r\t"0,'), st.sampled_from(["", "*** Begin Patch\n", "--- a\n+++ b\n", "@@ "])
+)
+def test_any_text_is_parsed_or_refused(text, head):
+    try:
+        outcome = [operation.path for operation in parse_patch(head + text, path="f")]
+    except ToolError as error:
+        outcome = [error.code]
+
+    assert outcome in (["f"], ["patch_invalid"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: ("x\n" * n, update("@@", *["-x"] * (n // 2), "+y")),
+        lambda n: ("x\n" * n, update("@@", *["-x"] * (n // 4), "-z")),
+        lambda n: ("x\n" * n, "--- a/f\n+++ b/f\n@@ -1 +1 @@\n" + "-x\n" * (n // 2) + "-z\n"),
+        lambda n: ("x\n" * n, update("@@ x", *["-x"] * (n // 2), "+y")),
+        lambda n: ("x\n" * n, update("@@", "-x", *[""] * n, "-y")),
+        lambda n: ("\n" * n, update("@@", "-y", *[""] * n, "*** End of File")),
+    ],
+)
+def test_work_grows_with_the_file_not_with_its_square(make):
+    small, large = (count_steps(refusal, apply, *make(n)) for n in (500, 4_000))
+
+    assert large < 10 * small + 1_000
+
+
+def test_a_patch_of_many_hunks_is_applied():
+    lines = [f"{n} {random.Random(n).random()}\n" for n in range(2_000)]
+    new = [f"changed {n}\n" if n % 20 == 0 else line for n, line in enumerate(lines)]
+
+    assert apply("".join(lines), unified_diff("".join(lines), "".join(new), "f")) == "".join(new)
