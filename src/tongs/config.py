@@ -11,36 +11,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tongs import places
 from tongs.errors import ToolError
 from tongs.policy import paths
-
-
-class Places(NamedTuple):
-    """The folders of a user."""
-
-    config: str
-    state: str
-
-
-def places(environ: Mapping[str, str] | None = None) -> Places:
-    """Return where the user's settings and state are."""
-    env = os.environ if environ is None else environ
-    home = env.get("HOME") or os.path.expanduser("~")
-    config = env.get("TONGS_CONFIG_DIR")
-    if not config and env.get("JINN_CONFIG_DIR"):
-        config = os.path.join(env["JINN_CONFIG_DIR"], "tongs")
-    state = env.get("TONGS_STATE_DIR")
-    return Places(
-        os.path.abspath(config or os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "tongs")),
-        os.path.abspath(
-            state or os.path.join(env.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state"), "tongs")
-        ),
-    )
-
-
-def workspace_of(environ: Mapping[str, str]) -> str:
-    """Return the workspace that the environment names, else the working directory."""
-    return environ.get("TONGS_WORKSPACE") or environ.get("WORKSPACE_ROOT") or os.getcwd()
 
 
 class Key(NamedTuple):
@@ -83,14 +56,16 @@ class Settings:
         return self._values[key]
 
 
-def load(places: Places, workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
+def load(workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
     """Read every source and return the settings in force."""
+    cache = os.path.join(places.state_dir(environ), "cache")
+    personal = os.path.join(places.config_dir(environ), "config.toml")
     values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
     sources = dict.fromkeys(KEYS, "default")
-    for name, value in _file(os.path.join(places.config, "config.toml"), "config.toml", places).items():
+    for name, value in _file(personal, "config.toml", cache).items():
         values[name], sources[name] = value, "config.toml"
     project = ".tongs/config.toml"
-    for name, value in _file(os.path.join(workspace, ".tongs", "config.toml"), project, places).items():
+    for name, value in _file(os.path.join(workspace, project), project, cache).items():
         tighten = KEYS[name].tighten
         if tighten is not None:
             values[name], sources[name] = tighten(values[name], value), project
@@ -103,7 +78,7 @@ def load(places: Places, workspace: str, environ: Mapping[str, str], flags: Mapp
     return Settings(values, sources)
 
 
-def _file(path: str, shown: str, places: Places) -> dict[str, Any]:
+def _file(path: str, shown: str, folder: str) -> dict[str, Any]:
     """Return the flat keys of a TOML file; parsed once and kept in the state directory until it changes."""
     try:
         status = os.stat(path)
@@ -112,7 +87,7 @@ def _file(path: str, shown: str, places: Places) -> dict[str, Any]:
     except OSError as error:
         raise _broken(shown, os.strerror(error.errno or 0)) from error
     stamp = [path, status.st_size, status.st_mtime_ns, status.st_ino]
-    cache = os.path.join(places.state, "cache", f"config-{digest(path)}.json")
+    cache = os.path.join(folder, f"config-{digest(path)}.json")
     try:
         with open(cache, "rb") as file:
             kept = json.load(file)

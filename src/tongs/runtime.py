@@ -9,7 +9,7 @@ from _queue import SimpleQueue
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tongs import config, pipeline
+from tongs import config, pipeline, places
 from tongs.call import Call, Result
 from tongs.catalog import Catalog, dialect
 from tongs.context import Context, Fence
@@ -47,6 +47,11 @@ class Running:
         self._lock = threading.Lock()
         self._settled = False
         self._runtime = runtime
+
+    @property
+    def settled(self) -> bool:
+        """Whether the result has been delivered, or is being so."""
+        return self._settled
 
     def patience(self) -> float:
         """Return how long to wait before the deadline is looked at again."""
@@ -94,14 +99,14 @@ class Runtime:
                 f"The workspace {workspace} is not a folder.",
                 suggestion="Name a folder with --workspace, or start in one.",
             )
-        self.places = config.places(env)
+        self.state = places.state_dir(env)
         self.session = session or env.get("TONGS_SESSION") or "default"
-        self.settings = config.load(self.places, self.root, env, flags or {})
+        self.settings = config.load(self.root, env, flags or {})
         self.id = config.digest(self.root)
         self.catalog = Catalog(tools)
-        self.trail = Trail(os.path.join(self.places.state, "trail.db"))
+        self.trail = Trail(os.path.join(self.state, "trail.db"))
         self.history = History(
-            self.places.state, self.id, calls=self.settings["undo.calls"], megabytes=self.settings["undo.mb"]
+            self.state, self.id, calls=self.settings["undo.calls"], megabytes=self.settings["undo.mb"]
         )
         self.voters: tuple[Voter, ...] = (_effects, _paths)
         self._rules = PathRules(
@@ -243,7 +248,7 @@ class Runtime:
         if found is None:
             settings = self.settings
             overflow = Overflow(
-                os.path.join(self.places.state, "overflow", self.id, config.digest(session)),
+                os.path.join(self.state, "overflow", self.id, config.digest(session)),
                 keep_days=settings["output.keep_days"],
                 keep_megabytes=settings["output.keep_mb"],
                 limit=settings["output.overflow_chars"],
@@ -258,7 +263,7 @@ class Runtime:
                 Door(roots, self._rules),
                 self.history,
                 self.trail,
-                os.path.join(self.places.state, "locks", self.id),
+                os.path.join(self.state, "locks", self.id),
             )
             found = self._stores[session] = store, overflow
         return found
@@ -298,9 +303,9 @@ class Runtime:
         incident = os.urandom(4).hex()
         text = "".join(traceback.format_exception(error))
         try:
-            os.makedirs(self.places.state, mode=0o700, exist_ok=True)
+            os.makedirs(self.state, mode=0o700, exist_ok=True)
             descriptor = os.open(
-                os.path.join(self.places.state, "incidents.log"),
+                os.path.join(self.state, "incidents.log"),
                 os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
                 0o600,
             )

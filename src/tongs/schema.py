@@ -361,11 +361,11 @@ def _check_object(schema: Schema, value: Any, path: str, violations: list[Violat
     for name, known in properties.items():
         if name not in checked and "default" in known:
             checked[name] = known["default"]
-    for name in required:
-        if name not in value:
-            violations.append(
-                Violation(prefix + name, f"{prefix}{name} is required and missing", f"Add {prefix}{name}.")
-            )
+    violations.extend(
+        Violation(prefix + name, f"{prefix}{name} is required and missing", f"Add {prefix}{name}.")
+        for name in required
+        if name not in value
+    )
     return checked
 
 

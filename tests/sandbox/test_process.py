@@ -511,9 +511,10 @@ def test_a_keeper_that_was_stopped_is_replaced_after_the_call_that_found_out(mar
     [keeper_pid] = keepers_of(os.getpid())
     os.kill(keeper_pid, signal.SIGSTOP)
 
-    with monkeypatch.context() as hasty, pytest.raises(ToolError) as raised:
+    with monkeypatch.context() as hasty:
         hasty.setattr(process, "_START_SECONDS", 0.2)
-        mark.bash("true")
+        with pytest.raises(ToolError) as raised:
+            mark.bash("true")
 
     assert raised.value.code == "resource_limit"
     assert mark.bash("echo on").stdout.head == b"on\n"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -201,6 +202,28 @@ def test_work_is_bounded_for_any_two_sequences(make):
 
     # the search that is exact for few differences costs the same for both; beyond it, work grows with the length
     assert large < 6 * small + 250_000
+
+
+@pytest.mark.parametrize("kinds", [2, 5, 40])
+def test_two_unrelated_sequences_of_repeated_items_still_share_what_is_shown_as_shared(kinds):
+    old, new = repeated(3_000, kinds, 1), repeated(3_000, kinds, 2)
+
+    runs = equal_runs(old, new)
+
+    assert all(old[run.old : run.old + run.length] == new[run.new : run.new + run.length] for run in runs)
+    assert all(a.old + a.length <= b.old and a.new + a.length <= b.new for a, b in pairwise(runs))
+    assert sum(run.length for run in runs) > 3_000 / kinds
+
+
+def test_lines_that_occur_once_hold_their_place_among_repeated_ones():
+    fillers = repeated(6_000, 2, 1), repeated(6_000, 2, 2)
+    old, new = ([10 + i // 3 if i % 3 == 0 else item for i, item in enumerate(filler)] for filler in fillers)
+
+    runs = equal_runs(old, new)
+
+    kept = [item for run in runs for item in old[run.old : run.old + run.length]]
+    assert [item for item in kept if item >= 10] == list(range(10, 2_010))
+    assert len(kept) > 4_000
 
 
 def test_many_scattered_edits_among_repeated_lines_are_all_that_is_shown():

@@ -26,6 +26,7 @@ JAPANESE = "これは日本語のテキストです。漢字も入っていま�
         (codecs.BOM_UTF16_BE + "text".encode("utf-16-be"), False),
         ("text".encode("utf-32"), False),
         ("text".encode("utf-16-le"), True),
+        (codecs.BOM_UTF8 + b"\0", True),
     ],
 )
 def test_a_nul_near_the_start_is_binary_unless_a_mark_explains_it(head, binary):

@@ -125,6 +125,7 @@ def test_a_stray_byte_that_a_reader_saw_as_a_question_mark_survives_an_edit_besi
         ("a\n\nb\n", "a\nb\n"),
         ("  \n\t\n", " \n \n \n"),
         ("Straße\n", "STRASSE"),
+        ("a\n", "  "),
     ],
 )
 def test_a_copy_that_differs_in_more_is_not_found(text, old_text):
@@ -171,6 +172,7 @@ def test_a_change_of_blanks_or_quotes_alone_is_an_edit_when_old_text_is_exact(te
         ("\t\ta()\n", "    a()\n", "    if x:\n        a()\n", "\t\tif x:\n\t\t\t\ta()\n"),
         ("\tx()\r\n\ty()", "x()\ny()\n", "x()\nz()\n", "\tx()\r\n\tz()"),
         ("    a()\n", "a()  ", "b()\nc()", "    b()\n    c()\n"),
+        ("\ta()\n", "a()\n", "if x:\n\ta()\n", "\tif x:\n\t\ta()\n"),
         # the copy is exact, and new_text is written as a block of its own
         ("\tif y:\n\t\ta()\n", "a()", "if x:\n    a()", "\tif y:\n\t\tif x:\n\t\t\ta()\n"),
         ("    a()\n", "    a()\n", "if x:\n    a()\n", "    if x:\n        a()\n"),
@@ -179,6 +181,7 @@ def test_a_change_of_blanks_or_quotes_alone_is_an_edit_when_old_text_is_exact(te
         # nothing to do: old_text starts in a line, or shows the indentation of the file
         ("    x = a()\n", "a()", "b(\n    1)", "    x = b(\n    1)\n"),
         ("    a()\n    b()\n", "a()\n    b()", "c()\n    d()", "    c()\n    d()\n"),
+        ("    a()\n    b()\n", "    a()\n", "", "    b()\n"),
     ],
 )  # fmt: skip
 def test_with_fuzzy_indent_new_text_gets_the_indentation_of_its_place(text, old_text, new_text, result):

@@ -77,6 +77,7 @@ PLAIN = update("@@", "-old", "+new")
         PLAIN.replace("*** End Patch", " *** End Patch  "),
         PLAIN.replace("*** Update", "   *** Update"),
         PLAIN.replace("@@\n", ""),
+        PLAIN.replace("*** Update", "\n*** Update").replace("*** End Patch", "\n*** End Patch"),
         PLAIN.replace("@@\n", "\n@@  \n"),
         PLAIN.replace("@@", "@@ ... @@").replace("... ", ""),
         f"<<'EOF'\n{PLAIN}\nEOF\n",
@@ -217,6 +218,7 @@ def test_counts_are_advice(counts):
 
     assert apply("keep\nold\nrest\n", patch) == "keep\nnew\nrest\n"
     assert len(parse_patch(patch + patch)) == 2
+    assert len(parse_patch(patch + "\n" + patch)) == 2
 
 
 def test_removed_and_added_lines_that_look_like_names_are_content():
@@ -251,6 +253,7 @@ def test_removed_and_added_lines_that_look_like_names_are_content():
         ),
         ("A:\n  f:\n    x\n", ["@@ f:", "-    x", "+    y"], "A:\n  f:\n    y\n"),
         ("f:\n x\n", ["@@ f:", " f:", "- x", "+ y"], "f:\n y\n"),
+        ("f:\n a\n b\ng:\n b\n", ["@@ f:", "- a", "+ A", "@@ f:", "- b", "+ B"], "f:\n A\n B\ng:\n b\n"),
         ("x\na\nx\n", ["@@", "-x", "+y", "*** End of File"], "x\na\ny\n"),
         ("x\na\nx\n\n\n", ["@@", "-x", "+y", "*** End of File"], "x\na\ny\n\n\n"),
         ("a\nb\n", ["@@", "+c", "*** End of File"], "a\nb\nc\n"),
@@ -280,6 +283,7 @@ def test_a_codex_hunk_finds_its_place(text, lines, result):
         ("0\nx\nm\nx\nx\n", "@@ -2 +2 @@\n-m\n+M\n@@ -3 +3 @@\n-x\n+y\n", "0\nx\nM\ny\nx\n"),
         ("a\nb\n", "@@ -1,0 +2 @@\n+x\n", "a\nx\nb\n"),
         ("a\nb\n", "@@ -0,0 +1 @@\n+x\n", "x\na\nb\n"),
+        ("a\nx\nx\nx\n", "@@ -1,0 +2 @@\n+b\n@@ -3 +4 @@\n-x\n+y\n", "a\nb\nx\ny\nx\n"),
         ("a\nb\n", "@@ -2,2 +2,3 @@\n+x\n", "a\nx\nb\n"),
         ("a\nb\n", "@@ -2,0 +3 @@\n+x\n", "a\nb\nx\n"),
         ("a\nb", "@@ -2,0 +3 @@\n+x\n", "a\nb\nx\n"),
@@ -294,6 +298,8 @@ def test_a_codex_hunk_finds_its_place(text, lines, result):
         ("a\nb\nc\nd\n", "@@ -3 +3 @@\n-d\n+D\n@@ -1 +1 @@\n-a\n+A\n", "A\nb\nc\nD\n"),
         ("f:\n x\ng:\n x\n", "@@ g:\n- x\n+ y\n", "f:\n x\ng:\n y\n"),
         ("a\n\nb\n", "@@ -1,3 +1,3 @@\n a\n\n-b\n+B\n", "a\n\nB\n"),
+        ("a\n\nb\n", "@@ -1 +1 @@\n a\n\n-b\n+B\n", "a\n\nB\n"),
+        ("a\nb\nc\n", "@@ -1,9 +1,9 @@\n-a\n+A\n\n@@ -3 +3 @@\n-c\n+C\n", "A\nb\nC\n"),
     ],
 )
 def test_a_unified_hunk_finds_its_place(text, hunk, result):
@@ -330,6 +336,9 @@ def test_a_hunk_that_fits_several_places_is_refused(text, patch, places):
         ("alpha\nbeta\n", update("@@", " alpha", "-betta", "+x"), 1, "betta"),
         ("alpha\nbeta\n", update("@@", "-beta", "@@", "-alpha"), 2, "alpha"),
         ("alpha\nbeta\n", update("@@ gamma", "-beta"), 1, "gamma"),
+        ("alpha\nbeta\n", update("@@ alpha", "@@ gamma", "-beta"), 1, "gamma"),
+        ("alpha\nbeta\n", update("@@", " alpha", "-beta", "@@ alpha", "+x"), 2, "alpha"),
+        ("alpha\rbeta\n", update("@@", "-gamma"), 1, "gamma"),
         ("alpha\nbeta\n", update("@@", "-alpha", "+x", "*** End of File"), 1, "alpha"),
         ("alpha\nbeta\n", update("@@", " beta", "-alpha"), 1, "beta"),
         ("alpha\nbeta\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-alfa\n+x\n", 1, "alfa"),

@@ -213,11 +213,12 @@ class _Warden:
             # the program dies even when tongs, keeper and warden are all killed at once
             self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() == warden:
+                # told from here, for the program may kill the warden before the warden's next step
+                self._tell(STARTED, os.getpid())
                 _become(argv, env, rlimits, fds)
             os._exit(1)
         for fd in fds:
             os.close(fd)
-        self._tell(STARTED, self._program)
 
     def _reap(self) -> bool:
         """Collect what has exited, and say whether anything had; exit when nothing is left."""

@@ -30,9 +30,10 @@ class Span(NamedTuple):
 
 UTF8 = Encoding("utf-8")
 
+_MARKED_UTF8 = Encoding("utf-8", codecs.BOM_UTF8)
 # UTF-32 before UTF-16: the little-endian mark of one begins with the mark of the other
 _MARKS = (
-    Encoding("utf-8", codecs.BOM_UTF8),
+    _MARKED_UTF8,
     Encoding("utf-32-le", codecs.BOM_UTF32_LE),
     Encoding("utf-32-be", codecs.BOM_UTF32_BE),
     Encoding("utf-16-le", codecs.BOM_UTF16_LE),
@@ -50,25 +51,28 @@ _CODECS = {
 }
 
 _SNIFFED = 512
-_SAMPLE = 1 << 17  # the detector reads about 10 MB a second, and 128 KB around the first foreign letter tell as much
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_SAMPLE = 1 << 17  # the detector reads about 10 MB a second, and 128 KB from the first foreign letter on tell as much
+_SURROGATE = "[\ud800-\udfff]"  # compiled when a file needs it
 
 
 def is_binary(head: bytes) -> bool:
     """Tell whether a file that starts with these bytes is not text: a NUL early on, and no mark of UTF-16 or UTF-32."""
-    return b"\0" in head[:_SNIFFED] and not head.startswith(tuple(mark.bom for mark in _MARKS))
+    return b"\0" in head[:_SNIFFED] and not head.startswith(tuple(mark.bom for mark in _MARKS if mark != _MARKED_UTF8))
 
 
 def detect(data: bytes) -> Encoding:
     """Return an encoding that decodes every byte of the data; the same one always for the same bytes."""
     for mark in _MARKS:
-        if data.startswith(mark.bom) and (mark.name == "utf-8" or _decodes(data[len(mark.bom) :], mark.name)):
+        if data.startswith(mark.bom) and (mark == _MARKED_UTF8 or _decodes(data[len(mark.bom) :], mark.name)):
             return mark
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return Encoding("latin-1")  # cut in the middle of a character: the one reading that loses no byte
-    if _decodes(data, "utf-8", "strict") or _is_damaged_utf8(data):
-        return UTF8
-    return Encoding(_detect_legacy(data))
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as failure:
+        if not _is_damaged_utf8(data):
+            return Encoding(_detect_legacy(data, failure.start))
+    return UTF8
 
 
 def decode(data: bytes) -> tuple[str, Encoding]:
@@ -82,7 +86,10 @@ def decode(data: bytes) -> tuple[str, Encoding]:
 
 def encode(text: str, encoding: Encoding) -> bytes:
     """Return the bytes of a whole file; a character that the encoding lacks is an error."""
-    return encoding.bom + _encode(text, encoding.name, first_line=1)
+    try:
+        return encoding.bom + text.encode(encoding.name, _errors(encoding.name))
+    except UnicodeEncodeError as failure:
+        raise _unencodable(text, failure.start, encoding.name, first_line=1) from None
 
 
 def splice(data: bytes, text: str, encoding: Encoding, spans: Sequence[Span]) -> bytes:
@@ -101,7 +108,7 @@ def splice(data: bytes, text: str, encoding: Encoding, spans: Sequence[Span]) ->
 
 def visible(text: str) -> str:
     """Return the text as a reader may see it: U+FFFD where the file has bytes that are no character."""
-    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+    return text if text.isascii() else re.sub(_SURROGATE, "\ufffd", text)
 
 
 def _errors(codec: str) -> str:
@@ -110,9 +117,9 @@ def _errors(codec: str) -> str:
     return "surrogatepass" if codec.startswith("utf-") else "strict"
 
 
-def _decodes(data: bytes, codec: str, errors: str | None = None) -> bool:
+def _decodes(data: bytes, codec: str) -> bool:
     try:
-        data.decode(codec, errors or _errors(codec))
+        data.decode(codec, _errors(codec))
     except (UnicodeDecodeError, LookupError):
         return False
     return True
@@ -126,10 +133,11 @@ def _is_damaged_utf8(data: bytes) -> bool:
     return characters >= 2 * stray
 
 
-def _detect_legacy(data: bytes) -> str:
+def _detect_legacy(data: bytes, foreign: int) -> str:
+    """Return the codec of data that is not UTF-8, as the byte at offset `foreign` shows first."""
     from chardetng_py import EncodingDetector  # type: ignore[import-untyped]
 
-    start = data.rfind(b"\n", 0, _first_high_byte(data)) + 1
+    start = data.rfind(b"\n", 0, foreign) + 1
     for sample in (data[start : start + _SAMPLE], data):
         detector = EncodingDetector()
         detector.feed(sample, last=sample is data)
@@ -140,29 +148,16 @@ def _detect_legacy(data: bytes) -> str:
     return "cp1252" if _decodes(data, "cp1252") else "latin-1"
 
 
-def _first_high_byte(data: bytes) -> int:
-    try:
-        data.decode("ascii")
-    except UnicodeDecodeError as failure:
-        return failure.start
-    return 0
-
-
-def _encode(text: str, codec: str, *, first_line: int) -> bytes:
-    try:
-        return text.encode(codec, _errors(codec))
-    except UnicodeEncodeError as failure:
-        raise _unencodable(text, failure.start, codec, first_line) from None
-
-
 def _encode_new(span: Span, text: str, codec: str) -> bytes:
     """Encode what a span brings; a lone surrogate passes only where it is one of the file's own."""
-    first_line = line_number(text, span.start)
-    foreign = {found for found in set(_SURROGATES.findall(span.new)) if found not in text}
-    if foreign:
+    foreign = {found for found in set(re.findall(_SURROGATE, span.new)) if found not in text}
+    try:
+        if not foreign:
+            return span.new.encode(codec, _errors(codec))
         at = next(index for index, character in enumerate(span.new) if character in foreign)
-        raise _unencodable(span.new, at, codec, first_line)
-    return _encode(span.new, codec, first_line=first_line)
+    except UnicodeEncodeError as failure:
+        at = failure.start
+    raise _unencodable(span.new, at, codec, line_number(text, span.start))
 
 
 def _unencodable(text: str, at: int, codec: str, first_line: int) -> ToolError:

@@ -20,11 +20,11 @@ _FOLDED |= {ord(character): '"' for character in _DOUBLE_QUOTES}
 # a reader is shown U+FFFD for a byte that is no character, and sends that back
 _FOLDED |= dict.fromkeys(range(0xDC80, 0xDD00), STRAY)
 
-_FOLDABLE = re.compile("[" + "".join(map(chr, _FOLDED)) + "]")
+_FOLDABLE = "[" + "".join(map(chr, _FOLDED)) + "]"
 
 
 def fold(text: str) -> str:
     """Return the text with plain quotes, dashes and spaces for typographic ones; it keeps its length."""
-    if text.isascii() or _FOLDABLE.search(text) is None:
+    if text.isascii() or re.search(_FOLDABLE, text) is None:
         return text
     return text.translate(_FOLDED)

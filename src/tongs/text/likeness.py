@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, islice
 from typing import NamedTuple
 
 from tongs.text.folding import BLANKS, STRAY, fold
 from tongs.text.indentation import correspondence, reindent
+from tongs.text.lines import occurrences
 from tongs.text.sequences import equal_runs
 
 _TRAILING = BLANKS + "\r"
@@ -46,14 +47,6 @@ def read_page(text: str) -> Page:
     return Page(text, feed, lines, _plain_lines(text, feed), starts)
 
 
-def occurrences(text: str, part: str) -> Iterator[int]:
-    """Yield the offsets of the part, those that overlap included."""
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
-
-
 def alike(page: Page, copy: str) -> list[Place]:
     """Return the first places that differ from the copy in trailing blanks, quotes, dashes, spaces or endings only."""
     lines = _plain_lines(copy, "\n")
@@ -62,18 +55,14 @@ def alike(page: Page, copy: str) -> list[Place]:
     haystack = "\n".join(page.plain)
     if page.plain[-1]:
         haystack += "\n"  # a copy may end a last line that the file leaves unended
-    *above, last = lines
     tail = fold(copy).rpartition("\n")[2]
-    places = [
-        _place(page, haystack, at, at + len("\n".join([*above, tail])), lines)
-        for at in islice(occurrences(haystack, "\n".join([*above, tail])), MOST_PLACES)
-    ]
-    if tail != last:
+    part = "\n".join([*lines[:-1], tail])
+    found = [(at, at + len(part)) for at in islice(occurrences(haystack, part), MOST_PLACES)]
+    if tail != lines[-1]:
         # blanks at the end of the copy: they may be missing in the file, but only at the end of a line
         part = "\n".join(lines)
-        found = islice(occurrences(haystack, part + "\n"), MOST_PLACES)
-        places += (_place(page, haystack, at, at + len(part), lines) for at in found)
-    return places
+        found += ((at, at + len(part)) for at in islice(occurrences(haystack, part + "\n"), MOST_PLACES))
+    return [_place(page, haystack, at, end, lines) for at, end in found]
 
 
 def indented(page: Page, copy: str) -> list[Place]:

@@ -1,6 +1,8 @@
-"""Lines as grep counts them: a line ends at a line feed, so also at CRLF, and nowhere else."""
+"""Positions in a text. A line ends at a line feed, so also at CRLF, and nowhere else, as grep counts."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 
 def split_lines(text: str) -> list[str]:
@@ -28,6 +30,14 @@ def count_lines(text: str) -> int:
 def line_number(text: str, offset: int) -> int:
     """Return the number, from 1, of the line that holds the character at the offset."""
     return text.count("\n", 0, offset) + 1
+
+
+def occurrences(text: str, part: str) -> Iterator[int]:
+    """Yield the offsets of the part, those that overlap included."""
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 def dominant_ending(text: str) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tongs.errors import ToolError
 from tongs.text.encodings import Span
-from tongs.text.indentation import settle
-from tongs.text.likeness import MOST_PLACES, Page, Place, alike, indented, occurrences, read_page, rewrite
-from tongs.text.lines import count_lines, dominant_ending, line_number
-from tongs.text.nearest import nearest_line, quote
+from tongs.text.lines import count_lines, dominant_ending, line_number, occurrences
+
+if TYPE_CHECKING:
+    from tongs.text.likeness import Page
 
 _LISTED = 10  # line numbers that an error names
 _BARE_FEED = re.compile(r"(?<!\r)\n")
@@ -38,20 +38,14 @@ def find_edit(text: str, old_text: str, new_text: str, *, path: str, fuzzy_inden
         raise _not_unique(text, exact, len(exact) + more, path)
     if exact:
         return _match_exact(text, exact[0], old_text, new_text, path, fuzzy_indent=fuzzy_indent)
-    page = read_page(text)
-    places = alike(page, old_text)
-    if not places and fuzzy_indent:
-        places = indented(page, old_text)
-    if not places:
-        raise _not_found(page, old_text, path, fuzzy_indent=fuzzy_indent)
-    if len(places) > 1:
-        raise _not_unique(text, [place.start for place in places], len(places), path, least=len(places) >= MOST_PLACES)
-    return _match_alike(page, places[0], old_text, new_text, path, fuzzy_indent=fuzzy_indent)
+    return _match_alike(text, old_text, new_text, path, fuzzy_indent=fuzzy_indent)
 
 
 def _match_exact(text: str, at: int, old_text: str, new_text: str, path: str, *, fuzzy_indent: bool) -> Match:
     start, end = at, at + len(old_text)
     if fuzzy_indent:
+        from tongs.text.indentation import settle
+
         new_text = settle(text, at, old_text, new_text)
     if text[start] == "\n" and text[start - 1 : start] == "\r":
         start -= 1  # a line ending is kept or replaced whole
@@ -62,13 +56,27 @@ def _match_exact(text: str, at: int, old_text: str, new_text: str, path: str, *,
     return _match(text, Span(start, end, new), path, exact=True)
 
 
-def _match_alike(page: Page, place: Place, old_text: str, new_text: str, path: str, *, fuzzy_indent: bool) -> Match:
+def _match_alike(text: str, old_text: str, new_text: str, path: str, *, fuzzy_indent: bool) -> Match:
+    # imported here: most edits are exact and need none of it
+    from tongs.text.indentation import settle
+    from tongs.text.likeness import MOST_PLACES, alike, indented, read_page, rewrite
+
+    page = read_page(text)
+    places = alike(page, old_text)
+    if not places and fuzzy_indent:
+        places = indented(page, old_text)
+    if not places:
+        raise _not_found(page, old_text, path, fuzzy_indent=fuzzy_indent)
+    if len(places) > 1:
+        starts = [place.start for place in places]
+        raise _not_unique(text, starts, len(places), path, least=len(places) >= MOST_PLACES)
+    place = places[0]
     if fuzzy_indent and not place.indents:
-        new_text = settle(page.text, place.start, old_text, new_text)
-    if "\r\n" in old_text and "\r\n" not in page.text[place.start : place.end]:
+        new_text = settle(text, place.start, old_text, new_text)
+    if "\r\n" in old_text and "\r\n" not in text[place.start : place.end]:
         new_text = new_text.replace("\r\n", "\n")  # its author writes CRLF for whatever the file has
-    new = rewrite(page, place, new_text, _ending_at(page.text, place.start, place.end))
-    return _match(page.text, Span(place.start, place.end, new), path, exact=False)
+    new = rewrite(page, place, new_text, _ending_at(text, place.start, place.end))
+    return _match(text, Span(place.start, place.end, new), path, exact=False)
 
 
 def _match(text: str, span: Span, path: str, *, exact: bool) -> Match:
@@ -77,7 +85,7 @@ def _match(text: str, span: Span, path: str, *, exact: bool) -> Match:
             "edit_no_change", f"The edit would leave {path} as it is: old_text and new_text are equivalent."
         )
     first = line_number(text, span.start)
-    return Match(span, exact, first, line_number(text, max(span.start, span.end - 1)))
+    return Match(span, exact, first, first + text.count("\n", span.start, span.end - 1))
 
 
 def _ending_at(text: str, start: int, end: int) -> str:
@@ -102,6 +110,9 @@ def _not_unique(text: str, offsets: Sequence[int], count: int, path: str, *, lea
 
 
 def _not_found(page: Page, old_text: str, path: str, *, fuzzy_indent: bool) -> ToolError:
+    from tongs.text.likeness import indented
+    from tongs.text.nearest import nearest_line, quote
+
     length = count_lines(page.text)
     message = f"old_text is not in {path}, which has {length} line{'' if length == 1 else 's'}."
     present = {line.strip() for line in page.plain}

@@ -115,8 +115,9 @@ class _Placement:
         if placed is None:
             raise self._not_found([line.text for line in hunk.lines if line.kind != "added"], "line")
         first, form = placed
-        self.taken.append(range(first, first + sum(line.kind != "added" for line in hunk.lines)))
-        if hunk.old_start is not None:
+        size = sum(line.kind != "added" for line in hunk.lines)
+        self.taken.append(range(first, first + size))
+        if hunk.old_start is not None and size:
             self.drift = first - (hunk.old_start - 1)
         yield from self._changes(hunk.lines, first, literal=form is _literal)
 
@@ -134,7 +135,10 @@ class _Placement:
 
     def _insertion(self, hunk: PatchHunk) -> int:
         if hunk.anchors:
-            return self._only([anchor + 1 for anchor in self._anchors(hunk.anchors)])
+            places = [anchor + 1 for anchor in self._anchors(hunk.anchors) if anchor + 1 >= self._floor()]
+            if not places:
+                raise self._not_found(hunk.anchors[-1:], "anchor")
+            return self._only(places)
         if hunk.old_start is None or hunk.at_end:
             return len(self.lines)
         # a range without lines is named by the line before it
@@ -166,16 +170,21 @@ class _Placement:
 
     def _anchors(self, anchors: Sequence[str]) -> list[int]:
         """Return the lines of the last anchor, each the first below one of the anchor before it."""
-        lines: list[int] = []
-        for anchor in anchors:
-            first = lines[0] + 1 if lines else self._floor()
-            searches = (self._view(form).search([form(anchor)], first) for form in _FORMS)
-            found = next(filter(None, (list(islice(search, _MOST)) for search in searches)), [])
+        lines = self._find_anchor(anchors[0], self._floor())
+        if not lines:
+            # a second hunk in one function repeats the anchor of the first
+            lines = self._find_anchor(anchors[0], 0)[-1:]
+        for anchor in anchors[1:]:
+            found = self._find_anchor(anchor, lines[0] + 1) if lines else []
             below = (bisect_left(found, line + 1) for line in lines)
-            lines = sorted({found[index] for index in below if index < len(found)}) if lines else found
-            if not lines:
-                raise self._not_found([anchor], "anchor")
+            lines = sorted({found[index] for index in below if index < len(found)})
+        if not lines:
+            raise self._not_found(anchors, "anchor")
         return lines
+
+    def _find_anchor(self, anchor: str, first: int) -> list[int]:
+        searches = (self._view(form).search([form(anchor)], first) for form in _FORMS)
+        return next(filter(None, (list(islice(search, _MOST)) for search in searches)), [])
 
     def _floor(self) -> int:
         """Return the first line to look at: in the Codex notation, hunks come in the order of the file."""

@@ -23,8 +23,8 @@ def edit_file(
     """Replace one piece of text in a file. `undo` takes it back.
 
     old_text must occur exactly once. When it does not occur, blanks at line ends, typographic quotes and dashes,
-    Unicode spaces and line endings are overlooked, if that leaves exactly one place. Only the matched text changes: encoding,
-    line endings and every other byte stay.
+    Unicode spaces and line endings are overlooked, if that leaves exactly one place. Only the matched text changes:
+    encoding, line endings and every other byte stay.
 
     Args:
         path: File to edit, relative to the workspace.

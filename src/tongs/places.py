@@ -1,0 +1,50 @@
+"""Where a user's settings and state are; imports nothing, because the way to the resident process starts here."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# what decides which settings and which state a call sees
+VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "JINN_CONFIG_DIR", "WORKSPACE_ROOT")
+
+
+def config_dir(environ: Mapping[str, str]) -> str:
+    """Return the folder of the personal settings."""
+    named = environ.get("TONGS_CONFIG_DIR")
+    if not named and environ.get("JINN_CONFIG_DIR"):
+        named = os.path.join(environ["JINN_CONFIG_DIR"], "tongs")
+    return os.path.abspath(named or _below_home(environ, "XDG_CONFIG_HOME", ".config"))
+
+
+def state_dir(environ: Mapping[str, str]) -> str:
+    """Return the folder of databases, blobs and logs."""
+    return os.path.abspath(environ.get("TONGS_STATE_DIR") or _below_home(environ, "XDG_STATE_HOME", ".local/state"))
+
+
+def workspace_dir(environ: Mapping[str, str], cwd: str) -> str:
+    """Return the workspace that the environment names, else the working directory."""
+    return os.path.join(cwd, environ.get("TONGS_WORKSPACE") or environ.get("WORKSPACE_ROOT") or cwd)
+
+
+def settings_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of an environment that settings depend on."""
+    return {name: value for name, value in environ.items() if name.startswith("TONGS_") or name in VARIABLES}
+
+
+def socket_address(state: str) -> tuple[str, int | None]:
+    """Return the address of the resident's socket, and the handle to close afterwards when a long path needed one."""
+    path = os.path.join(state, "resident.sock")
+    if len(os.fsencode(path)) < 100 or not os.path.isdir("/proc/self/fd"):
+        return path, None
+    # addresses of sockets are short; the handle of the folder makes any path short
+    handle = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return f"/proc/self/fd/{handle}/resident.sock", handle
+
+
+def _below_home(environ: Mapping[str, str], variable: str, default: str) -> str:
+    base = environ.get(variable) or os.path.join(environ.get("HOME") or os.path.expanduser("~"), default)
+    return os.path.join(base, "tongs")

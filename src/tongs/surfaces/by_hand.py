@@ -1,0 +1,170 @@
+"""Commands for people: a call typed by hand, undo, and the end of a session."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from tongs import wire
+from tongs.call import Call, Result
+from tongs.errors import ToolError
+from tongs.schema import Schema, did_you_mean
+from tongs.surfaces.cli import Usage
+from tongs.surfaces.opening import open_runtime
+
+
+def call(options: dict[str, str], words: list[str]) -> int:
+    """Run `tongs call NAME key=value ... [--json '{...}'] [--raw]`."""
+    raw = "--raw" in words
+    words = [word for word in words if word != "--raw"]
+    args: dict[str, Any] = {}
+    if "--json" in words:
+        position = words.index("--json")
+        args = _json_object(words[position + 1 : position + 2])
+        del words[position : position + 2]
+    if not words or words[0].startswith("-"):
+        raise Usage("call needs the name of a tool, then key=value ...")
+    name, *pairs = words
+    try:
+        with open_runtime(options) as runtime:
+            found = runtime.catalog.find(name, runtime.settings["dialect"])
+            schema = found.entry.schema if found.entry is not None else found.tool.schema
+            args.update(_typed(schema, pairs))
+            return show(runtime.request(Call(name, args)), raw=raw)
+    except ToolError as error:
+        return show(Result(error=error), raw=raw)
+
+
+def undo(options: dict[str, str], words: list[str]) -> int:
+    """Run `tongs undo [list|preview ID|restore ID|clear]`."""
+    raw = "--raw" in words
+    match [word for word in words if word != "--raw"]:
+        case []:
+            args = {"action": "list", "limit": 20}
+        case [("list" | "clear") as action]:
+            args = {"action": action}
+        case [("preview" | "restore") as action, id]:
+            args = {"action": action, "id": id}
+        case _:
+            raise Usage("undo takes list, preview ID, restore ID or clear")
+    try:
+        with open_runtime(options) as runtime:
+            result = runtime.request(Call("undo", args))
+    except ToolError as error:
+        return show(Result(error=error), raw=raw)
+    if raw or result.data is None:
+        return show(result, raw=raw)
+    for entry in result.data["snapshots"]:
+        kind = "created" if "created" in entry else "deleted" if "deleted" in entry else f"{entry['size']} bytes"
+        sys.stdout.write(
+            f"{entry['id']}  {entry['timestamp'][:19]}  {entry['operation']:<12} {_inert(entry['path'])} ({kind})\n"
+        )
+    sys.stdout.write(f"{result.data['count']} of {result.data['total']} snapshots\n")
+    return 0
+
+
+def session(options: dict[str, str], words: list[str]) -> int:
+    """Run `tongs session end`."""
+    if words != ["end"]:
+        raise Usage("session takes end")
+    with open_runtime(options) as runtime:
+        ended = runtime.trail.end_session(runtime.id, runtime.session)
+        sys.stdout.write(f"session {runtime.session} {'ended' if ended else 'has not been used here'}\n")
+    return 0
+
+
+def show(result: Result, *, raw: bool) -> int:
+    """Print a result for a person, or its envelope."""
+    if raw:
+        sys.stdout.write(wire.encode_result(result).decode())
+    elif result.error is not None:
+        _show_error(result.error)
+    else:
+        _show_success(result)
+    return 0 if result.ok else 1
+
+
+def _show_error(error: ToolError) -> None:
+    color = _color(sys.stderr)
+    red, end = ("\x1b[31m", "\x1b[0m") if color else ("", "")
+    sys.stderr.write(f"{red}{error.code}{end}: {_inert(error.message)}\n")
+    if error.suggestion:
+        sys.stderr.write(f"{_inert(error.suggestion)}\n")
+
+
+def _show_success(result: Result) -> None:
+    view = result.view
+    shown = ""
+    if view is not None and view["type"] != "none":
+        from shutil import get_terminal_size
+
+        from tongs.output.terminal import render
+
+        shown = render(view, width=get_terminal_size().columns, color=_color(sys.stdout))
+    # a code view holds the very text; other views add to it
+    if not shown or (view is not None and view["type"] != "code" and result.data is None):
+        text = result.text if result.data is None else json.dumps(result.data, indent=2, ensure_ascii=False)
+        if text and not (shown and text.startswith(("--- ", "diff --git "))):
+            sys.stdout.write(_inert(text).rstrip("\n") + "\n")
+    if shown:
+        sys.stdout.write(shown.rstrip("\n") + "\n")
+    for block in result.content:
+        sys.stdout.write(f"[{block['mimeType']}, {len(block['data']) * 3 // 4} bytes]\n")
+    for note in result.meta.get("notes", ()):
+        sys.stderr.write(f"note: {_inert(note)}\n")
+
+
+def _inert(text: str) -> str:
+    from tongs.output.terminal import inert
+
+    return inert(text)
+
+
+def _color(stream: Any) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _json_object(words: list[str]) -> dict[str, Any]:
+    try:
+        value = json.loads(words[0]) if words else None
+    except ValueError as error:
+        raise Usage(f"--json: {error}") from None
+    if not isinstance(value, dict):
+        raise Usage("--json needs a JSON object")
+    return value
+
+
+def _typed(schema: Schema, pairs: list[str]) -> dict[str, Any]:
+    """Turn key=value words into arguments, typed as the schema says."""
+    properties: dict[str, Schema] = schema.get("properties", {})
+    args: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise Usage(f"{pair!r} is not key=value")
+        if name not in properties:
+            near = did_you_mean(name, properties)
+            raise Usage(f"there is no argument {name!r}" + (f"; did you mean {near}?" if near else ""))
+        args[name] = _value(properties[name], name, text, args.get(name))
+    return args
+
+
+def _value(schema: Schema, name: str, text: str, before: Any) -> Any:
+    kind = schema.get("type")
+    if kind == "boolean" and text.lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
+        return text.lower() in ("true", "yes", "on", "1")
+    if kind in ("integer", "number"):
+        try:
+            return int(text) if kind == "integer" else float(text)
+        except ValueError:
+            return text  # the check says what is wrong with it
+    if kind in ("array", "object") or "anyOf" in schema:
+        try:
+            return json.loads(text)
+        except ValueError:
+            if kind == "array" and schema.get("items", {}).get("type") == "string":
+                return [*(before or []), text]
+            return text
+    return text

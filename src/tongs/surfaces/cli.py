@@ -1,0 +1,127 @@
+"""The command `tongs`: dispatches by the first word; each command's own imports stay inside it.
+
+The way to the resident process comes first and imports nothing: a one-shot call that can be handed over is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+COMMANDS = ("audit", "call", "doctor", "resident", "session", "stdio", "tools", "undo")
+
+HELP = """\
+tongs: the tool runtime for AI agents
+
+  echo '{"tool": "read_file", "args": {"path": "a.py"}}' | tongs
+                              one request in, one reply out; several, one per line
+  tongs stdio                 a session: JSON lines both ways until end of input
+  tongs call NAME key=value   a call typed by hand  [--json '{...}'] [--raw]
+  tongs tools [list|show NAME]
+  tongs undo [list|preview ID|restore ID|clear]
+  tongs audit [verify]        what was called  [--since 1h] [--tool NAME] [--session ID] [--json] [--limit N]
+  tongs session end           forget what the session has read
+  tongs resident start|stop|status
+  tongs doctor                what is installed and what is missing
+  tongs --schema [openai|anthropic|mcp]
+  tongs --version
+
+  on every command: --workspace DIR  --session ID  --dialect NAME
+"""
+
+_VALUED = ("--workspace", "--session", "--dialect")
+
+
+class Usage(Exception):
+    """The command line is wrong; the message says how."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        options, words = split(arguments)
+        return _dispatch(options, words)
+    except Usage as error:
+        sys.stderr.write(f"tongs: {error}\nTry tongs --help.\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # the reader went away: nothing is left to say, and no second complaint at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+
+
+def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Take the options that every command has out of the arguments."""
+    options: dict[str, str] = {}
+    words: list[str] = []
+    rest = iter(arguments)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if word == "--":
+            words.extend(rest)
+        elif name in _VALUED:
+            found = value if equals else next(rest, None)
+            if not found:
+                raise Usage(f"{name} needs a value")
+            options[name[2:]] = found
+        else:
+            words.append(word)
+    return options, words
+
+
+def _dispatch(options: dict[str, str], words: list[str]) -> int:
+    if not words:
+        if sys.stdin is None or sys.stdin.isatty():
+            sys.stdout.write(HELP)
+            return 0
+        return _one_shot(options)
+    command, *rest = words
+    if command in ("--help", "-h", "help"):
+        sys.stdout.write(HELP)
+        return 0
+    if command in ("--version", "-V"):
+        from tongs import __version__
+
+        sys.stdout.write(f"tongs {__version__}\n")
+        return 0
+    if command == "--schema":
+        from tongs.surfaces import listing
+
+        return listing.schema(options, rest)
+    if command == "stdio":
+        _no_more(rest)
+        from tongs.surfaces import stdio
+
+        return stdio.main(options)
+    if command in COMMANDS:
+        from importlib import import_module
+
+        module = import_module(f"tongs.surfaces.{_MODULES.get(command, command)}")
+        return int(getattr(module, command)(options, rest))
+    from tongs.schema import did_you_mean
+
+    near = did_you_mean(command, COMMANDS)
+    raise Usage(f"there is no command {command!r}" + (f"; did you mean {near}?" if near else ""))
+
+
+_MODULES = {"call": "by_hand", "undo": "by_hand", "tools": "listing", "doctor": "doctor", "session": "by_hand"}
+
+
+def _no_more(words: list[str]) -> None:
+    if words:
+        raise Usage(f"unexpected argument {words[0]!r}")
+
+
+def _one_shot(options: dict[str, str]) -> int:
+    if os.environ.get("TONGS_RESIDENT") != "off":
+        from tongs.surfaces import handover
+
+        status = handover.try_resident(options)
+        if status is not None:
+            return status
+    from tongs.surfaces import oneshot
+
+    return oneshot.main(options)

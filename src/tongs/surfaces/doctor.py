@@ -1,0 +1,111 @@
+"""`tongs doctor`: what is installed and what is missing, with the command that installs it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tongs import __version__, places
+from tongs.errors import ToolError
+from tongs.surfaces.cli import Usage
+from tongs.surfaces.opening import open_runtime
+
+
+class Finding(NamedTuple):
+    """One line of the report: fine, merely missing, or wrong; and what mends it."""
+
+    level: str  # "ok", "missing" or "wrong"
+    name: str
+    fact: str
+    remedy: str = ""
+
+
+def doctor(options: dict[str, str], words: list[str]) -> int:
+    """Run `tongs doctor`; 1 when something is wrong."""
+    if words:
+        raise Usage(f"doctor does not take {words[0]!r}")
+    found = [
+        finding for look in (_python, _folders, _settings, _trail, _extras, _resident) for finding in look(options)
+    ]
+    for finding in found:
+        remedy = f"  ->  {finding.remedy}" if finding.remedy else ""
+        sys.stdout.write(f"{finding.level:<8} {finding.name:<12} {finding.fact}{remedy}\n")
+    return 1 if any(finding.level == "wrong" for finding in found) else 0
+
+
+def _python(options: dict[str, str]) -> list[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return [
+        Finding("ok", "tongs", __version__),
+        Finding("ok", "python", f"{version}, SQLite {sqlite3.sqlite_version}"),
+    ]
+
+
+def _folders(options: dict[str, str]) -> list[Finding]:
+    state = places.state_dir(os.environ)
+    try:
+        os.makedirs(state, mode=0o700, exist_ok=True)
+        mode = os.stat(state).st_mode & 0o777
+    except OSError as error:
+        return [
+            Finding("wrong", "state", f"{state}: {error.strerror}", "set TONGS_STATE_DIR to a folder you can write")
+        ]
+    if not os.access(state, os.W_OK):
+        return [
+            Finding("wrong", "state", f"{state} cannot be written", "set TONGS_STATE_DIR to a folder you can write")
+        ]
+    if mode & 0o077:
+        return [Finding("wrong", "state", f"{state} has mode {mode:o}", f"chmod 700 {state}")]
+    return [Finding("ok", "state", state), Finding("ok", "settings", places.config_dir(os.environ))]
+
+
+def _settings(options: dict[str, str]) -> list[Finding]:
+    try:
+        with open_runtime(options) as runtime:
+            return [Finding("ok", "workspace", runtime.root)]
+    except ToolError as error:
+        return [Finding("wrong", "workspace", error.message, error.suggestion)]
+
+
+def _trail(options: dict[str, str]) -> list[Finding]:
+    try:
+        with open_runtime(options) as runtime:
+            broken = runtime.trail.verify()
+    except ToolError:
+        return []  # already told
+    if broken is not None:
+        return [Finding("wrong", "audit", f"the trail is broken at row {broken}", "tongs audit verify")]
+    return [Finding("ok", "audit", "the trail is whole")]
+
+
+def _extras(options: dict[str, str]) -> list[Finding]:
+    table: tuple[tuple[str, str, str, Callable[[], object]], ...] = (
+        ("filetype", "recognises images", "pip install tongs", lambda: __import__("filetype")),
+        ("chardetng", "reads old encodings", "pip install tongs", lambda: __import__("chardetng_py")),
+        ("rapidfuzz", "finds near matches", "pip install tongs", lambda: __import__("rapidfuzz")),
+        ("jsonschema", "checks custom tools", "pip install tongs", lambda: __import__("jsonschema_rs")),
+        ("rich", "colours in the terminal", "pip install 'tongs[tui]'", lambda: __import__("rich")),
+        ("pypdfium2", "reads PDF", "pip install 'tongs[documents]'", lambda: __import__("pypdfium2")),
+        ("pillow", "scales large images", "pip install 'tongs[documents]'", lambda: __import__("PIL")),
+    )
+    found = []
+    for name, use, remedy, load in table:
+        try:
+            load()
+        except ImportError:
+            core = remedy == "pip install tongs"
+            found.append(Finding("wrong" if core else "missing", name, use, remedy))
+        else:
+            found.append(Finding("ok", name, use))
+    return found
+
+
+def _resident(options: dict[str, str]) -> list[Finding]:
+    from tongs.surfaces.resident import _ask
+
+    answer = _ask("status")
+    fact = answer or "not running; calls run in their own process"
+    return [Finding("ok", "resident", fact)]

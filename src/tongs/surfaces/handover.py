@@ -1,0 +1,115 @@
+"""Hand a one-shot call to the resident process, if there is one and it accepts; imports nothing that costs.
+
+What is sent: fields that end with NUL (the protocol, the version, the kind, the working directory, "o:" options and
+"e:" variables), a newline, then standard input as it comes. What comes back: "+" or "-", the replies, and at the end
+NUL and the exit status as a digit.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tongs import __version__, places
+
+PROTOCOL = "tongs-resident-1"
+
+_LOST = (
+    b'{"ok":false,"error":"The resident process ended before it answered; the call may have been carried out.",'
+    b'"error_code":"internal","suggestion":"Look at what the call should have changed, then send it again."}\n'
+)
+
+
+def connect(state: str):  # type: ignore[no-untyped-def]  # the raw socket type is private
+    """Return a socket connected to the resident process, or None."""
+    from _socket import AF_UNIX, SOCK_STREAM, socket
+
+    try:
+        address, handle = places.socket_address(state)
+    except OSError:
+        return None
+    if not os.path.exists(address):
+        if handle is not None:
+            os.close(handle)
+        return None
+    connection = socket(AF_UNIX, SOCK_STREAM)
+    try:
+        connection.connect(address)
+    except OSError:
+        connection.close()
+        return None
+    finally:
+        if handle is not None:
+            os.close(handle)
+    return connection
+
+
+def header(kind: str, options: dict[str, str]) -> bytes:
+    """Return what a client says first."""
+    fields = [PROTOCOL, __version__, kind, os.getcwd()]
+    fields += [f"o:{name}={value}" for name, value in options.items()]
+    fields += [f"e:{name}={value}" for name, value in places.settings_variables(os.environ).items()]
+    return os.fsencode("".join(f"{field}\0" for field in fields)) + b"\n"
+
+
+def try_resident(options: dict[str, str]) -> int | None:
+    """Answer standard input through the resident process; None when there is none or it declines."""
+    connection = connect(places.state_dir(os.environ))
+    if connection is None:
+        return None
+    try:
+        connection.sendall(header("call", options))
+        accepted = connection.recv(1)
+    except OSError:
+        accepted = b""
+    if accepted != b"+":
+        connection.close()
+        return None
+    from _thread import start_new_thread
+
+    start_new_thread(_relay, (connection,))
+    status = _copy(connection)
+    # the relay may still wait for input that nobody will read
+    os._exit(status)
+
+
+def _relay(connection) -> None:  # type: ignore[no-untyped-def]
+    from _socket import SHUT_WR
+
+    try:
+        while chunk := os.read(0, 65536):
+            connection.sendall(chunk)
+        connection.shutdown(SHUT_WR)
+    except OSError:
+        return  # the resident is gone; the other direction says so
+
+
+def _copy(connection) -> int:  # type: ignore[no-untyped-def]
+    """Copy replies to standard output and return the exit status at their end."""
+    held = b""
+    while True:
+        try:
+            chunk = connection.recv(65536)
+        except OSError:
+            chunk = b""
+        if not chunk:
+            break
+        held += chunk
+        if len(held) > 2:
+            _write(held[:-2])
+            held = held[-2:]
+    if len(held) == 2 and held[:1] == b"\0":
+        return int(held[1:])
+    _write(held + _LOST)
+    return 1
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def refuse(reason: str) -> int:
+    """Say on standard error why a command about the resident failed."""
+    sys.stderr.write(f"tongs: {reason}\n")
+    return 1

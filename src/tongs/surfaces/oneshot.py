@@ -1,0 +1,69 @@
+"""One request on standard input, one reply on standard output; several are answered one per line, in order."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Protocol
+
+from tongs import wire
+from tongs.call import Result
+from tongs.errors import ToolError
+from tongs.runtime import Runtime
+from tongs.surfaces.opening import open_runtime
+
+
+class Writer(Protocol):
+    """Where replies go."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write one reply line."""
+
+    def flush(self) -> object:
+        """Send what was written."""
+
+
+def main(options: dict[str, str]) -> int:
+    """Answer everything on standard input; 0 when all went well, 1 when anything failed."""
+    try:
+        runtime = open_runtime(options)
+    except ToolError as error:
+        status = answer_all(None, sys.stdin.buffer, sys.stdout.buffer, error)
+    else:
+        status = answer_all(runtime, sys.stdin.buffer, sys.stdout.buffer, None)
+    sys.stdout.flush()
+    # nothing is left to do, and tearing the interpreter down costs as much as the call
+    os._exit(status)
+
+
+def answer_all(runtime: Runtime | None, reader: wire.Reader, writer: Writer, broken: ToolError | None) -> int:
+    """Answer each request in order; without a runtime, each with the error that prevented one."""
+    failed = answered = False
+    for request in wire.read_requests(reader):
+        result = _answer(runtime, request, broken)
+        answered = True
+        failed = failed or not result.ok
+        writer.write(wire.encode_result(result))
+        writer.flush()
+    if not answered:
+        writer.write(wire.encode_result(Result(error=broken or ToolError("invalid_request", "The request is empty."))))
+        writer.flush()
+    return 1 if failed or not answered else 0
+
+
+def _answer(runtime: Runtime | None, request: bytes | ToolError, broken: ToolError | None) -> Result:
+    if isinstance(request, ToolError):
+        return Result(error=request)
+    try:
+        call = wire.decode_request(request)
+    except wire.Refused as refused:
+        return refused.result
+    if isinstance(call, wire.Cancel):
+        return Result(
+            error=ToolError(
+                "invalid_request", "There is nothing to cancel outside a session.", suggestion="Use tongs stdio."
+            )
+        )
+    if runtime is None:
+        return Result(error=broken, id=call.id, request_id=call.request_id)
+    return runtime.request(call)
