@@ -1,7 +1,5 @@
 """The values that travel: a Call in, an Output from the tool, a Result out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,10 +1,7 @@
 """The tools available now: a name leads to a Tool by importing exactly the file of that tool."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from tongs.call import Output
@@ -59,7 +56,7 @@ def dialect(name: str) -> dict[str, Entry]:
         )
     if name == "jinn":
         return {}
-    entries: dict[str, Entry] = import_module(f"tongs.dialects.{name}").ENTRIES
+    entries: dict[str, Entry] = _module("dialects", name).ENTRIES
     return entries
 
 
@@ -103,7 +100,7 @@ class Catalog:
         tool = self._extra.get(name)
         # only a plain word can be a file in the folder: no path, no underscore name, no other module
         if tool is None and name.isidentifier() and name.isascii() and os.path.exists(_file(name)) and name[0] != "_":
-            tool = getattr(import_module(f"tongs.tools.{name}"), name)
+            tool = getattr(_module("tools", name), name)
         return tool
 
     def _unknown(self, name: str) -> ToolError:
@@ -123,6 +120,11 @@ class Catalog:
             suggestion=f"Use {near[0]}, or call list_tools to see all names." if near else None,
             nearest=near,
         )
+
+
+def _module(folder: str, name: str) -> Any:
+    # importlib's own function costs an import that this one call does not need
+    return __import__(f"tongs.{folder}.{name}", fromlist=[name])
 
 
 def _file(name: str) -> str:

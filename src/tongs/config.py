@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tongs import places
+from tongs.digests import sha256
 from tongs.errors import ToolError
 from tongs.policy import paths
 
@@ -174,6 +175,4 @@ def _broken(shown: str, reason: str) -> ToolError:
 
 def digest(text: str) -> str:
     """Return a short name for a text."""
-    from hashlib import sha256
-
-    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return sha256(text.encode("utf-8", "surrogateescape")).hex()[:16]

@@ -5,8 +5,6 @@ spliced into the walk here, so that the rules apply to the names really walked a
 decision and the use.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from tongs.call import Output
+from tongs.digests import sha256
 from tongs.errors import ToolError
 from tongs.output import views
 from tongs.text import diffing, encodings
@@ -32,6 +32,11 @@ class Document:
         for span in sorted(spans, reverse=True):
             self.text = self.text[: span.start] + span.new + self.text[span.end :]
 
+    @property
+    def change(self) -> Shown:
+        """What was changed so far."""
+        return Shown(self.path, _visible(self.before, self.encoding), _visible(self.text, self.encoding))
+
     def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Match:
         """Replace the one place where the text occurs."""
         match = find_edit(self.text, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
@@ -56,7 +61,7 @@ def require(path: str, data: bytes | None, *, if_checksum: str | None = None, if
     if if_absent and data is not None:
         raise ToolError("already_exists", f"{path} already exists ({len(data)} bytes).", path=path)
     if if_checksum:
-        found = None if data is None else sha256(data).hexdigest()
+        found = None if data is None else sha256(data).hex()
         if found != if_checksum.lower():
             state = "does not exist" if found is None else f"has the checksum {found[:12]}…"
             raise ToolError("stale_file", f"{path} {state}, not {if_checksum[:12]}….", path=path)
@@ -92,8 +97,14 @@ def _as_text(data: bytes | None) -> str | None:
     if data is None:
         return None
     if encodings.is_binary(data[:512]):
-        return f"[binary: {len(data)} bytes, SHA-256 {sha256(data).hexdigest()[:12]}]\n"
-    return encodings.visible(encodings.decode(data)[0])
+        return f"[binary: {len(data)} bytes, SHA-256 {sha256(data).hex()[:12]}]\n"
+    return _visible(*encodings.decode(data))
+
+
+def _visible(text: str, encoding: encodings.Encoding) -> str:
+    # the mark of UTF-8 is a part of the first line for every other program, so a diff has to have it
+    mark = "\ufeff" if encoding.bom and encoding.name == "utf-8" else ""
+    return mark + encodings.visible(text)
 
 
 def diff_text(changes: Iterable[Shown]) -> str:

@@ -23,7 +23,7 @@ CODES: dict[str, str] = {
     "edit_not_unique": "Include a neighbouring line so that the text occurs once.",
     "edit_no_change": "Give a new_text that differs from old_text.",
     "edit_overlap": "Combine the two edits into one, or send them in separate calls.",
-    "old_text_empty": "To insert at the start, send the first line as old_text and your lines with that line as new_text.",
+    "old_text_empty": "To insert at the start, send the first line as old_text, your lines and it as new_text.",
     "patch_invalid": "Correct the patch at the line named in the error.",
     "patch_conflict": "Read the file again and make the patch from its present text.",
     "stale_file": "Read the file again, then repeat the change.",

@@ -1,7 +1,5 @@
 """Typed parameter marks: what a tool's signature says beyond the plain type."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 

@@ -4,8 +4,6 @@ The order is a security property. `prepare` and `perform` are two functions beca
 touches before it lets it run; the runtime records every call that comes out of here, failures included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from threading import Lock
 from typing import Any
 
 from tongs.call import Output
 from tongs.context import Context
 from tongs.errors import ToolError
 from tongs.output import views
-from tongs.text import encodings, windows
+from tongs.text import windows
 from tongs.text.windows import Lines, Window
 from tongs.workspace import Found
 
@@ -20,10 +21,18 @@ WHOLE_BYTES = 4 * 1024 * 1024  # up to here the encoding is judged by the whole 
 
 # first bytes that an image can have; what it really is, the library says
 _IMAGE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II", b"MM", b"\0\0\1\0")
-_TEXT_LIKE = (b"BM", b"II", b"MM")  # text may begin so too
-_SVG = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*(?:<!DOCTYPE[^>]*>\s*)?<svg[\s>]", re.DOTALL
+_TEXT_LIKE = (b"GIF8", b"RIFF", b"BM", b"II", b"MM")  # text may begin so too
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\b\x1b"))  # every picture has some of these early on, text has none
+_IMAGE_TYPES = {f"image/{name}": f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "x-icon")}
+_IMAGE_TYPES["image/apng"] = "image/png"  # which it is, too
+# atomic, so that no text takes long
+_SVG = (
+    rb"(?s)(?:\xef\xbb\xbf)?(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
+    rb"<(?:[A-Za-z][\w.-]*:)?svg[\s>/]"
 )
+_SVG_BYTES = 64 * 1024  # licences and entities may stand before the picture
+
+_PDFIUM = Lock()  # the library is one per process and does not bear two threads
 
 PDF_ADVICE = "convert the PDF to text first (pdftotext, pdftk, or a cloud OCR service) and read the text file"
 
@@ -48,14 +57,14 @@ def read(
     kind = image_type(found.data)
     if kind is not None:
         return _image(found, kind, meta)
+    size = len(found.data)
     if found.data.startswith(b"%PDF-") or found.path.lower().endswith(".pdf"):
         found = Found(found.path, _pdf_text(found).encode(), found.status)
-    elif encodings.is_binary(found.data[:512]):
-        size = len(found.data)
+    elif _is_binary(found.data):
         text = f"[binary file: {size} bytes — use checksum_tree for integrity or skip content reads]"
         return Output(text, meta={**meta, "binary": True, "size": size})
     if max_bytes is not None:
-        return _exact(found, max_bytes, meta)
+        return _exact(found, max_bytes, meta, size)
     return _text(ctx, found, window, meta)
 
 
@@ -63,14 +72,13 @@ def image_type(data: bytes) -> str | None:
     """Return the MIME type of an image, judged by its contents."""
     head = data[:SNIFF_BYTES]
     if head.startswith(_IMAGE_STARTS):
-        if head.startswith(_TEXT_LIKE) and b"\0" not in head[:512]:
+        if head.startswith(_TEXT_LIKE) and len(head.translate(None, _CONTROLS)) == len(head):
             return None
         import filetype
 
         kind = filetype.guess(head)
-        mime = None if kind is None else str(kind.mime)
-        return mime if mime is not None and mime.startswith("image/") else None
-    if b"<svg" in head and _SVG.match(head):
+        return None if kind is None else _IMAGE_TYPES.get(kind.mime)
+    if head[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and re.match(_SVG, data[:_SVG_BYTES]):
         return "image/svg+xml"
     return None
 
@@ -79,6 +87,7 @@ def _image(found: Found, kind: str, meta: dict[str, Any]) -> Output:
     from base64 import b64encode
 
     data = found.data
+    meta["size"] = len(data)
     if kind != "image/svg+xml":
         data, kind, note = _fitting(found, kind)
         if note:
@@ -137,6 +146,11 @@ def _pdf_text(found: Found) -> str:
         import pypdfium2
     except ImportError:
         raise _no_pdf(found) from None
+    with _PDFIUM:
+        return _pages(found, pypdfium2)
+
+
+def _pages(found: Found, pypdfium2: Any) -> str:
     try:
         document = pypdfium2.PdfDocument(found.data)
     except pypdfium2.PdfiumError as error:
@@ -158,11 +172,33 @@ def _no_pdf(found: Found) -> ToolError:
     return ToolError("unsupported_file", f"{found.path} is a PDF; its text cannot be read here.", suggestion=PDF_ADVICE)
 
 
+def _is_binary(data: bytes) -> bool:
+    if b"\0" not in data[:512]:
+        return False
+    from tongs.text import encodings
+
+    return encodings.is_binary(data[:512])
+
+
+def _shown(data: bytes) -> str:
+    """Return UTF-8 as a reader may see it."""
+    if data.isascii():
+        return data.decode()
+    from tongs.text import encodings
+
+    return encodings.visible(data.decode("utf-8", "surrogateescape"))
+
+
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")  # of UTF-16 and UTF-32
+
+
 def _as_utf8(data: bytes) -> tuple[bytes, str]:
     """Return the text as UTF-8, and the name of the encoding it came in."""
-    if len(data) <= WHOLE_BYTES:
-        if data.isascii():
-            return data, "utf-8"
+    if data.isascii():
+        return data, "utf-8"
+    from tongs.text import encodings
+
+    if len(data) <= WHOLE_BYTES or data.startswith(_WIDE_MARKS):
         text, encoding = encodings.decode(data)
     else:
         # a cut through a character at the end of the sample would look like another encoding
@@ -171,13 +207,15 @@ def _as_utf8(data: bytes) -> tuple[bytes, str]:
         if encoding.name == "utf-8":
             return data[len(encoding.bom) :], "utf-8"
         text = data[len(encoding.bom) :].decode(encoding.name, "replace")
+    if encoding.name != "utf-8":
+        text = encodings.visible(text)  # half characters of UTF-16
     return text.encode("utf-8", "surrogateescape"), encoding.name
 
 
-def _exact(found: Found, limit: int, meta: dict[str, Any]) -> Output:
+def _exact(found: Found, limit: int, meta: dict[str, Any], size: int) -> Output:
     data, encoding = _as_utf8(found.data)
     text = data[:limit].decode("utf-8", "ignore" if len(data) > limit else "replace")
-    meta.update(size=len(found.data), encoding=encoding, truncated=len(data) > limit)
+    meta.update(size=size, encoding=encoding, truncated=len(data) > limit)
     return Output(text, meta=meta, bounded=True)
 
 
@@ -201,7 +239,7 @@ def _text(ctx: Context, found: Found, window: dict[str, Any], meta: dict[str, An
         )
     first, last = windows.resolve(total, start, end, window["tail"], truncate)
     numbered: bool = window["line_numbers"]
-    raw = encodings.visible(lines.take(first, last).decode("utf-8", "surrogateescape")).split("\n")
+    raw = _shown(lines.take(first, last)).split("\n")
     if raw[-1] == "" and len(raw) > last - first + 1:
         raw.pop()
     if numbered:
@@ -214,7 +252,7 @@ def _text(ctx: Context, found: Found, window: dict[str, Any], meta: dict[str, An
     text = "\n".join(shown)
     limited = chosen.cut or (end is None and not window["tail"] and chosen.last < total)
     if limited or chosen.last < total:
-        text += _note(ctx, found, lines, chosen, window, meta, limited=limited)
+        text += _note(ctx, found, lines, chosen, {**window, "first": first, "last": last}, meta, limited=limited)
     content = "\n".join(line for part in chosen.parts for line in part.lines)
     view = views.code(found.path, content, first_line=chosen.parts[0].first, line_count=total)
     return Output(text, view=view, meta=meta, bounded=True)
@@ -238,15 +276,14 @@ def _note(
     note = f"\n[Showing lines {shown} of {lines.total}."
     if chosen.clipped:
         note += f" Line {chosen.last} is too long to show whole."
-    if following is not None and not (
-        len(chosen.parts) == 1 and window["truncate"] == "tail" and chosen.last == lines.total
-    ):
+    same = {} if window["line_numbers"] else {"line_numbers": False}
+    if following is not None:
         note += f" Use start_line={following} to continue."
-        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "start_line": following}}
+        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "start_line": following, **same}}
     elif chosen.parts[0].first > 1:
         before = chosen.parts[0].first - 1
         note += f" Use end_line={before} for the lines before."
-        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "end_line": before}}
+        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "end_line": before, **same}}
     if limited:
         path = ctx.overflow.save(_remainder(lines, chosen, window), found.path.rpartition("/")[2])
         note += f" Remainder saved to {path}."
@@ -256,13 +293,20 @@ def _note(
 
 
 def _remainder(lines: Lines, chosen: Window, window: dict[str, Any]) -> str:
-    """Return the lines that the limits took away."""
-    if len(chosen.parts) == 2:
-        taken = lines.take(chosen.parts[0].last + 1, chosen.parts[1].first - 1)
-    elif window["truncate"] == "tail":
-        taken = lines.take(1, chosen.parts[0].first - 1)
-    else:
-        taken = lines.take(chosen.last if chosen.clipped else chosen.last + 1, lines.total)
+    """Return what the limits took away, from exactly where the window ended."""
     from tongs.output.overflow import broken
 
-    return broken(encodings.visible(taken.decode("utf-8", "surrogateescape")))
+    first = chosen.parts[0].first
+    if chosen.clipped:
+        size = len(chosen.parts[0].lines[0])
+        line = _shown(lines.take(first, first))
+        if window["truncate"] == "tail":
+            whole = line.removesuffix("\n")
+            whole = whole.removesuffix("\r") if window["line_numbers"] else whole
+            return broken(_shown(lines.take(window["first"], first - 1)) + whole[: len(whole) - size])
+        return broken(line[size:] + _shown(lines.take(first + 1, lines.total)))
+    if len(chosen.parts) == 2:
+        return broken(_shown(lines.take(chosen.parts[0].last + 1, chosen.parts[1].first - 1)))
+    if first > window["first"]:
+        return broken(_shown(lines.take(window["first"], first - 1)))
+    return broken(_shown(lines.take(chosen.last + 1, lines.total)))

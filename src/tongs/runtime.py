@@ -21,10 +21,13 @@ from tongs.output.overflow import Overflow
 from tongs.pipeline import Prepared, Voter
 from tongs.policy.decision import Vote
 from tongs.policy.paths import PROTECTED, PathRules
-from tongs.state.history import History
 from tongs.state.trail import Entry, Trail, digest
 from tongs.tool import Tool
 from tongs.workspace import Store, Workspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tongs.state.history import History
 
 WORKERS_MAX = 64
 WATCH_SECONDS = 0.25
@@ -105,9 +108,8 @@ class Runtime:
         self.id = config.digest(self.root)
         self.catalog = Catalog(tools)
         self.trail = Trail(os.path.join(self.state, "trail.db"))
-        self.history = History(
-            self.state, self.id, calls=self.settings["undo.calls"], megabytes=self.settings["undo.mb"]
-        )
+        self._journal = os.path.join(self.state, "journal", self.id)
+        self._history: History | None = None
         self.voters: tuple[Voter, ...] = (_effects, _paths)
         self._rules = PathRules(
             self.settings["workspace.sensitive"],
@@ -138,7 +140,18 @@ class Runtime:
             store.door.close()
         self._stores.clear()
         self.trail.close()
-        self.history.close()
+        if self._history is not None:
+            self._history.close()
+
+    def history(self) -> History:
+        """Return the snapshots of the workspace; opened on first use."""
+        with self._lock:
+            if self._history is None:
+                from tongs.state.history import History
+
+                calls, megabytes = self.settings["undo.calls"], self.settings["undo.mb"]
+                self._history = History(self.state, self._journal, self.id, calls=calls, megabytes=megabytes)
+            return self._history
 
     # --- calling --------------------------------------------------------------------------------------------------
 
@@ -258,13 +271,8 @@ class Runtime:
                 full = os.path.realpath(os.path.expanduser(path))
                 roots.append(Root(full, label=full, writable=True))
             roots.append(Root(overflow.directory, label=overflow.directory, writable=False))
-            store = Store(
-                self.id,
-                Door(roots, self._rules),
-                self.history,
-                self.trail,
-                os.path.join(self.state, "locks", self.id),
-            )
+            locks = os.path.join(self.state, "locks")
+            store = Store(self.id, Door(roots, self._rules), self.history, self._journal, self.trail, locks)
             found = self._stores[session] = store, overflow
         return found
 

@@ -5,8 +5,6 @@ Custom and remote tools bring any JSON Schema; `check_any` hands those to jsonsc
 in the same shape.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from types import NoneType, UnionType
@@ -247,10 +245,13 @@ def _decoded(schema: Schema, value: Any) -> Any:
     wanted = schema.get("type")
     if isinstance(value, str) and wanted in ("object", "array"):
         try:
-            decoded = json.loads(value)
-        except ValueError:
+            if kind_of(json.loads(value)) != wanted:
+                return value
+        except (ValueError, RecursionError):
             return value
-        return decoded if kind_of(decoded) == wanted else value
+        from tongs.wire import decode_value
+
+        return decode_value(value.encode("utf-8", "surrogatepass"))  # what a request refuses, it refuses here too
     return value
 
 
@@ -313,9 +314,9 @@ def _check_choices(choices: list[Schema], value: Any, path: str, violations: lis
 
 
 def _check_number(schema: Schema, value: Any, path: str, violations: list[Violation], notes: list[str]) -> Any:
-    for bound, outside, words in (("minimum", float.__lt__, "at least"), ("maximum", float.__gt__, "at most")):
+    for bound, words in (("minimum", "at least"), ("maximum", "at most")):
         limit = schema.get(bound)
-        if limit is not None and outside(float(value), float(limit)):
+        if limit is not None and (value < limit if bound == "minimum" else value > limit):
             if schema.get(CLAMP):
                 notes.append(f"{path} {shown(value)} was changed to {limit}, its {bound}")
                 return limit

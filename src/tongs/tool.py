@@ -1,7 +1,5 @@
 """A tool is declared once: `@tool` turns a typed function into a Tool and registers nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, overload
 

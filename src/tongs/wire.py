@@ -1,7 +1,5 @@
 """Requests and envelopes: the one decoder and the one encoder that every surface uses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -45,10 +43,15 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(name: str) -> Any:
-    raise ToolError("invalid_request", f"{name} is not JSON.", suggestion="Send a finite number.")
+    raise ToolError("invalid_request", f"{name} is not a finite number.", suggestion="Send a finite number.")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if abs(number) != float("inf") else _constant(digits[:40])
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_finite)
 
 
 def decode_value(raw: bytes) -> Any:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from hashlib import sha256
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import NamedTuple
 
 from tongs.context import Fence
+from tongs.digests import sha256
 from tongs.door import Door, Place, not_a_file
 from tongs.errors import ToolError
-from tongs.state import locks
-from tongs.state.history import Change, History, Recording, Snapshot
 from tongs.state.trail import Stamp, Trail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tongs.state.history import Change, History, Recording, Snapshot
 
 MAX_BYTES = 50 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
@@ -36,13 +39,19 @@ class _Old(NamedTuple):
     hash: bytes | None
     status: os.stat_result | None
 
+    @property
+    def mode(self) -> int | None:
+        """The permission bits."""
+        return None if self.status is None else stat.S_IMODE(self.status.st_mode)
+
 
 class Store(NamedTuple):
     """Where a workspace keeps what must survive a call."""
 
     id: str
     door: Door
-    history: History
+    history: Callable[[], History]  # most calls only read, and need none
+    journal: str
     trail: Trail
     locks: str
 
@@ -167,15 +176,27 @@ class Workspace:
 
         With `fresh`, a file that this session read and that has changed since is refused.
         """
-        store = self._store
-        shown = [self._target(path) for path in dict.fromkeys(paths)]
+        shown = list(dict.fromkeys(self._target(path) for path in dict.fromkeys(paths)))
         while True:
-            with locks.targets(store.locks, shown, self._fence.check):
-                # a process that died while this one waited may have left these very files half changed
-                if not self._has_cut_off():
+            with self._locked(shown):
+                # whoever changes these files holds these locks, so that what is unfinished now was cut off
+                if not self._store.history().is_unfinished(shown):
                     yield Draft(self, operation, shown, force=force, fresh=fresh)
                     return
-            self.recover()
+            for change, _, error in self._mend_all():
+                if error is not None and not {file.path for file in change.snapshots}.isdisjoint(shown):
+                    raise error
+            time.sleep(0.01)  # somebody else may be mending it
+
+    def _locked(self, paths: Iterable[str]) -> AbstractContextManager[None]:
+        """Hold the locks of these targets, which are those of the files themselves, whatever workspace they are in."""
+        from tongs.state import locks
+
+        names = []
+        for path in paths:
+            root, parts = self._door.locate(path)
+            names.append("/".join((root.real.rstrip("/"), *(part for part in parts if part not in ("", ".")))))
+        return locks.targets(self._store.locks, names, self._fence.check)
 
     def _target(self, path: str) -> str:
         with self._door.place(path, write=True) as place:
@@ -187,63 +208,93 @@ class Workspace:
 
     def changes(self, limit: int | None = None) -> list[Change]:
         """Return the changes that can be undone, newest first."""
-        return self._store.history.changes(limit)
+        return self._store.history().changes(limit)
 
     def snapshot_count(self) -> int:
         """Return how many snapshots there are."""
-        return self._store.history.total()
+        return self._store.history().total()
 
     def find_change(self, prefix: str) -> Change:
         """Return the change with this id or unique beginning of one."""
-        return self._store.history.find(prefix)
+        return self._store.history().find(prefix)
 
     def contents(self, hash: bytes) -> bytes:
         """Return contents kept by a snapshot."""
-        return self._store.history.blob(hash)
+        return self._store.history().blob(hash)
 
     def clear_history(self) -> int:
         """Forget all snapshots of the workspace."""
         self._fence.commit()
-        return self._store.history.clear()
+        return self._store.history().clear()
 
     # --- recovery -------------------------------------------------------------------------------------------------
 
-    def _has_cut_off(self) -> bool:
-        if not self._store.history.unfinished():
-            return False
-        found = self._store.history.cut_off()
-        for _, recording in found:
-            recording.release()
-        return bool(found)
-
     def recover(self) -> list[dict[str, object]]:
         """Mend changes that a dead process left half done; return what was done about each."""
-        history = self._store.history
-        if not history.unfinished():
+        try:
+            # every change under way, of a living process or a dead one, has a marker there
+            if not os.listdir(self._store.journal):
+                return []
+        except FileNotFoundError:
             return []
-        reports = []
-        for change, recording in history.cut_off():
-            with locks.targets(self._store.locks, (file.path for file in change.snapshots), self._fence.check):
-                reports.append(self._mend(change, recording))
-        return reports
+        return [report for _, report, _ in self._mend_all()]
+
+    def _mend_all(self) -> list[tuple[Change, dict[str, object], ToolError | None]]:
+        done: list[tuple[Change, dict[str, object], ToolError | None]] = []
+        for change, recording in self._store.history().cut_off():
+            try:
+                with self._locked(file.path for file in change.snapshots):
+                    done.append((change, self._mend(change, recording), None))
+            except ToolError as error:
+                self._fence.check()
+                # it stays unfinished, and the next call tries again
+                report: dict[str, object] = {"change": change.id, "outcome": "not mended", "reason": error.message}
+                done.append((change, report, error))
+            finally:
+                recording.release()
+        return done
 
     def _mend(self, change: Change, recording: Recording) -> dict[str, object]:
-        now = {file.path: self._peek(file.path) for file in change.snapshots}
+        states = [self._state(file) for file in change.snapshots]
         for position, file in enumerate(change.snapshots):
             self._remove_temporary(file, change.id, position)
-        if all(now[file.path] == file.after for file in change.snapshots):
+        if all(state == "new" for state in states):
+            for file in change.snapshots:
+                if file.after is None:
+                    self._remove_folders(file.folders)
             recording.keep()
             return {"change": change.id, "outcome": "completed", "files": len(change.snapshots)}
-        foreign = [file.path for file in change.snapshots if now[file.path] not in (file.before, file.after)]
-        for position, file in enumerate(change.snapshots):
-            if now[file.path] == file.after and file.before != file.after:
-                self._put_back(file, change.id, position)
-        if foreign:
-            # something else wrote these in between: both versions stay reachable
+        alone = []
+        for position, (file, state) in enumerate(zip(change.snapshots, states, strict=True)):
+            if state == "foreign" or (state == "new" and not self._take_back(file, change.id, position)):
+                alone.append(file.path)
+            if file.before is None:
+                self._remove_folders(file.folders)
+        if alone:
+            # something else wrote these in between: what they held before stays reachable
             recording.keep()
-            return {"change": change.id, "outcome": "taken back", "left_alone": foreign}
+            return {"change": change.id, "outcome": "taken back", "left_alone": alone}
         recording.drop()
         return {"change": change.id, "outcome": "taken back", "files": len(change.snapshots)}
+
+    def _state(self, file: Snapshot) -> str:
+        """Return whether a target of a cut-off change is "old", "new" or "foreign"."""
+        try:
+            now = self._look(file.path)
+        except ToolError:
+            return "foreign"  # not a file any more
+        if now.hash == file.after and file.new_mode in (None, now.mode):
+            return "new"
+        return "old" if now.hash == file.before else "foreign"
+
+    def _take_back(self, file: Snapshot, id: str, position: int) -> bool:
+        """Put the old contents back; False when they are damaged: better the new ones than none."""
+        try:
+            data = None if file.before is None else self._store.history().blob(file.before)
+        except ToolError:
+            return False
+        self._put_back(file, data, id, position)
+        return True
 
     def _look(self, path: str, *, limit: int | None = None) -> _Old:
         """Return a target of a change as it is now."""
@@ -258,24 +309,19 @@ class Workspace:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(place.name, flags, dir_fd=place.folder)
             try:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    raise not_a_file(path, status.st_mode)
                 data = _read_all(descriptor)
-                return _Old(path, data, sha256(data).digest(), os.fstat(descriptor))
+                return _Old(path, data, sha256(data), status)
             finally:
                 os.close(descriptor)
-
-    def _peek(self, path: str) -> bytes | None:
-        """Return the hash of what is at a path now, None for nothing, and what no file has for anything else."""
-        try:
-            return self._look(path).hash
-        except ToolError:
-            return b"not a file"
 
     def _remove_temporary(self, file: Snapshot, id: str, position: int) -> None:
         with suppress(ToolError, OSError), self._door.place(file.path, write=True) as place:
             os.unlink(temporary_name(id, position), dir_fd=place.folder)
 
-    def _put_back(self, file: Snapshot, id: str, position: int) -> None:
-        data = None if file.before is None else self._store.history.blob(file.before)
+    def _put_back(self, file: Snapshot, data: bytes | None, id: str, position: int) -> None:
         with self._door.place(file.path, write=True) as place:
             if data is None:
                 os.unlink(place.name, dir_fd=place.folder)
@@ -287,8 +333,6 @@ class Workspace:
                 finally:
                     os.close(folder)
             _sync(place.folder)
-        if data is None:
-            self._remove_folders(file.folders)
 
     def _remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that the change had made, as far as they are empty."""
@@ -310,19 +354,31 @@ class Stream:
         self._fence = fence
 
     def __iter__(self) -> Iterator[bytes]:
-        digest = sha256()
-        while chunk := os.read(self._descriptor, CHUNK_BYTES):
-            self._fence.check()
-            self.size += len(chunk)
-            if self.size > self._limit:
-                raise too_large(self.path, self.size, self._limit)
+        from hashlib import sha256 as incremental
+
+        digest = incremental()
+        while chunk := self._next(CHUNK_BYTES):
             digest.update(chunk)
             yield chunk
         self.hash = digest.digest()
 
     def all(self) -> bytes:
         """Read to the end."""
-        return b"".join(self)
+        # one piece where the size is true, which keeps a large file in memory once
+        pieces = []
+        while piece := self._next(max(CHUNK_BYTES, self.status.st_size + 1)):
+            pieces.append(piece)
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self.hash = sha256(data)
+        return data
+
+    def _next(self, size: int) -> bytes:
+        self._fence.check()
+        piece = os.read(self._descriptor, size)
+        self.size += len(piece)
+        if self.size > self._limit:
+            raise too_large(self.path, self.size, self._limit)
+        return piece
 
 
 class Draft:
@@ -380,8 +436,7 @@ class Draft:
 
     def mode(self, path: str) -> int | None:
         """Return the permission bits a target had."""
-        status = self._old[path].status
-        return None if status is None else stat.S_IMODE(status.st_mode)
+        return self._old[path].mode
 
     def targets(self) -> list[str]:
         """Return the paths of all targets."""
@@ -390,25 +445,30 @@ class Draft:
     def commit(self, *, remove_folders: Sequence[str] = ()) -> str | None:
         """Make the change, all of it or nothing; return its id for undo, None when nothing differs.
 
-        Afterwards, of the folders named, those that are empty are removed.
+        Of the folders named, those go that held files which the change deletes and are empty then.
         """
         workspace = self._workspace
-        targets = [(self._old[path], data) for path, data in self._new.items() if data != self._old[path].data]
-        files = [self._snapshot(old, data) for old, data in targets]
+        targets = [(self._old[path], data) for path, data in self._new.items() if self._differs(path)]
+        files = [self._snapshot(old, data, remove_folders) for old, data in targets]
         workspace._fence.commit()
         id = None
         if files:
-            history = workspace._store.history
+            history = workspace._store.history()
             contents = [(file, old.data) for file, (old, _) in zip(files, targets, strict=True)]
             recording = history.begin(workspace._session, self._operation, contents)
             self._carry_out(recording, files, targets)
             id = recording.id
-            workspace._remove_folders(sorted(set(remove_folders)))
         for path in self._new:
             workspace.seen[path] = self._stamp(path)
         return id
 
-    def _snapshot(self, old: _Old, data: bytes | None) -> Snapshot:
+    def _differs(self, path: str) -> bool:
+        mode = self._modes.get(path)
+        return self._new[path] != self._old[path].data or (mode is not None and mode != self.mode(path))
+
+    def _snapshot(self, old: _Old, data: bytes | None, remove_folders: Sequence[str]) -> Snapshot:
+        from tongs.state.history import Snapshot
+
         folders: tuple[str, ...] = ()
         if old.status is None:
             with self._workspace._door.place(old.path, write=True) as place:
@@ -417,9 +477,11 @@ class Draft:
                 folders = tuple(place.root.shown(place.parts[: i + 1]) for i in range(start, end))
         else:
             self._refuse_unwritable(old.path)
-        after = self._hashes[old.path] = None if data is None else sha256(data).digest()
-        mode = stat.S_IMODE(old.status.st_mode) if old.status else 0
-        return Snapshot(old.path, old.hash, mode, len(old.data or b""), after, folders)
+            if data is None:
+                folders = tuple(sorted(folder for folder in set(remove_folders) if old.path.startswith(folder + "/")))
+        after = self._hashes[old.path] = None if data is None else sha256(data)
+        new_mode = None if data is None else self._modes.get(old.path)
+        return Snapshot(old.path, old.hash, old.mode or 0, len(old.data or b""), after, folders, new_mode)
 
     def _refuse_unwritable(self, path: str) -> None:
         """A rename would replace a file that its owner made read-only; that is not ours to overrule."""
@@ -445,10 +507,16 @@ class Draft:
             for path in folders.values():
                 with self._workspace._door.place(path, write=True) as place:
                     _sync(place.folder)
+            for file in files:
+                if file.after is None:
+                    self._workspace._remove_folders(file.folders)
+            recording.keep()
         except BaseException:
-            self._take_back(recording, files, done)
+            with suppress(ToolError, OSError):
+                self._take_back(recording, targets, files, done)
             raise
-        recording.keep()
+        finally:
+            recording.release()  # what could not be settled here, the next call mends
 
     def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> None:
         with self._workspace._door.place(file.path, write=True) as place:
@@ -469,13 +537,21 @@ class Draft:
             else:
                 os.rename(temporary_name(id, position), place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
 
-    def _take_back(self, recording: Recording, files: Sequence[Snapshot], done: Sequence[int]) -> None:
+    def _take_back(
+        self,
+        recording: Recording,
+        targets: Sequence[tuple[_Old, bytes | None]],
+        files: Sequence[Snapshot],
+        done: Sequence[int],
+    ) -> None:
         workspace = self._workspace
         for position in reversed(done):
-            workspace._put_back(files[position], recording.id, position)
+            if workspace._state(files[position]) == "new":
+                workspace._put_back(files[position], targets[position][0].data, recording.id, position)
         for position, file in enumerate(files):
             workspace._remove_temporary(file, recording.id, position)
-            workspace._remove_folders(file.folders)
+            if file.before is None:
+                workspace._remove_folders(file.folders)
         recording.drop()
 
     def _stamp(self, path: str) -> Stamp:
@@ -518,9 +594,10 @@ def _make_folders(place: Place) -> int:
     """Make the missing folders of a place and return a handle of the last one."""
     folder = os.dup(place.folder)
     for name in place.missing:
-        with suppress(FileExistsError):
-            os.mkdir(name, dir_fd=folder)
         try:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder)
+                _sync(folder)
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         finally:
             os.close(folder)
@@ -532,9 +609,9 @@ def _write_temporary(
     folder: int, name: str, temporary: str, data: bytes, mode: int | None, like: os.stat_result | None
 ) -> None:
     """Write and sync a new file beside its target, with the target's mode, owner and attributes where possible."""
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder
-    )
+    # what replaces a private file is at no moment readable for others
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
     try:
         view = memoryview(data)
         while view:

@@ -47,7 +47,14 @@ def _list(args: Args) -> Args:
 def _list_reply(output: Output, args: Args, root: str) -> Output:
     folder = output.meta["path"]
     prefix = "" if folder == "." else folder + "/"
-    entries = [{**entry, "name": entry["name"].removeprefix(prefix).rstrip("/")} for entry in output.data["entries"]]
+    entries = [
+        {
+            **entry,
+            "name": entry["name"].removeprefix(prefix).rstrip("/"),
+            "type": "directory" if entry["type"] == "directory" else "file",  # its document knows these two
+        }
+        for entry in output.data["entries"]
+    ]
     fields: dict[str, Any] = {"path": _full(root, output, args["path"]), "entries": entries}
     if output.data["truncated"]:
         fields["truncated"] = True
@@ -55,7 +62,9 @@ def _list_reply(output: Output, args: Args, root: str) -> Output:
 
 
 def _patch_reply(output: Output, args: Args, root: str) -> Output:
-    return _data(output, patched=True, path=os.path.normpath(os.path.join(root, output.meta["files"][0])))
+    # a patch that changes nothing has no files
+    path = next(iter(output.meta["files"]), args["path"])
+    return _data(output, patched=True, path=os.path.normpath(os.path.join(root, path)))
 
 
 _PATH = {"type": "string", "description": "File path relative to WORKSPACE_ROOT"}

@@ -1,7 +1,5 @@
 """Output that is too long to answer with is kept on disk, where read_file can open it."""
 
-from __future__ import annotations
-
 import os
 import time
 from typing import NamedTuple

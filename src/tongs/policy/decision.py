@@ -1,7 +1,5 @@
 """A vote is one opinion on a call; the decision is the strictest vote."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 

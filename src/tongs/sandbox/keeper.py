@@ -301,12 +301,15 @@ def _execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
     for folder in env.get(b"PATH", os.defpath.encode()).split(b":"):
         # a relative entry would let the workspace supply the program
         if folder.startswith(b"/"):
+            path = folder + b"/" + program
             try:
-                os.execve(folder + b"/" + program, argv, env)  # noqa: S606 -- no shell on purpose
+                os.execve(path, argv, env)  # noqa: S606 -- no shell on purpose
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except PermissionError as error:
-                refusal = error
+                # else it is the folder that cannot be looked into
+                if os.access(path, os.F_OK):
+                    refusal = error
     raise refusal
 
 

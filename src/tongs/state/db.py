@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tongs.errors import ToolError
-from tongs.state.locks import held
 
 T = TypeVar("T")
 
@@ -65,6 +64,15 @@ class Database:
                     self._bear(error, deadline)
             time.sleep(0.01)
 
+    def checkpoint(self, size: int) -> None:
+        """Fold the write-ahead log into the file when it is larger than this: the next process to open it reads it all."""
+        try:
+            if self._connection is not None and os.path.getsize(self._path + "-wal") > size:
+                with self._lock:
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except (OSError, sqlite3.OperationalError):
+            return  # somebody else is at it, or will be
+
     def close(self) -> None:
         """Close the connection; the next use opens it again."""
         with self._lock:
@@ -118,6 +126,8 @@ class Database:
         return connection
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
+        from tongs.state.locks import held
+
         # switching to WAL does not wait for others as transactions do, so one process at a time prepares the file
         with held(self._path + ".setup"):
             connection.execute("PRAGMA journal_mode=WAL")

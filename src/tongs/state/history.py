@@ -12,11 +12,11 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from typing import NamedTuple
 
+from tongs.digests import sha256
 from tongs.errors import ToolError
 from tongs.state.db import Database
 from tongs.state.locks import try_lock
@@ -33,7 +33,7 @@ CREATE INDEX open_changes ON changes (workspace) WHERE open;
 CREATE TABLE snapshots (
          change INTEGER NOT NULL REFERENCES changes (number), position INTEGER NOT NULL, path TEXT NOT NULL,
          before BLOB, mode INTEGER NOT NULL, size INTEGER NOT NULL, after BLOB, folders TEXT NOT NULL,
-         PRIMARY KEY (change, position)) WITHOUT ROWID;
+         new_mode INTEGER, PRIMARY KEY (change, position)) WITHOUT ROWID;
 CREATE INDEX snapshots_of_blob ON snapshots (before);
 CREATE TABLE blobs (hash BLOB PRIMARY KEY, size INTEGER NOT NULL, packed INTEGER NOT NULL, data BLOB) WITHOUT ROWID""",
 )
@@ -47,7 +47,8 @@ class Snapshot(NamedTuple):
     mode: int
     size: int
     after: bytes | None
-    folders: tuple[str, ...]  # parents that the change had to make
+    folders: tuple[str, ...]  # parents that the change makes for the file, or removes with it
+    new_mode: int | None = None  # where the change sets one
 
 
 class Change(NamedTuple):
@@ -87,21 +88,24 @@ class Recording:
         self._close()
 
     def release(self) -> None:
-        """Leave the change as it is, for somebody else to settle."""
-        os.close(self._descriptor)
+        """Leave the change, if it is not settled, for the next one who looks."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _close(self) -> None:
-        os.unlink(self._marker)
-        os.close(self._descriptor)
+        with suppress(FileNotFoundError):
+            os.unlink(self._marker)
+        self.release()
 
 
 class History:
     """Snapshots and journal of one workspace."""
 
-    def __init__(self, directory: str, workspace: str, *, calls: int, megabytes: int) -> None:
+    def __init__(self, directory: str, journal: str, workspace: str, *, calls: int, megabytes: int) -> None:
         self._db = Database(os.path.join(directory, "state.db"), _MIGRATIONS, durable=True)
         self._blobs = os.path.join(directory, "blobs")
-        self._journal = os.path.join(directory, "journal", workspace)
+        self._journal = journal
         self._workspace = workspace
         self._calls = calls
         self._bytes = megabytes * 1024 * 1024
@@ -119,7 +123,7 @@ class History:
             stored = False
             while not stored:
                 for blob in large:
-                    self._write_blob(blob)
+                    self._write_blob(blob, id)
                 stored = self._db.write(lambda db: self._insert(db, id, session, operation, snapshots, blobs))
         except BaseException:
             os.unlink(marker)
@@ -130,15 +134,20 @@ class History:
     def _mark(self, id: str) -> tuple[str, int]:
         # locked before it gets its name, so that nobody ever sees an unlocked marker of a living process
         hidden = os.path.join(self._journal, f".{id}")
-        try:
-            descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            os.makedirs(self._journal, mode=0o700, exist_ok=True)
-            descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         marker = os.path.join(self._journal, id)
-        os.rename(hidden, marker)
-        return marker, descriptor
+        while True:
+            try:
+                descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                os.makedirs(self._journal, mode=0o700, exist_ok=True)
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                os.rename(hidden, marker)
+            except FileNotFoundError:
+                os.close(descriptor)  # somebody swept it away before it was locked
+            else:
+                return marker, descriptor
 
     def _insert(
         self,
@@ -151,34 +160,33 @@ class History:
     ) -> bool:
         """Store the change; False when a large blob was evicted since its file was seen."""
         for blob in blobs:
-            known = db.execute("SELECT 1 FROM blobs WHERE hash=?", (blob.hash,)).fetchone() is not None
-            if known:
-                continue
-            apart = len(blob.data) > INLINE_BYTES
+            known = db.execute("SELECT data IS NULL FROM blobs WHERE hash=?", (blob.hash,)).fetchone()
+            apart = len(blob.data) > INLINE_BYTES if known is None else known[0]
             if apart and not os.path.exists(self._blob_path(blob.hash)):
                 return False
-            db.execute("INSERT INTO blobs VALUES (?,?,?,?)", (*blob[:3], None if apart else blob.data))
+            if known is None:
+                db.execute("INSERT INTO blobs VALUES (?,?,?,?)", (*blob[:3], None if apart else blob.data))
         number = db.execute(
             "INSERT INTO changes (id, workspace, session, operation, at, bytes, open) VALUES (?,?,?,?,?,?,1)",
             (id, self._workspace, session, operation, time.time_ns(), sum(snapshot.size for snapshot in snapshots)),
         ).lastrowid
         db.executemany(
-            "INSERT INTO snapshots VALUES (?,?,?,?,?,?,?,?)",
+            "INSERT INTO snapshots VALUES (?,?,?,?,?,?,?,?,?)",
             (
-                (number, position, s.path, s.before, s.mode, s.size, s.after, "\n".join(s.folders))
+                (number, position, s.path, s.before, s.mode, s.size, s.after, "\0".join(s.folders), s.new_mode)
                 for position, s in enumerate(snapshots)
             ),
         )
         return True
 
-    def _write_blob(self, blob: _Blob) -> None:
+    def _write_blob(self, blob: _Blob, id: str) -> None:
         """Write a large blob as a file, synced, unless it is there."""
         path = self._blob_path(blob.hash)
         if os.path.exists(path):
             return
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        temporary = f"{path}.{os.urandom(4).hex()}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        temporary = f"{path}.{id}"  # by its name others see whether its writer lives
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             view = memoryview(blob.data)
             while view:
@@ -198,22 +206,22 @@ class History:
         return os.path.join(self._blobs, name[:2], name)
 
     def _settle(self, id: str, *, keep: bool) -> None:
-        def work(db: sqlite3.Connection) -> None:
+        def work(db: sqlite3.Connection) -> list[bytes]:
             if keep:
                 db.execute("UPDATE changes SET open=0 WHERE id=?", (id,))
-                self._evict(db)
-            else:
-                self._remove(db, [number for (number,) in db.execute("SELECT number FROM changes WHERE id=?", (id,))])
+                return self._evict(db)
+            query = "SELECT number FROM changes WHERE id=?"
+            return self._remove(db, [number for (number,) in db.execute(query, (id,)).fetchall()])
 
-        self._db.write(work)
+        self._unlink_unused(self._db.write(work))
 
-    def _evict(self, db: sqlite3.Connection) -> None:
-        """Remove the oldest calls beyond the bounds, whole."""
+    def _evict(self, db: sqlite3.Connection) -> list[bytes]:
+        """Remove the oldest calls beyond the bounds, whole; return the hashes of blobs that went with them."""
         count, total = db.execute(
             "SELECT count(*), coalesce(sum(bytes), 0) FROM changes WHERE workspace=? AND NOT open", (self._workspace,)
         ).fetchone()
         if count <= self._calls and total <= self._bytes:
-            return
+            return []
         query = "SELECT number, bytes FROM changes WHERE workspace=? AND NOT open ORDER BY number"
         numbers = []
         for number, size in db.execute(query, (self._workspace,)):
@@ -221,13 +229,11 @@ class History:
                 break
             numbers.append(number)
             count, total = count - 1, total - size
-        self._remove(db, numbers)
+        return self._remove(db, numbers)
 
-    def _remove(self, db: sqlite3.Connection, numbers: Iterable[int]) -> None:
-        """Delete changes with their snapshots and the blobs that nothing else needs.
-
-        Blob files go inside the transaction: a writer that found the file looks again inside its own.
-        """
+    def _remove(self, db: sqlite3.Connection, numbers: Iterable[int]) -> list[bytes]:
+        """Delete changes with their snapshots and the blobs that nothing else needs; return the hashes of those."""
+        removed = []
         for number in numbers:
             query = "SELECT DISTINCT before FROM snapshots WHERE change=? AND before NOT NULL"
             hashes = [hash for (hash,) in db.execute(query, (number,))]
@@ -236,39 +242,60 @@ class History:
             for hash in hashes:
                 if db.execute("SELECT 1 FROM snapshots WHERE before=? LIMIT 1", (hash,)).fetchone() is None:
                     db.execute("DELETE FROM blobs WHERE hash=?", (hash,))
-                    self._unlink(hash)
+                    removed.append(hash)
+        return removed
 
-    def _unlink(self, hash: bytes) -> None:
-        with suppress(FileNotFoundError):
-            os.unlink(self._blob_path(hash))
+    def _unlink_unused(self, hashes: Iterable[bytes]) -> None:
+        """Remove the files of blobs that no row refers to, only after the transaction that took the rows is durable.
+
+        Inside a transaction, because a writer that found the file looks again inside its own. What a kill leaves
+        behind here, or a fault, is swept up later.
+        """
+        apart = [hash for hash in hashes if os.path.exists(self._blob_path(hash))]
+
+        def work(db: sqlite3.Connection) -> None:
+            for hash in apart:
+                query = "SELECT 1 FROM blobs WHERE hash=? AND data IS NULL"
+                if db.execute(query, (hash,)).fetchone() is None:
+                    with suppress(FileNotFoundError):
+                        os.unlink(self._blob_path(hash))
+
+        if apart:
+            with suppress(ToolError, OSError):
+                self._db.write(work)
 
     # --- what a cut-off process left ------------------------------------------------------------------------------
 
-    def unfinished(self) -> bool:
-        """Whether the journal folder shows any change under way, of a living process or a dead one."""
-        try:
-            return bool(os.listdir(self._journal))
-        except FileNotFoundError:
-            return False
+    def is_unfinished(self, paths: Iterable[str]) -> bool:
+        """Whether a change under way, or cut off, is about any of these paths.
 
-    def cut_off(self) -> list[tuple[Change, Recording]]:
-        """Return the changes whose process is gone, each with its marker locked by the caller from now on."""
-        found = []
+        The database is asked, not the journal folder: after a power loss a row can be there without its marker.
+        """
+        wanted = set(paths)
+        query = "SELECT path FROM snapshots WHERE change IN (SELECT number FROM changes WHERE workspace=? AND open)"
+
+        def work(db: sqlite3.Connection) -> bool:
+            return any(path in wanted for (path,) in db.execute(query, (self._workspace,)))
+
+        return self._db.exists() and self._db.read(work)
+
+    def cut_off(self) -> Iterator[tuple[Change, Recording]]:
+        """Yield the changes whose process is gone, each with its marker locked by the caller until it lets it go."""
         for id in self._open_ids():
             marker = os.path.join(self._journal, id)
             if not os.path.exists(marker):
                 # the row survived a power loss that its marker did not
+                os.makedirs(self._journal, mode=0o700, exist_ok=True)
                 os.close(os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             descriptor = try_lock(marker)
             if descriptor is None:
                 continue
             changes = self._load("id=? AND open", (id,))
             if changes:
-                found.append((changes[0], Recording(self, id, marker, descriptor)))
+                yield changes[0], Recording(self, id, marker, descriptor)
             else:
                 os.close(descriptor)
         self._sweep()
-        return found
 
     def _open_ids(self) -> list[str]:
         if not self._db.exists():
@@ -287,9 +314,35 @@ class History:
             if descriptor is not None:
                 # a change may have been stored and settled since `known` was read; either way nobody needs the marker
                 if name not in self._open_ids():
+                    self._sweep_blobs()
                     with suppress(FileNotFoundError):
                         os.unlink(path)
                 os.close(descriptor)
+
+    def _sweep_blobs(self) -> None:
+        """Remove what a dead process left among the blob files: half written ones, and ones nothing refers to."""
+        whole = []
+        for folder, _, names in os.walk(self._blobs):
+            for name in names:
+                hash, dot, id = name.partition(".")
+                if not dot:
+                    whole.append(bytes.fromhex(hash))
+                elif not self._is_marked(id):
+                    with suppress(FileNotFoundError):
+                        os.unlink(os.path.join(folder, name))
+        self._unlink_unused(whole)
+
+    def _is_marked(self, id: str) -> bool:
+        """Whether a change of any workspace has a marker that its process holds."""
+        journals = os.path.dirname(self._journal)
+        for workspace in os.listdir(journals):
+            marker = os.path.join(journals, workspace, id)
+            descriptor = try_lock(marker)
+            if descriptor is not None:
+                os.close(descriptor)
+            elif os.path.exists(marker):
+                return True
+        return False
 
     # --- looking back ---------------------------------------------------------------------------------------------
 
@@ -332,12 +385,15 @@ class History:
         if row is None:
             raise ToolError("not_found", f"The contents {hash.hex()[:12]} are not in the history any more.")
         packed, data = row
-        if data is None:
-            with open(self._blob_path(hash), "rb") as file:
-                data = file.read()
-        contents = zlib.decompress(data) if packed else bytes(data)
-        if sha256(contents).digest() != hash:
-            raise ToolError("internal", f"The stored contents {hash.hex()[:12]} are damaged and were not used.")
+        try:
+            if data is None:
+                with open(self._blob_path(hash), "rb") as file:
+                    data = file.read()
+            contents = zlib.decompress(data) if packed else bytes(data)
+        except (OSError, zlib.error) as error:
+            raise _damaged(hash) from error
+        if sha256(contents) != hash:
+            raise _damaged(hash)
         return contents
 
     def clear(self) -> int:
@@ -346,11 +402,11 @@ class History:
             return 0
         count = self.total()
 
-        def work(db: sqlite3.Connection) -> None:
+        def work(db: sqlite3.Connection) -> list[bytes]:
             query = "SELECT number FROM changes WHERE workspace=? AND NOT open"
-            self._remove(db, [number for (number,) in db.execute(query, (self._workspace,)).fetchall()])
+            return self._remove(db, [number for (number,) in db.execute(query, (self._workspace,)).fetchall()])
 
-        self._db.write(work)
+        self._unlink_unused(self._db.write(work))
         return count
 
     def compress(self, seconds: float) -> None:
@@ -360,21 +416,15 @@ class History:
             pass
 
     def _compress_one(self) -> bool:
-        query = "SELECT hash, data FROM blobs WHERE NOT packed AND size>? LIMIT 1"
+        query = "SELECT hash FROM blobs WHERE NOT packed AND size>? LIMIT 1"
         row = self._db.read(lambda db: db.execute(query, (COMPRESS_BYTES,)).fetchone())
         if row is None:
             return False
-        hash, data = row
-        if data is None:
-            with open(self._blob_path(hash), "rb") as file:
-                data = file.read()
-        packed = zlib.compress(data, 6)
-
-        def work(db: sqlite3.Connection) -> None:
-            db.execute("UPDATE blobs SET packed=1, data=? WHERE hash=?", (packed, hash))
-            self._unlink(hash)
-
-        self._db.write(work)
+        hash = row[0]
+        packed = zlib.compress(self.blob(hash), 6)
+        self._db.write(lambda db: db.execute("UPDATE blobs SET packed=1, data=? WHERE hash=?", (packed, hash)))
+        # only now that the packed contents are durable
+        self._unlink_unused([hash])
         return True
 
     def close(self) -> None:
@@ -398,12 +448,17 @@ def _packed(hash: bytes, data: bytes) -> _Blob:
 
 
 def _snapshots(db: sqlite3.Connection, change: int) -> tuple[Snapshot, ...]:
-    query = "SELECT path, before, mode, size, after, folders FROM snapshots WHERE change=? ORDER BY position"
+    columns = "path, before, mode, size, after, folders, new_mode"
+    query = f"SELECT {columns} FROM snapshots WHERE change=? ORDER BY position"  # noqa: S608  # constant names
     return tuple(
-        Snapshot(path, before, mode, size, after, tuple(folders.split("\n")) if folders else ())
-        for path, before, mode, size, after, folders in db.execute(query, (change,))
+        Snapshot(path, before, mode, size, after, tuple(folders.split("\0")) if folders else (), new_mode)
+        for path, before, mode, size, after, folders, new_mode in db.execute(query, (change,))
     )
 
 
 def _no_snapshot(prefix: str) -> ToolError:
     return ToolError("not_found", f"There is no snapshot {prefix!r}.", suggestion='Use action "list" to see the ids.')
+
+
+def _damaged(hash: bytes) -> ToolError:
+    return ToolError("internal", f"The stored contents {hash.hex()[:12]} are damaged and were not used.")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from zlib import crc32
 
-BUCKETS = 1024
+BUCKETS = 256  # each is a descriptor while it is held, and a process may have 1,024 of those
 
 
 def try_lock(path: str) -> int | None:
@@ -59,5 +59,5 @@ def targets(directory: str, paths: Iterable[str], check: Callable[[], None]) -> 
     numbers = sorted({crc32(path.casefold().encode("utf-8", "surrogateescape")) % BUCKETS for path in paths})
     with ExitStack() as stack:
         for number in numbers:
-            stack.enter_context(held(os.path.join(directory, f"{number:03x}"), check))
+            stack.enter_context(held(os.path.join(directory, f"{number:02x}"), check))
         yield

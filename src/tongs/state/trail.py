@@ -4,18 +4,17 @@ Every call appends one row whose hash covers the row and the hash before it; the
 Counters are not stored: they are what the rows say.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, NamedTuple
 
+from tongs.digests import sha256
 from tongs.state.db import Database
 
 SESSION_IDLE_SECONDS = 24 * 3600
+LOG_BYTES = 512 * 1024
 
 _MIGRATIONS = (
     """CREATE TABLE audit (
@@ -77,12 +76,12 @@ class Counter(NamedTuple):
 def digest(args: object) -> str:
     """Return the digest of a call's arguments."""
     text = json.dumps(args, sort_keys=True, separators=(",", ":"), default=str)
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text.encode("utf-8", "surrogatepass")).hex()
 
 
 def chained(previous: bytes, entry: Sequence[object]) -> bytes:
     """Return the hash of an entry that follows a row with the hash `previous`."""
-    return sha256(previous + json.dumps(entry, separators=(",", ":")).encode()).digest()
+    return sha256(previous + json.dumps(entry, separators=(",", ":")).encode())
 
 
 class Trail:
@@ -181,6 +180,10 @@ class Trail:
             "FROM audit GROUP BY 1, 2 ORDER BY 1, 2"
         )
         return [Counter(*row) for row in self._db.read(lambda db: db.execute(query).fetchall())]
+
+    def tidy(self) -> None:
+        """Leave the database quick to open for the next process."""
+        self._db.checkpoint(LOG_BYTES)
 
     def close(self) -> None:
         """Close the database."""

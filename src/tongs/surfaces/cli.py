@@ -122,6 +122,10 @@ def _one_shot(options: dict[str, str]) -> int:
         status = handover.try_resident(options)
         if status is not None:
             return status
+    import gc
+
+    gc.disable()  # the imports of one call make no garbage worth looking for
     from tongs.surfaces import oneshot
 
+    gc.enable()
     return oneshot.main(options)

@@ -31,6 +31,7 @@ def main(options: dict[str, str]) -> int:
         status = answer_all(None, sys.stdin.buffer, sys.stdout.buffer, error)
     else:
         status = answer_all(runtime, sys.stdin.buffer, sys.stdout.buffer, None)
+        runtime.trail.tidy()
     sys.stdout.flush()
     # nothing is left to do, and tearing the interpreter down costs as much as the call
     os._exit(status)

@@ -37,10 +37,15 @@ def diff_hunks(old: str, new: str, context: int = 3) -> list[Hunk]:
     ]
 
 
-def unified_diff(old: str | None, new: str | None, path: str, *, new_path: str | None = None, context: int = 3) -> str:
-    """Return what `git apply` needs to make new of old; None is a file that does not exist; no change gives ""."""
+def unified_diff(
+    old: str | None, new: str | None, path: str, *, new_path: str | None = None, context: int = 3, rename: bool = True
+) -> str:
+    """Return what `git apply` needs to make new of old; None is a file that does not exist; no change gives "".
+
+    Two paths are a renamed file, or with rename=False two files that are compared.
+    """
     target = path if new_path is None else new_path
-    pieces = list(_git_header(old, new, path, target))
+    pieces = list(_git_header(old, new, path, target)) if rename else []
     hunks = _raw_hunks(old or "", new or "", context)
     if hunks:
         pieces.append(f"--- {_name('a/', path) if old is not None else '/dev/null'}\n")

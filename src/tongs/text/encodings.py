@@ -1,7 +1,5 @@
 """Bytes to text and back: what a file's bytes mean, and changes that leave every other byte as it was."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from bisect import bisect_left

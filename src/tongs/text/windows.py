@@ -1,8 +1,8 @@
 """Windows of lines: which part of a long text is shown, and where a cut hurts least."""
 
-from __future__ import annotations
+from typing import Literal, NamedTuple
 
-from typing import NamedTuple
+Truncate = Literal["head", "tail", "middle", "none", "smart"]
 
 LINES_MAX = 2000
 BYTES_MAX = 50 * 1024
@@ -31,7 +31,7 @@ class Window(NamedTuple):
 
     parts: list[Part]
     cut: bool
-    clipped: bool = False  # the only line shown is itself cut
+    clipped: bool = False  # the only line shown is itself cut: its end is missing, with "tail" its beginning
 
     @property
     def last(self) -> int:
@@ -91,7 +91,7 @@ def resolve(total: int, start: int, end: int | None, tail: int, truncate: str) -
 def select(lines: list[str], first: int, truncate: str, extension: str, *, numbered: bool) -> Window:
     """Bring the lines that were asked for under the limits, by the strategy."""
     window = _by_lines(lines, first, truncate, extension)
-    return _by_bytes(window, truncate, numbered=numbered)
+    return _by_bytes(window, truncate, extension, numbered=numbered)
 
 
 def _by_lines(lines: list[str], first: int, truncate: str, extension: str) -> Window:
@@ -109,7 +109,7 @@ def _by_lines(lines: list[str], first: int, truncate: str, extension: str) -> Wi
     return Window([Part(first, lines[:count])], cut=True)
 
 
-def _by_bytes(window: Window, truncate: str, *, numbered: bool) -> Window:
+def _by_bytes(window: Window, truncate: str, extension: str, *, numbered: bool) -> Window:
     extra = len(str(window.last)) + 2 if numbered else 1
     parts = window.parts
     if sum(len(line) * 4 + extra for part in parts for line in part.lines) <= BYTES_MAX:
@@ -128,14 +128,21 @@ def _by_bytes(window: Window, truncate: str, *, numbered: bool) -> Window:
         kept = [_from_start(parts[0], sizes[0], BYTES_MAX // 2), _from_end(parts[1], sizes[1], BYTES_MAX // 2)]
     else:
         kept = [_from_start(parts[0], sizes[0], BYTES_MAX)]
+        if truncate == "smart" and (end := block_end(kept[0].lines, extension)):
+            kept = [Part(kept[0].first, kept[0].lines[:end])]
     kept = [part for part in kept if part.lines]
-    if kept:
-        return Window(kept, cut=True)
-    line = parts[-1] if truncate == "tail" else parts[0]
-    number = line.last if truncate == "tail" else line.first
-    text = line.lines[-1] if truncate == "tail" else line.lines[0]
-    clipped = text.encode("utf-8", "surrogatepass")[: BYTES_MAX - extra].decode("utf-8", "ignore")
-    return Window([Part(number, [clipped])], cut=True, clipped=True)
+    return Window(kept, cut=True) if kept else _clipped(window, truncate, BYTES_MAX - extra)
+
+
+def _clipped(window: Window, truncate: str, size: int) -> Window:
+    """Return as much as fits of the one line that is too long by itself."""
+    if truncate == "tail":
+        part = window.parts[-1]
+        text = part.lines[-1].encode("utf-8", "surrogatepass")[-size:].decode("utf-8", "ignore")
+        return Window([Part(part.last, [text])], cut=True, clipped=True)
+    part = window.parts[0]
+    text = part.lines[0].encode("utf-8", "surrogatepass")[:size].decode("utf-8", "ignore")
+    return Window([Part(part.first, [text])], cut=True, clipped=True)
 
 
 def _from_start(part: Part, sizes: list[int], budget: int) -> Part:
@@ -177,11 +184,14 @@ def block_end(lines: list[str], extension: str) -> int | None:
 def _python_ends(lines: list[str]) -> list[int]:
     """Return the last lines of top-level statements and of methods, by the syntax tree of what parses."""
     import ast
+    import warnings
 
     text = lines
     for _ in range(8):
         try:
-            tree = ast.parse("\n".join(text))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what the file should not have written is not our concern
+                tree = ast.parse("\n".join(text))
         except SyntaxError as error:
             # the cut went through a statement: try again without what cannot be complete
             bad = max(

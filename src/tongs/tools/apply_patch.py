@@ -5,8 +5,9 @@ from typing import Any
 
 from tongs.call import Output, Touch
 from tongs.context import Context
-from tongs.editing import Document, Shown, changed, open_document, preview, require, shown_bytes
+from tongs.editing import Document, Shown, changed, diff_text, open_document, preview, require, shown_bytes
 from tongs.errors import ToolError
+from tongs.text.diffing import first_changed_line
 from tongs.text.encodings import UTF8, encode
 from tongs.text.patching import Operation, apply_hunks, parse_patch
 from tongs.tool import tool
@@ -55,14 +56,14 @@ def apply_patch(
         done = [_apply(draft, operation) for operation in operations]
         changes = _changes(draft, done)
         meta: dict[str, Any] = {"files": list(dict.fromkeys(change.new_path or change.path for change in changes))}
+        if changes:
+            line = first_changed_line(changes[0].before or "", changes[0].after or "")
+            meta["edit"] = {"diff": diff_text(changes), "first_changed_line": line}
         if dry_run:
             return preview(changes, meta, otherwise="[dry-run] the patch changes nothing.")
         undo = draft.commit()
     count = len(done)
     text = f"applied patch with {count} operation{'s' * (count != 1)}:\n" + "\n".join(line for line, _ in done)
-    if changes:
-        first = changes[0]
-        meta["edit"] = {"diff": first.diff}
     return changed(text, changes, meta, undo)
 
 
@@ -72,7 +73,7 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
     if operation.kind == "add":
         if data is not None:
             raise ToolError("already_exists", f"{path} already exists; the patch wants to add it.", path=path)
-        draft.write(path, encode(operation.content or "", UTF8))
+        draft.write(path, encode(operation.content or "", UTF8), mode=_mode(operation, None))
         return f"added {path}", operation
     if data is None:
         raise ToolError("file_not_found", f"{path} does not exist; the patch wants to {operation.kind} it.", path=path)
@@ -83,13 +84,22 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
         return f"deleted {path}", operation
     new = _patched(draft, path, operation).data if operation.hunks else data
     if operation.move_to is None:
-        draft.write(path, new)
+        draft.write(path, new, mode=_mode(operation, draft.mode(path)))
         return f"updated {path}", operation
     target = draft.resolve(operation.move_to)
     if target != path:
         draft.delete(path)
-    draft.write(target, new, mode=draft.mode(path))
+    draft.write(target, new, mode=_mode(operation, draft.mode(path)))
     return f"moved {path} to {target}", operation
+
+
+def _mode(operation: Operation, before: int | None) -> int | None:
+    """Return the permissions after an operation; git knows only plain and executable files, and so does its diff."""
+    if operation.mode is None:
+        return before
+    if before is None:
+        return 0o755 if operation.mode.endswith("755") else None
+    return before | 0o111 if operation.mode.endswith("755") else before & ~0o111
 
 
 def _patched(draft: Draft, path: str, operation: Operation) -> Document:

@@ -1,9 +1,8 @@
 """Compare two files."""
 
-from hashlib import sha256
-
 from tongs.call import Output
 from tongs.context import Context
+from tongs.digests import sha256
 from tongs.output import views
 from tongs.params import Count, ReadPath
 from tongs.text import diffing, encodings
@@ -25,12 +24,12 @@ def diff_files(ctx: Context, path_a: ReadPath, path_b: ReadPath, context_lines: 
     if identical:
         return Output("", meta=meta, view=views.none(f"{a.path} and {b.path} are identical."))
     if any(encodings.is_binary(found.data[:512]) for found in (a, b)):
-        sums = [f"{found.path}: {len(found.data)} bytes, SHA-256 {sha256(found.data).hexdigest()}" for found in (a, b)]
+        sums = [f"{found.path}: {len(found.data)} bytes, SHA-256 {sha256(found.data).hex()}" for found in (a, b)]
         return Output("Binary files differ.\n" + "\n".join(sums), meta=meta)
     old, new = (encodings.visible(encodings.decode(found.data)[0]) for found in (a, b))
     if old == new:
         return Output("The texts are the same; their encodings differ.", meta=meta)
     hunks = diffing.diff_hunks(old, new, context_lines)
     meta["first_changed_line"] = diffing.first_changed_line(old, new)
-    text = diffing.unified_diff(old, new, a.path, new_path=b.path, context=context_lines)
+    text = diffing.unified_diff(old, new, a.path, new_path=b.path, context=context_lines, rename=False)
     return Output(text, meta=meta, view=views.diff(b.path, hunks, language=views.language_of(b.path)))

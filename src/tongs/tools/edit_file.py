@@ -2,7 +2,7 @@
 
 from tongs.call import Output
 from tongs.context import Context
-from tongs.editing import Shown, changed, context_lines, described, edit_facts, open_document, preview, require
+from tongs.editing import changed, context_lines, described, edit_facts, open_document, preview, require
 from tongs.errors import ToolError
 from tongs.params import Count, WritePath
 from tongs.tool import tool
@@ -43,7 +43,7 @@ def edit_file(
         require(target, draft.old(target), if_checksum=if_checksum)
         document = open_document(draft, target)
         match = document.edit(old_text, new_text, fuzzy_indent=fuzzy_indent)
-        change = Shown(target, document.before, document.text)
+        change = document.change
         meta: dict[str, object] = {"path": target, "edit": {"diff": change.diff, **edit_facts(match)}}
         if dry_run:
             return preview([change], meta, otherwise="")

@@ -6,7 +6,6 @@ from tongs.call import Output
 from tongs.context import Context
 from tongs.editing import (
     Document,
-    Shown,
     changed,
     context_lines,
     described,
@@ -67,7 +66,7 @@ def multi_edit(
             ctx.fence.check()
             batch.add(index, edit)
         batch.refuse_failures(len(edits))
-        changes = [Shown(path, document.before, document.text) for path, document in batch.documents.items()]
+        changes = [document.change for document in batch.documents.values()]
         meta: dict[str, Any] = {
             "files": list(batch.documents),
             "edit": {"diff": diff_text(changes), "first_changed_line": batch.done[0].match.first_line},

@@ -8,8 +8,8 @@ from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import Bounds, Count, Items, ReadPath
 from tongs.reading import read
+from tongs.text.windows import Truncate
 from tongs.tool import tool
-from tongs.tools.read_file import Truncate
 
 TOTAL_BYTES = 512 * 1024
 

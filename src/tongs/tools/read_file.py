@@ -1,14 +1,13 @@
 """Read a file."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from tongs.call import Output
 from tongs.context import Context
 from tongs.params import Bounds, Count, ReadPath
 from tongs.reading import read
+from tongs.text.windows import Truncate
 from tongs.tool import tool
-
-Truncate = Literal["head", "tail", "middle", "none", "smart"]
 
 
 @tool(effects="read")

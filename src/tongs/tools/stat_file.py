@@ -6,6 +6,8 @@ from tongs.call import Output
 from tongs.context import Context
 from tongs.params import ReadPath
 from tongs.text import encodings
+from tongs.text.lines import count_lines
+from tongs.times import rfc3339
 from tongs.tool import tool
 from tongs.workspace import MAX_BYTES
 
@@ -45,26 +47,27 @@ def _contents(ctx: Context, path: str) -> dict[str, object]:
     facts: dict[str, object] = {"lines": feeds + (1 if last and not last.endswith(b"\n") else 0)}
     if encodings.is_binary(head[:512]):
         return {**facts, "encoding": "binary"}
-    encoding = encodings.detect(head)
-    if encoding.name.startswith("utf-16"):
-        return {**facts, "encoding": encoding.name, "bom": True}
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
+        return _wide(ctx, path)
+    # a character may lie across two chunks
+    encoding = encodings.detect(head if head is last else head[: head.rfind(b"\n") + 1] or head)
     facts["encoding"] = encoding.name
     facts["bom"] = bool(encoding.bom)
-    facts["line_ending"] = (
-        "none"
-        if not feeds and not returns
-        else "lf"
-        if not returns
-        else "crlf"
-        if pairs == feeds == returns
-        else "mixed"
-    )
+    facts["line_ending"] = _ending(feeds, pairs, returns)
     return facts
 
 
-def rfc3339(nanoseconds: int) -> str:
-    """Return a time as RFC 3339 in UTC."""
-    from time import gmtime, strftime
+def _wide(ctx: Context, path: str) -> dict[str, object]:
+    """Return the facts of UTF-16 and UTF-32, whose bytes tell nothing before they are decoded."""
+    text, encoding = encodings.decode(ctx.workspace.read(path, remember=False).data)
+    facts: dict[str, object] = {"lines": count_lines(text), "encoding": encoding.name, "bom": bool(encoding.bom)}
+    facts["line_ending"] = _ending(text.count("\n"), text.count("\r\n"), text.count("\r"))
+    return facts
 
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds)) + f".{rest:09d}Z"
+
+def _ending(feeds: int, pairs: int, returns: int) -> str:
+    if not feeds and not returns:
+        return "none"
+    if not returns:
+        return "lf"
+    return "crlf" if pairs == feeds == returns else "mixed"

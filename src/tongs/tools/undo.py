@@ -10,6 +10,7 @@ from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import Bounds
 from tongs.state.history import Change, Snapshot
+from tongs.times import rfc3339
 from tongs.tool import tool
 from tongs.workspace import Draft
 
@@ -70,7 +71,7 @@ def _list(ctx: Context, limit: int | None) -> Output:
             entry: dict[str, Any] = {
                 "id": change.id,
                 "path": file.path,
-                "timestamp": _timestamp(change.at),
+                "timestamp": rfc3339(change.at),
                 "operation": change.operation,
                 "size": file.size,
             }
@@ -89,15 +90,8 @@ def _action(entry: dict[str, Any]) -> str:
     return "created" if "created" in entry else "deleted" if "deleted" in entry else "modified"
 
 
-def _timestamp(nanoseconds: int) -> str:
-    from time import gmtime, strftime
-
-    seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds)) + f".{rest // 1000:06d}Z"
-
-
 def _chosen(change: Change, path: str | None) -> list[Snapshot]:
-    files = [file for file in change.snapshots if path is None or file.path == path]
+    files = [file for file in change.snapshots if path is None or file.path == path.removeprefix("./")]
     if not files:
         known = ", ".join(file.path for file in change.snapshots[:20])
         raise ToolError("not_found", f"The call {change.id} did not change {path}; it changed {known}.")

@@ -5,6 +5,7 @@ from tongs.context import Context
 from tongs.editing import changed, preview, require, shown_bytes
 from tongs.output import views
 from tongs.params import WritePath
+from tongs.text.encodings import UTF8, encode
 from tongs.tool import tool
 
 
@@ -33,7 +34,7 @@ def write_file(
     """
     with ctx.workspace.change("write_file", [path], force=force) as draft:
         target = draft.resolve(path)
-        old, new = draft.old(target), content.encode()
+        old, new = draft.old(target), encode(content, UTF8)
         require(target, old, if_checksum=if_checksum, if_absent=if_absent)
         change = shown_bytes(target, old, new)
         meta: dict[str, object] = {"path": target, "size": len(new), "created": old is None}
@@ -41,7 +42,8 @@ def write_file(
             if old is None:
                 text = f"[dry-run] would create {target} ({len(new)} bytes)"
                 return Output(text, view=change.view, meta={**meta, "dry_run": True})
-            return preview([change], meta, otherwise=f"[dry-run] {target} already holds exactly this.")
+            same = "already holds exactly this" if old == new else "holds this text in another encoding; it becomes UTF-8"
+            return preview([change], meta, otherwise=f"[dry-run] {target} {same}.")
         draft.write(target, new)
         undo = draft.commit()
     text = f"wrote {len(new)} bytes to {target}"
