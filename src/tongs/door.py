@@ -29,18 +29,14 @@ class Root:
         self.real = os.path.realpath(path)
         self.label = label  # what stands before a path of this root when it is shown: nothing for the first
         self.writable = writable
-        self._handle: int | None = None
 
-    def handle(self) -> int:
-        """Return the open folder; opened on first use and kept."""
-        if self._handle is None:
-            try:
-                self._handle = os.open(self.real, _DIRECTORY)
-            except OSError as error:
-                raise ToolError(
-                    "file_not_found", f"The workspace cannot be opened: {os.strerror(error.errno or 0)}."
-                ) from error
-        return self._handle
+    def open(self) -> int:
+        """Return a handle of the folder; opened anew each time, because a workspace may be replaced while we live."""
+        try:
+            return os.open(self.real, _DIRECTORY)
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+            raise ToolError("file_not_found", f"The workspace cannot be opened: {reason}.") from error
 
     def shown(self, parts: Sequence[str]) -> str:
         """Return a path of this root as callers see it."""
@@ -48,12 +44,6 @@ class Root:
         if self.label is None:
             return inner or "."
         return f"{self.label}/{inner}" if inner else self.label
-
-    def close(self) -> None:
-        """Close the folder."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
 
 
 class Place(NamedTuple):
@@ -78,11 +68,6 @@ class Door:
     def __init__(self, roots: Sequence[Root], rules: PathRules) -> None:
         self.roots = roots
         self.rules = rules
-
-    def close(self) -> None:
-        """Close the roots."""
-        for root in self.roots:
-            root.close()
 
     def locate(self, path: str) -> tuple[Root, list[str]]:
         """Return the root a path names and its parts, by text alone; raise when it leaves every root."""
@@ -177,7 +162,7 @@ class _Walk:
         self._root = root
         self._path = path
         self._write = write
-        self._handles: list[int] = []  # of the folders in _names, without the root
+        self._handles: list[int] = []  # of the root and the folders walked into
 
     def close(self) -> None:
         for handle in self._handles:
@@ -186,20 +171,21 @@ class _Walk:
 
     def to(self, parts: Sequence[str]) -> Place:
         """Walk to the last name and return its place."""
-        names: list[str] = []  # walked, links resolved; one longer than the handles at the end
+        names: list[str] = []  # walked, links resolved; as long as the handles at the end
         pending = [part for part in reversed(parts) if part not in ("", ".")]
         links = 0
+        self._handles.append(self._root.open())
         while pending:
             part = pending.pop()
             if part == "..":
-                if not self._handles:
+                if len(self._handles) == 1:
                     raise _outside(self._path)
                 os.close(self._handles.pop())
                 names.pop()
                 continue
             names.append(part)
             self._door.rules.check(names, write=self._write)
-            folder = self._handles[-1] if self._handles else self._root.handle()
+            folder = self._handles[-1]
             try:
                 status = os.stat(part, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
@@ -230,7 +216,7 @@ class _Walk:
                     continue
                 raise
         # the root itself, or a folder reached by ".."
-        folder = self._handles[-1] if self._handles else self._root.handle()
+        folder = self._handles[-1]
         return Place(folder, ".", os.stat(".", dir_fd=folder), self._root, tuple(names), ())
 
     def _splice(self, target: str, link: str, names: list[str], pending: list[str]) -> None:
@@ -245,6 +231,7 @@ class _Walk:
             self.close()
             names.clear()
             self._root, parts = root
+            self._handles.append(self._root.open())
         else:
             parts = target.split("/")
         if self._write:

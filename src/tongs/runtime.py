@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tongs.state.history import History
 
 WORKERS_MAX = 64
+SESSIONS_MAX = 256  # kept ready; others are made ready again when they call
 WATCH_SECONDS = 0.25
 
 
@@ -136,8 +137,6 @@ class Runtime:
         for call in running:
             call.cancel()
         self._workers.close()
-        for store, _ in self._stores.values():
-            store.door.close()
         self._stores.clear()
         self.trail.close()
         if self._history is not None:
@@ -185,9 +184,9 @@ class Runtime:
         except Exception as error:  # noqa: BLE001  # the border: our own bugs end here
             running.settle(_failed(call, self._incident(error)))
             return running
+        paths = self._lane_paths(prepared, running.session)
         with self._lock:
             self._running.add(running)
-            paths = self._lane_paths(prepared, running.session)
             running.turn = self._lanes.enter(paths, lambda: self._workers.put(lambda: self._run(running, prepared)))
         return running
 
@@ -273,17 +272,21 @@ class Runtime:
             roots.append(Root(overflow.directory, label=overflow.directory, writable=False))
             locks = os.path.join(self.state, "locks")
             store = Store(self.id, Door(roots, self._rules), self.history, self._journal, self.trail, locks)
-            found = self._stores[session] = store, overflow
+            found = store, overflow
+            with self._lock:
+                while len(self._stores) >= SESSIONS_MAX:
+                    del self._stores[next(iter(self._stores))]
+                self._stores[session] = found
         return found
 
     # --- recording ------------------------------------------------------------------------------------------------
 
     def _record(self, running: Running, result: Result) -> Result:
         prepared = running.prepared
-        seen = running.workspace.seen if running.workspace is not None and result.error is None else {}
-        if running.workspace is not None and result.error is not None:
-            # a failed call still tells that a file is gone
-            seen = {path: stamp for path, stamp in running.workspace.seen.items() if stamp is None}
+        seen = running.workspace.seen if running.workspace is not None else {}
+        if result.error is not None:
+            # a failed call shows nobody any contents, but may tell that a file is gone
+            seen = {path: stamp for path, stamp in seen.items() if stamp is None}
         micros = int((time.perf_counter() - running.started) * 1_000_000)
         entry = Entry(
             time.time_ns(),
@@ -301,8 +304,9 @@ class Runtime:
             self.trail.record(entry, seen)
         except ToolError as error:
             # what cannot be recorded has no answer: nothing happens unseen
-            return _failed(running.call, error)
-        return result
+            message = f"The call was made but could not be recorded, so its answer is withheld. {error.message}"
+            return _failed(running.call, ToolError(error.code, message, suggestion=error.suggestion))
+        return result._replace(meta={**result.meta, "timing": {"ms": round(micros / 1000, 3)}})
 
     def _incident(self, error: BaseException) -> ToolError:
         """Log a fault of our own and return the error that names it."""

@@ -65,7 +65,7 @@ class Database:
             time.sleep(0.01)
 
     def checkpoint(self, size: int) -> None:
-        """Fold the write-ahead log into the file when it is larger than this: the next process to open it reads it all."""
+        """Fold a write-ahead log larger than this into the file: the next process to open it reads it all."""
         try:
             if self._connection is not None and os.path.getsize(self._path + "-wal") > size:
                 with self._lock:

@@ -314,20 +314,20 @@ class History:
             if descriptor is not None:
                 # a change may have been stored and settled since `known` was read; either way nobody needs the marker
                 if name not in self._open_ids():
-                    self._sweep_blobs()
+                    self._sweep_blobs(name.lstrip("."))
                     with suppress(FileNotFoundError):
                         os.unlink(path)
                 os.close(descriptor)
 
-    def _sweep_blobs(self) -> None:
-        """Remove what a dead process left among the blob files: half written ones, and ones nothing refers to."""
+    def _sweep_blobs(self, dead: str) -> None:
+        """Remove what a dead change left among the blob files: half written ones, and ones nothing refers to."""
         whole = []
         for folder, _, names in os.walk(self._blobs):
             for name in names:
                 hash, dot, id = name.partition(".")
                 if not dot:
                     whole.append(bytes.fromhex(hash))
-                elif not self._is_marked(id):
+                elif id == dead or not self._is_marked(id):
                     with suppress(FileNotFoundError):
                         os.unlink(os.path.join(folder, name))
         self._unlink_unused(whole)

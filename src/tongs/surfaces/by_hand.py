@@ -69,9 +69,13 @@ def session(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs session end`."""
     if words != ["end"]:
         raise Usage("session takes end")
-    with open_runtime(options) as runtime:
-        ended = runtime.trail.end_session(runtime.id, runtime.session)
-        sys.stdout.write(f"session {runtime.session} {'ended' if ended else 'has not been used here'}\n")
+    try:
+        with open_runtime(options) as runtime:
+            ended = runtime.trail.end_session(runtime.id, runtime.session)
+            name = _inert(runtime.session)
+    except ToolError as error:
+        return show(Result(error=error), raw=False)
+    sys.stdout.write(f"session {name} {'ended' if ended else 'has not been used here'}\n")
     return 0
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tongs import places
+from tongs.catalog import dialect
+from tongs.errors import ToolError
 from tongs.runtime import Runtime
 
 
@@ -15,7 +17,21 @@ def open_runtime(
 ) -> Runtime:
     """Return the runtime for the workspace and session that options and environment name."""
     env = os.environ if environ is None else environ
-    folder = os.getcwd() if cwd is None else cwd
+    folder = _working_directory() if cwd is None else cwd
     workspace = os.path.join(folder, options.get("workspace") or places.workspace_dir(env, folder))
-    flags: dict[str, Any] = {"dialect": options["dialect"]} if "dialect" in options else {}
+    flags: dict[str, Any] = {}
+    if "dialect" in options:
+        dialect(options["dialect"])  # a name that does not exist is told with the nearest one
+        flags["dialect"] = options["dialect"]
     return Runtime(workspace, session=options.get("session"), environ=env, flags=flags)
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise ToolError(
+            "file_not_found",
+            "The working directory does not exist any more.",
+            suggestion="Start tongs in a folder that exists.",
+        ) from error

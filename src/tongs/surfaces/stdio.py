@@ -109,8 +109,9 @@ class _Session:
 
 def _key(id: Any) -> Any:
     """Return something that can be looked up for any JSON id; None when there is none."""
-    if id is None or isinstance(id, str | int | float):
+    if id is None or isinstance(id, str):
         return id
     import json
 
-    return json.dumps(id, sort_keys=True)
+    # apart from texts, and true apart from 1
+    return (json.dumps(id, sort_keys=True),)

@@ -42,7 +42,7 @@ def write_file(
             if old is None:
                 text = f"[dry-run] would create {target} ({len(new)} bytes)"
                 return Output(text, view=change.view, meta={**meta, "dry_run": True})
-            same = "already holds exactly this" if old == new else "holds this text in another encoding; it becomes UTF-8"
+            same = "already holds exactly this" if old == new else "holds the same text; it becomes UTF-8"
             return preview([change], meta, otherwise=f"[dry-run] {target} {same}.")
         draft.write(target, new)
         undo = draft.commit()
