@@ -13,16 +13,16 @@ _HOMES = {
     "Result": "call",
     "Runtime": "runtime",
     "ToolError": "errors",
-    "tool": "tool",
+    "tool": "declaration",
 }
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.call import Output, Result
     from tongs.context import Context
+    from tongs.declaration import tool
     from tongs.errors import ToolError
     from tongs.runtime import Runtime
-    from tongs.tool import tool
 
 
 def __getattr__(name: str) -> object:
@@ -31,7 +31,6 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'tongs' has no attribute {name!r}")
     from importlib import import_module
 
-    # the function `tool` shadows the module of the same name, on purpose
     value: object = getattr(import_module(f"tongs.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

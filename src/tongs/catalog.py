@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from tongs.call import Output
+from tongs.declaration import Tool
 from tongs.errors import ToolError
 from tongs.schema import Schema, did_you_mean
-from tongs.tool import Tool
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ from tongs import places
 from tongs.digests import sha256
 from tongs.errors import ToolError
 from tongs.policy import paths
+
+MAX_BYTES = 1024 * 1024
 
 
 class Key(NamedTuple):
@@ -87,6 +90,9 @@ def _file(path: str, shown: str, folder: str) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise _broken(shown, os.strerror(error.errno or 0)) from error
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+        # a link to a device would never end
+        raise _broken(shown, f"it is not a regular file of at most {MAX_BYTES} bytes")
     stamp = [path, status.st_size, status.st_mtime_ns, status.st_ino]
     cache = os.path.join(folder, f"config-{digest(path)}.json")
     try:
@@ -108,7 +114,7 @@ def _parse(path: str, shown: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise _broken(shown, str(error)) from error
     except OSError as error:
         raise _broken(shown, os.strerror(error.errno or 0)) from error
@@ -170,7 +176,11 @@ def _from_text(name: str, text: str) -> Any:
 
 
 def _broken(shown: str, reason: str) -> ToolError:
-    return ToolError("denied", f"{shown}: {reason}.", suggestion=f"Ask the user to correct {shown}.")
+    return ToolError(
+        "denied",
+        f"{shown}: {reason}" + ("" if reason.endswith("?") else "."),
+        suggestion=f"Ask the user to correct {shown}.",
+    )
 
 
 def digest(text: str) -> str:

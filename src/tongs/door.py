@@ -24,11 +24,28 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 class Root:
     """One folder an agent may use."""
 
-    def __init__(self, path: str, *, label: str | None, writable: bool) -> None:
+    def __init__(
+        self, path: str, *, label: str | None, writable: bool, closed: Sequence[str] = (), kept: Sequence[str] = ()
+    ) -> None:
         self.path = os.path.abspath(path)
         self.real = os.path.realpath(path)
         self.label = label  # what stands before a path of this root when it is shown: nothing for the first
         self.writable = writable
+        # folders of tongs itself, which a workspace as wide as a home folder has inside
+        self._closed = self._inside(closed)
+        self._kept = self._inside(kept)
+
+    def _inside(self, folders: Sequence[str]) -> frozenset[tuple[str, ...]]:
+        found = (_below(os.path.realpath(folder), self.real) for folder in folders)
+        return frozenset(tuple(part.casefold() for part in parts) for parts in found if parts)
+
+    def is_closed(self, parts: Sequence[str]) -> bool:
+        """Whether this is a folder that tools neither read nor write, whatever its name."""
+        return bool(self._closed) and tuple(part.casefold() for part in parts) in self._closed
+
+    def is_kept(self, parts: Sequence[str]) -> bool:
+        """Whether this is a folder that tools read and do not write, whatever its name."""
+        return bool(self._kept) and tuple(part.casefold() for part in parts) in self._kept
 
     def open(self) -> int:
         """Return a handle of the folder; opened anew each time, because a workspace may be replaced while we live."""
@@ -68,11 +85,16 @@ class Door:
     def __init__(self, roots: Sequence[Root], rules: PathRules) -> None:
         self.roots = roots
         self.rules = rules
+        named = [(root, prefix) for root in roots for prefix in dict.fromkeys((root.path, root.real))]
+        # the narrowest first: one root may be inside another
+        self._prefixes = sorted(named, key=lambda pair: len(pair[1]), reverse=True)
 
     def locate(self, path: str) -> tuple[Root, list[str]]:
         """Return the root a path names and its parts, by text alone; raise when it leaves every root."""
         if "\0" in path:
             raise ToolError("invalid_args", "The path holds a NUL character.", suggestion="Send the path without it.")
+        if not path.isascii() and any("\ud800" <= character < "\udc80" for character in path):
+            raise ToolError("invalid_args", "The path holds a lone surrogate.", suggestion="Send whole characters.")
         expanded = os.path.expanduser(path) if path.startswith("~") else path
         first = self.roots[0]
         if not os.path.isabs(expanded):
@@ -81,13 +103,33 @@ class Door:
                 return first, parts
             expanded = os.path.join(first.path, expanded)
         normal = os.path.normpath(expanded)
-        for root in self.roots:
-            for prefix in (root.path, root.real):
-                if normal == prefix or normal.startswith(prefix.rstrip("/") + "/"):
-                    # links may stand before "..", so the walk gets the parts as they were written where it can
-                    written = _below(expanded, prefix)
-                    return root, written if written is not None else normal[len(prefix) :].split("/")
+        for root, prefix in self._prefixes:
+            if normal == prefix or normal.startswith(prefix.rstrip("/") + "/"):
+                # links may stand before "..", so the walk gets the parts as they were written where it can
+                written = _below(expanded, prefix)
+                return root, written if written is not None else normal[len(prefix) :].split("/")
         raise _outside(path)
+
+    def inside(self, target: str) -> tuple[Root, list[str]] | None:
+        """Return the root that an absolute path is in and its parts there, or None."""
+        for root, prefix in self._prefixes:
+            parts = _below(target, prefix)
+            if parts is not None:
+                return root, parts
+        return None
+
+    def is_sensitive(self, root: Root, parts: Sequence[str]) -> bool:
+        """Whether the last name of a path, whose other names were judged before, is not for tools."""
+        return self.rules.is_sensitive("/".join(parts)) or root.is_closed(parts)
+
+    def check(self, root: Root, parts: Sequence[str], *, write: bool) -> None:
+        """Judge the last name of a path whose other names were judged before; raise when it is refused."""
+        self.rules.check(parts, write=write)
+        path = root.shown(parts)
+        if root.is_closed(parts):
+            raise ToolError("sensitive_path", f"{path} holds the state of tongs; tools do not use it.", path=path)
+        if write and root.is_kept(parts):
+            raise ToolError("protected_path", f"{path} holds the settings of tongs; tools only read it.", path=path)
 
     def judge(self, path: str, *, write: bool) -> None:
         """Apply the boundary and the path rules to the text of a path; the walk applies them again to what is there."""
@@ -99,7 +141,7 @@ class Door:
                     names.pop()
             elif part not in ("", "."):
                 names.append(part)
-                self.rules.check(names, write=write)
+                self.check(root, names, write=write)
         if write and not root.writable:
             raise ToolError("protected_path", f"{path} is in a folder that tools only read.", path=path)
 
@@ -184,7 +226,7 @@ class _Walk:
                 names.pop()
                 continue
             names.append(part)
-            self._door.rules.check(names, write=self._write)
+            self._door.check(self._root, names, write=self._write)
             folder = self._handles[-1]
             try:
                 status = os.stat(part, dir_fd=folder, follow_symlinks=False)
@@ -199,7 +241,14 @@ class _Walk:
                         "file_not_found", f"{self._path} goes through too many links; they may form a circle."
                     )
                 names.pop()
-                self._splice(os.readlink(part, dir_fd=folder), part, names, pending)
+                try:
+                    target = os.readlink(part, dir_fd=folder)
+                except OSError as error:
+                    if error.errno not in (errno.EINVAL, errno.ENOENT):
+                        raise
+                    pending.append(part)  # swapped between the two looks: look again
+                    continue
+                self._splice(target, part, names, pending)
                 continue
             if not pending:
                 return Place(folder, part, status, self._root, tuple(names), ())
@@ -208,7 +257,7 @@ class _Walk:
             try:
                 self._handles.append(os.open(part, _DIRECTORY, dir_fd=folder))
             except OSError as error:
-                if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT):
+                if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT) and links <= LINKS_MAX:
                     # swapped between the two looks: look again
                     names.pop()
                     pending.append(part)
@@ -223,7 +272,7 @@ class _Walk:
         """Put what a link says in place of its name."""
         shown = self._root.shown([*names, link])
         if os.path.isabs(target):
-            root = self._inside(target)
+            root = self._door.inside(target)
             if root is None:
                 raise ToolError(
                     "path_outside_workspace", f"{shown} is a link that leads outside the workspace.", path=shown
@@ -237,14 +286,6 @@ class _Walk:
         if self._write:
             self._refuse_link(shown)
         pending.extend(part for part in reversed(parts) if part not in ("", "."))
-
-    def _inside(self, target: str) -> tuple[Root, list[str]] | None:
-        for root in self._door.roots:
-            for prefix in (root.path, root.real):
-                parts = _below(target, prefix)
-                if parts is not None:
-                    return root, parts
-        return None
 
     def _refuse_link(self, shown: str) -> None:
         """Writing goes through no link at all; one that leaves is told apart."""
@@ -267,7 +308,7 @@ class _Walk:
                 raise _not_found(self._root.shown(names))
             folders.append(names[-1])
             names.append(part)
-            self._door.rules.check(names, write=True)
+            self._door.check(self._root, names, write=True)
         return Place(folder, names[-1], None, self._root, tuple(names), tuple(folders))
 
     def _through_file(self, names: Sequence[str]) -> ToolError:
@@ -334,7 +375,7 @@ def plain_error(error: OSError, path: str) -> ToolError:
             return ToolError(
                 "invalid_args", f"The path is too long ({len(path)} characters).", suggestion="Use a shorter path."
             )
-        case errno.ENOSPC | errno.EDQUOT:
+        case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
             return ToolError(
                 "resource_limit", f"{path}: {os.strerror(error.errno)}.", suggestion="Free disk space, then try again."
             )

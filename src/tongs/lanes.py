@@ -20,9 +20,8 @@ class Ticket:
 class Lanes:
     """Starts each call when every earlier one that it must not overtake has ended. Not thread-safe by itself.
 
-    A path is a lane, shared by readers and exclusive to a writer. A writer is also in the lane "below F" of every
-    folder F above it, so that a call on a folder waits for earlier changes inside it, and a change waits for earlier
-    calls on the folders above it.
+    A path is a lane, shared by readers and exclusive to a writer. A call is also in the lane "below F" of every folder
+    F above its path: a folder and what is in it count as the same target.
     """
 
     def __init__(self) -> None:
@@ -35,8 +34,7 @@ class Lanes:
             self._wait_for(ticket, path, write=write)
         for path, write in paths.items():
             ticket.held.append((path, write))
-            if write:
-                ticket.held.extend((f"below {folder}", True) for folder in _above(path))
+            ticket.held.extend((f"below {folder}", write) for folder in _above(path))
         for lane in ticket.held:
             self._lanes.setdefault(lane, {})[ticket] = None
         if not ticket.waits:
@@ -56,12 +54,8 @@ class Lanes:
                 follower.start()
 
     def _wait_for(self, ticket: Ticket, path: str, *, write: bool) -> None:
-        lanes = [(path, True), (f"below {path}", True)]
-        if write:
-            lanes.append((path, False))
-            for folder in _above(path):
-                lanes += [(folder, True), (folder, False)]
-        for lane in lanes:
+        names = (path, f"below {path}", *_above(path))
+        for lane in ((name, of_writers) for name in names for of_writers in ((True, False) if write else (True,))):
             for earlier in self._lanes.get(lane, ()):
                 if ticket not in earlier.followers:
                     earlier.followers[ticket] = None

@@ -11,9 +11,9 @@ from tongs import schema
 from tongs.call import Call, Output, Result, Touch
 from tongs.catalog import Catalog, Entry
 from tongs.context import Context
+from tongs.declaration import Tool
 from tongs.errors import ToolError
 from tongs.policy.decision import Vote, decide
-from tongs.tool import Tool
 
 
 class Prepared(NamedTuple):

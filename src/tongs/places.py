@@ -25,6 +25,16 @@ def state_dir(environ: Mapping[str, str]) -> str:
     return os.path.abspath(environ.get("TONGS_STATE_DIR") or _below_home(environ, "XDG_STATE_HOME", ".local/state"))
 
 
+def make_state_dir(state: str) -> None:
+    """Make the state directory if it is missing; it is for its owner alone, and so is everything below it."""
+    if not os.path.isdir(state):
+        os.makedirs(os.path.dirname(state), exist_ok=True)
+        try:
+            os.mkdir(state, 0o700)
+        except FileExistsError:
+            return  # another process was quicker
+
+
 def workspace_dir(environ: Mapping[str, str], cwd: str) -> str:
     """Return the workspace that the environment names, else the working directory."""
     return os.path.join(cwd, environ.get("TONGS_WORKSPACE") or environ.get("WORKSPACE_ROOT") or cwd)

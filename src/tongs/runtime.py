@@ -13,6 +13,7 @@ from tongs import config, pipeline, places
 from tongs.call import Call, Result
 from tongs.catalog import Catalog, dialect
 from tongs.context import Context, Fence
+from tongs.declaration import Tool
 from tongs.door import Door, Root
 from tongs.errors import ToolError
 from tongs.lanes import Lanes
@@ -22,7 +23,6 @@ from tongs.pipeline import Prepared, Voter
 from tongs.policy.decision import Vote
 from tongs.policy.paths import PROTECTED, PathRules
 from tongs.state.trail import Entry, Trail, digest
-from tongs.tool import Tool
 from tongs.workspace import Store, Workspace
 
 TYPE_CHECKING = False
@@ -74,13 +74,15 @@ class Running:
         if self.fence.give_up(reason):
             self.settle(Result(error=reason, id=self.call.id, request_id=self.call.request_id))
 
-    def settle(self, result: Result) -> None:
-        """Record and deliver the result; only the first one counts."""
+    def settle(self, result: Result, between: Callable[[], None] = lambda: None) -> None:
+        """Record and deliver the result, with something done between the two; only the first result counts."""
         with self._lock:
-            if self._settled:
-                return
-            self._settled = True
-        self._done(self._runtime._record(self, result))
+            first, self._settled = not self._settled, True
+        if first:
+            result = self._runtime._record(self, result)
+        between()
+        if first:
+            self._done(result)
 
 
 class Runtime:
@@ -96,6 +98,7 @@ class Runtime:
         flags: Mapping[str, Any] | None = None,
     ) -> None:
         env = os.environ if environ is None else environ
+        self._named = os.path.abspath(workspace)  # the way callers may spell it, when it goes through a link
         self.root = os.path.realpath(workspace)
         if not os.path.isdir(self.root):
             raise ToolError(
@@ -104,6 +107,15 @@ class Runtime:
                 suggestion="Name a folder with --workspace, or start in one.",
             )
         self.state = places.state_dir(env)
+        try:
+            places.make_state_dir(self.state)
+        except OSError as error:
+            raise ToolError(
+                "permission_denied",
+                f"The state directory {self.state} cannot be made: {os.strerror(error.errno or 0)}.",
+                suggestion="Set TONGS_STATE_DIR to a folder that can be written.",
+            ) from error
+        self._config = places.config_dir(env)
         self.session = session or env.get("TONGS_SESSION") or "default"
         self.settings = config.load(self.root, env, flags or {})
         self.id = config.digest(self.root)
@@ -141,6 +153,11 @@ class Runtime:
         self.trail.close()
         if self._history is not None:
             self._history.close()
+
+    def tidy(self, seconds: float) -> None:
+        """Do what calls put off: forget idle sessions and pack what undo keeps, for about this long."""
+        self.trail.end_idle()
+        self.history().compress(seconds)
 
     def history(self) -> History:
         """Return the snapshots of the workspace; opened on first use."""
@@ -230,12 +247,15 @@ class Runtime:
             result = _failed(prepared.call, error)
         except Exception as error:  # noqa: BLE001  # the border: our own bugs end here
             result = _failed(prepared.call, self._incident(error))
-        # before the answer, so that the next call finds the lane free
+        # after the record, so that the next call in the lane knows what this one saw; before the answer, so that a call
+        # sent because of it finds the lane free
+        running.settle(result, between=lambda: self._leave(running))
+
+    def _leave(self, running: Running) -> None:
         with self._lock:
             self._running.discard(running)
             if running.turn is not None:
                 self._lanes.leave(running.turn)
-        running.settle(result)
 
     def _context(self, running: Running) -> Context:
         store, overflow = self._store(running.session)
@@ -265,10 +285,11 @@ class Runtime:
                 keep_megabytes=settings["output.keep_mb"],
                 limit=settings["output.overflow_chars"],
             )
-            roots = [Root(self.root, label=None, writable=True)]
+            own = {"closed": [self.state], "kept": [self._config]}
+            roots = [Root(self._named, label=None, writable=True, **own)]
             for path in settings["workspace.roots"]:
                 full = os.path.realpath(os.path.expanduser(path))
-                roots.append(Root(full, label=full, writable=True))
+                roots.append(Root(full, label=full, writable=True, **own))
             roots.append(Root(overflow.directory, label=overflow.directory, writable=False))
             locks = os.path.join(self.state, "locks")
             store = Store(self.id, Door(roots, self._rules), self.history, self._journal, self.trail, locks)
@@ -302,8 +323,9 @@ class Runtime:
         )
         try:
             self.trail.record(entry, seen)
-        except ToolError as error:
+        except Exception as caught:  # noqa: BLE001  # whatever it is, the caller waits for an answer
             # what cannot be recorded has no answer: nothing happens unseen
+            error = caught if isinstance(caught, ToolError) else self._incident(caught)
             message = f"The call was made but could not be recorded, so its answer is withheld. {error.message}"
             return _failed(running.call, ToolError(error.code, message, suggestion=error.suggestion))
         return result._replace(meta={**result.meta, "timing": {"ms": round(micros / 1000, 3)}})

@@ -225,7 +225,7 @@ def refusal(violations: list[Violation]) -> ToolError:
         message += f"; and {len(violations) - 20} more"
     return ToolError(
         "invalid_args",
-        message + ".",
+        message + ("" if message.endswith("?") else "."),
         suggestion=next((violation.suggestion for violation in violations if violation.suggestion), None),
         violations=[{"path": violation.path, "message": violation.message} for violation in violations],
     )

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tongs.declaration import Tool
 from tongs.runtime import Runtime
-from tongs.tool import Tool
 
 
 class Folder:

@@ -36,10 +36,16 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for key, _ in pairs:
             if key in seen:
                 raise ToolError(
-                    "invalid_request", f"The key {key!r} occurs twice in one object.", suggestion="Send each key once."
+                    "invalid_request",
+                    f"The key {_short(key)!r} occurs twice in one object.",
+                    suggestion="Send each key once.",
                 )
             seen.add(key)
     return decoded
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else text[:100] + "…"
 
 
 def _constant(name: str) -> Any:
@@ -157,7 +163,8 @@ def to_request(value: Any) -> Call | Cancel:
             near = did_you_mean(unknown[0], _FIELDS)
             raise ToolError(
                 "invalid_request",
-                f"The request has the unknown field {unknown[0]!r}" + (f"; did you mean {near!r}?" if near else "."),
+                f"The request has the unknown field {_short(unknown[0])!r}"
+                + (f"; did you mean {near!r}?" if near else "."),
                 suggestion=f"Use {near!r}." if near else "Put the tool's arguments into args.",
             )
         if "cancel" in value:
@@ -293,9 +300,17 @@ def _all(held: bytes) -> list[bytes]:
 
 def encode_result(result: Result) -> bytes:
     """Return the envelope as one line of JSON."""
-    return (json.dumps(envelope(result), ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n").encode(
-        "utf-8", "backslashreplace"
-    )
+    try:
+        text = _dumps(envelope(result))
+    except (TypeError, ValueError, RecursionError) as error:
+        # what a tool returned is not JSON: that call fails, and nothing else
+        failed = ToolError("tool_failed", f"The result cannot be written as JSON: {_short(str(error))}.")
+        text = _dumps(envelope(Result(error=failed, id=result.id, request_id=result.request_id)))
+    return (text + "\n").encode("utf-8", "backslashreplace")
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def envelope(result: Result) -> dict[str, Any]:
@@ -304,11 +319,7 @@ def envelope(result: Result) -> dict[str, Any]:
     error = result.error
     meta = dict(result.meta)
     if error is None:
-        fields["result"] = (
-            result.text
-            if result.data is None
-            else json.dumps(result.data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        )
+        fields["result"] = result.text if result.data is None else _dumps(result.data)
     else:
         fields["error"] = error.message
         fields["error_code"] = error.code

@@ -139,12 +139,11 @@ class Workspace:
         self, folder: int, place: Place, parts: tuple[str, ...], depth: int, hidden: bool
     ) -> Iterator[tuple[str, os.DirEntry[str]]]:
         self._fence.check()
-        rules = self._door.rules
         entries = []
         with os.scandir(folder) as found:
             for entry in found:
-                if (hidden or not entry.name.startswith(".")) and not rules.is_sensitive(
-                    "/".join((*parts, entry.name))
+                if (hidden or not entry.name.startswith(".")) and not self._door.is_sensitive(
+                    place.root, (*parts, entry.name)
                 ):
                     is_folder = entry.is_dir(follow_symlinks=False)
                     # as the whole paths sort: a folder by its name and the slash behind it
@@ -459,7 +458,10 @@ class Draft:
             self._carry_out(recording, files, targets)
             id = recording.id
         for path in self._new:
-            workspace.seen[path] = self._stamp(path)
+            workspace.seen.pop(path, None)
+        # now, while the files are locked: another call of the session may be waiting for them
+        stamps = {path: self._stamp(path) for path in self._new}
+        workspace._store.trail.stamp(workspace._store.id, workspace._session, stamps)
         return id
 
     def _differs(self, path: str) -> bool:

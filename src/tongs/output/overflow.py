@@ -44,11 +44,11 @@ class Overflow:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             file.write(text)
-        self._clean()
+        self._clean(spare=path)
         return path
 
-    def _clean(self) -> None:
-        """Remove the oldest files beyond the bounds, in the folders of all sessions."""
+    def _clean(self, *, spare: str) -> None:
+        """Remove the oldest files beyond the bounds, in the folders of all sessions, but not the one just written."""
         root = os.path.dirname(os.path.dirname(self.directory))
         found = []
         for folder, _, names in os.walk(root):
@@ -64,7 +64,7 @@ class Overflow:
         total = 0
         for mtime, size, path in found:
             total += size
-            if mtime < oldest or total > self._keep_bytes:
+            if path != spare and (mtime < oldest or total > self._keep_bytes):
                 try:
                     os.unlink(path)
                 except FileNotFoundError:

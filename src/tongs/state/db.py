@@ -47,7 +47,7 @@ class Database:
                         if connection.in_transaction:
                             connection.execute("ROLLBACK")
                         raise
-                except sqlite3.OperationalError as error:
+                except sqlite3.DatabaseError as error:
                     deadline = deadline or time.monotonic() + PATIENCE_SECONDS
                     self._bear(error, deadline)
             time.sleep(0.01)
@@ -59,7 +59,7 @@ class Database:
             with self._lock:
                 try:
                     return work(self._open())
-                except sqlite3.OperationalError as error:
+                except sqlite3.DatabaseError as error:
                     deadline = deadline or time.monotonic() + PATIENCE_SECONDS
                     self._bear(error, deadline)
             time.sleep(0.01)
@@ -70,7 +70,7 @@ class Database:
             if self._connection is not None and os.path.getsize(self._path + "-wal") > size:
                 with self._lock:
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except (OSError, sqlite3.OperationalError):
+        except (OSError, sqlite3.DatabaseError):
             return  # somebody else is at it, or will be
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Database:
                 self._connection.close()
                 self._connection = None
 
-    def _bear(self, error: sqlite3.OperationalError, deadline: float) -> None:
+    def _bear(self, error: sqlite3.DatabaseError, deadline: float) -> None:
         """Let the caller try again while another process is at work; otherwise raise what can be told."""
         text = str(error)
         if "locked" in text or "busy" in text:
@@ -92,6 +92,13 @@ class Database:
                 "resource_limit",
                 f"The state directory cannot be written: {text}.",
                 suggestion="Free disk space, or set TONGS_STATE_DIR to a folder that can be written.",
+            ) from error
+        if "malformed" in text or "not a database" in text:
+            name = os.path.basename(self._path)
+            raise ToolError(
+                "internal",
+                f"The database {name} is damaged: {text}.",
+                suggestion=f"Ask the user to move {name} out of the state directory; tongs then starts a new one.",
             ) from error
         raise error
 

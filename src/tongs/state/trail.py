@@ -104,14 +104,13 @@ class Trail:
                 "INSERT INTO sessions VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET used=excluded.used",
                 (entry.workspace, entry.session, seconds, seconds),
             )
-            for path, stamp in stamps.items():
-                key = (entry.workspace, entry.session, path)
-                if stamp is None:
-                    db.execute("DELETE FROM stamps WHERE workspace=? AND session=? AND path=?", key)
-                else:
-                    db.execute("INSERT OR REPLACE INTO stamps VALUES (?,?,?,?,?,?)", (*key, *stamp))
+            _stamp(db, entry.workspace, entry.session, stamps)
 
         self._db.write(work)
+
+    def stamp(self, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
+        """Store what a session saw of files (None forgets a file)."""
+        self._db.write(lambda db: _stamp(db, workspace, session, stamps))
 
     def stamps(self, workspace: str, session: str, paths: Iterable[str]) -> dict[str, Stamp]:
         """Return what the session saw of these files; nothing when it has been idle for a day."""
@@ -125,7 +124,7 @@ class Trail:
             if used is None or used[0] < time.time() - SESSION_IDLE_SECONDS:
                 return {}
             query = "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?"
-            found = ((path, db.execute(query, (workspace, session, path)).fetchone()) for path in paths)
+            found = ((path, db.execute(query, (workspace, session, _name(path))).fetchone()) for path in paths)
             return {path: Stamp(*row) for path, row in found if row is not None}
 
         return self._db.read(work)
@@ -200,8 +199,22 @@ class Trail:
         return [_row(row) for row in self._db.read(lambda db: db.execute(query, (after,)).fetchall())]
 
 
+def _name(path: str) -> str:
+    """Return a path as SQLite can hold it: a link may lead to a name that is not UTF-8."""
+    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def _row(row: Sequence[Any]) -> Row:
     return Row(row[0], Entry(*row[1:-1]), row[-1])
+
+
+def _stamp(db: sqlite3.Connection, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
+    for path, stamp in stamps.items():
+        key = (workspace, session, _name(path))
+        if stamp is None:
+            db.execute("DELETE FROM stamps WHERE workspace=? AND session=? AND path=?", key)
+        else:
+            db.execute("INSERT OR REPLACE INTO stamps VALUES (?,?,?,?,?,?)", (*key, *stamp))
 
 
 def _forget(db: sqlite3.Connection, workspace: str, session: str) -> bool:

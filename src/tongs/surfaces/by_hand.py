@@ -69,12 +69,9 @@ def session(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs session end`."""
     if words != ["end"]:
         raise Usage("session takes end")
-    try:
-        with open_runtime(options) as runtime:
-            ended = runtime.trail.end_session(runtime.id, runtime.session)
-            name = _inert(runtime.session)
-    except ToolError as error:
-        return show(Result(error=error), raw=False)
+    with open_runtime(options) as runtime:
+        ended = runtime.trail.end_session(runtime.id, runtime.session)
+        name = _inert(runtime.session)
     sys.stdout.write(f"session {name} {'ended' if ended else 'has not been used here'}\n")
     return 0
 
@@ -114,6 +111,10 @@ def _show_success(result: Result) -> None:
             sys.stdout.write(_inert(text).rstrip("\n") + "\n")
     if shown:
         sys.stdout.write(shown.rstrip("\n") + "\n")
+    elif view is not None and not result.text and result.data is None:
+        sys.stdout.write(_inert(view.get("message", "")) + "\n")
+    if "truncation" in result.meta:
+        sys.stdout.write(_inert(result.text.rpartition("\n")[2]) + "\n")
     for block in result.content:
         sys.stdout.write(f"[{block['mimeType']}, {len(block['data']) * 3 // 4} bytes]\n")
     for note in result.meta.get("notes", ()):

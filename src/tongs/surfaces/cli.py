@@ -51,6 +51,13 @@ def main(arguments: list[str] | None = None) -> int:
         # the reader went away: nothing is left to say, and no second complaint at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
+    except Exception as error:
+        from tongs.errors import ToolError
+
+        if not isinstance(error, ToolError):
+            raise
+        sys.stderr.write(f"{error.code}: {error.message}\n{error.suggestion}\n")
+        return 1
 
 
 def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -66,10 +73,20 @@ def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
             found = value if equals else next(rest, None)
             if not found:
                 raise Usage(f"{name} needs a value")
+            if name != "--workspace":
+                _refuse_bytes(found)
             options[name[2:]] = found
         else:
             words.append(word)
+    for word in words:
+        _refuse_bytes(word)
     return options, words
+
+
+def _refuse_bytes(word: str) -> None:
+    """Refuse what is not text: no request could hold it either."""
+    if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
+        raise Usage(f"{word!a} is not UTF-8")
 
 
 def _dispatch(options: dict[str, str], words: list[str]) -> int:
@@ -78,6 +95,9 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
             sys.stdout.write(HELP)
             return 0
         return _one_shot(options)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
     command, *rest = words
     if command in ("--help", "-h", "help"):
         sys.stdout.write(HELP)

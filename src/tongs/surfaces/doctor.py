@@ -47,7 +47,7 @@ def _python(options: dict[str, str]) -> list[Finding]:
 def _folders(options: dict[str, str]) -> list[Finding]:
     state = places.state_dir(os.environ)
     try:
-        os.makedirs(state, mode=0o700, exist_ok=True)
+        places.make_state_dir(state)
         mode = os.stat(state).st_mode & 0o777
     except OSError as error:
         return [

@@ -18,7 +18,7 @@ def schema(options: dict[str, str], words: list[str]) -> int:
     kind = words[0] if words else "openai"
     if len(words) > 1 or kind not in FORMATS:
         raise Usage(f"--schema takes one of {', '.join(FORMATS)}")
-    with _opened(options) as runtime:
+    with open_runtime(options) as runtime:
         listed = [_formatted(kind, *described) for described in runtime.schemas()]
     sys.stdout.write(json.dumps({"tools": listed} if kind == "mcp" else listed, indent=2, ensure_ascii=False) + "\n")
     return 0
@@ -43,7 +43,7 @@ def tools(options: dict[str, str], words: list[str]) -> int:
 
 
 def _list(options: dict[str, str]) -> int:
-    with _opened(options) as runtime:
+    with open_runtime(options) as runtime:
         described = runtime.schemas()
         effects = {tool.name: tool for tool in runtime.catalog.tools()}
     width = max(len(name) for name, _, _ in described)
@@ -55,7 +55,7 @@ def _list(options: dict[str, str]) -> int:
 
 
 def _show(options: dict[str, str], name: str) -> int:
-    with _opened(options) as runtime:
+    with open_runtime(options) as runtime:
         try:
             found = runtime.catalog.find(name, runtime.settings["dialect"])
         except ToolError as error:
@@ -75,10 +75,3 @@ def _show(options: dict[str, str], name: str) -> int:
     canonical = f", stands for {found.tool.name}" if found.entry is not None else ""
     sys.stdout.write(f"\n{found.tool.source}, effects: {effects}{canonical}\n")
     return 0
-
-
-def _opened(options: dict[str, str]) -> Any:
-    try:
-        return open_runtime(options)
-    except ToolError as error:
-        raise Usage(error.message) from None

@@ -23,6 +23,7 @@ IDLE_SECONDS = 1800
 START_SECONDS = 20
 HEADER_BYTES = 1024 * 1024
 RUNTIMES_MAX = 32
+TIDY_EVERY_SECONDS = 60
 
 # of /proc/PID/status: a caller that differs in any of these is confined in another way, or is somebody else
 _CREDENTIALS = ("Uid", "Gid", "Groups", "Umask", "CapInh", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
@@ -38,8 +39,10 @@ def resident(options: dict[str, str], words: list[str]) -> int:
             return _stop()
         case ["status"]:
             return _status()
-        case ["serve", *rest] if len(rest) <= 1:
-            return Resident(float(rest[0]) if rest else IDLE_SECONDS).run()
+        case ["serve"]:
+            return Resident(IDLE_SECONDS).run()
+        case ["serve", seconds] if seconds.replace(".", "", 1).isdecimal():
+            return Resident(float(seconds)).run()
     raise Usage("resident takes start, stop or status")
 
 
@@ -49,7 +52,7 @@ def start() -> bool:
         return True
     null = os.open(os.devnull, os.O_RDWR)
     state = places.state_dir(os.environ)
-    os.makedirs(state, mode=0o700, exist_ok=True)
+    places.make_state_dir(state)
     log = os.open(os.path.join(state, "resident.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         os.posix_spawn(
@@ -129,10 +132,11 @@ class Resident:
         self._answered = 0
         self._last = time.monotonic()
         self._stopping = False
+        self._tidied = self._last
 
     def run(self) -> int:
         """Serve until told to stop, idle, or replaced by another version."""
-        os.makedirs(self._state, mode=0o700, exist_ok=True)
+        places.make_state_dir(self._state)
         os.chdir("/")
         with held(os.path.join(self._state, "resident.lock"), _somebody_else), self._listening() as listener:
             listener.settimeout(0.25)
@@ -140,6 +144,7 @@ class Resident:
                 try:
                     connection, _ = listener.accept()
                 except TimeoutError:
+                    self._tidy()
                     continue
                 with self._lock:
                     self._active += 1
@@ -147,6 +152,14 @@ class Resident:
         for runtime in self._runtimes.values():
             runtime.close()
         return 0
+
+    def _tidy(self) -> None:
+        """Use a quiet minute for what calls put off."""
+        now = time.monotonic()
+        if now - self._tidied > TIDY_EVERY_SECONDS and now - self._last > 1:
+            self._tidied = now
+            for runtime in list(self._runtimes.values()):
+                runtime.tidy(0.2)
 
     def _done(self) -> bool:
         with self._lock:
@@ -199,14 +212,17 @@ class Resident:
         if kind == "status":
             stream.write(f"+running: pid {os.getpid()}, version {__version__}, {self._answered} calls".encode())
             return
-        stream.write(b"+")
-        stream.flush()
         options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
         environ = dict(field[2:].split("=", 1) for field in rest if field.startswith("e:"))
         try:
             runtime, broken = self._runtime(options, environ, cwd), None
         except ToolError as error:
             runtime, broken = None, error
+        if runtime is not None and runtime.settings["resident"] == "off":
+            stream.write(b"-")  # the settings say so; the caller, which reads none, could not know
+            return
+        stream.write(b"+")
+        stream.flush()
         status = answer_all(runtime, stream, stream, broken)  # type: ignore[arg-type]  # one stream, both ways
         with self._lock:
             self._answered += 1

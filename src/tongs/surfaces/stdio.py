@@ -13,6 +13,7 @@ from tongs.runtime import Running, Runtime
 from tongs.surfaces.oneshot import Writer
 from tongs.surfaces.opening import open_runtime
 
+TIDY_SECONDS = 0.5
 PENDING_MAX = 4096  # calls under way; beyond, reading waits
 
 
@@ -25,6 +26,7 @@ def main(options: dict[str, str]) -> int:
         return 1
     with runtime:
         serve(runtime, sys.stdin.buffer, sys.stdout.buffer)
+        runtime.tidy(TIDY_SECONDS)
     return 0
 
 

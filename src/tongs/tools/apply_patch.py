@@ -5,12 +5,12 @@ from typing import Any
 
 from tongs.call import Output, Touch
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.editing import Document, Shown, changed, diff_text, open_document, preview, require, shown_bytes
 from tongs.errors import ToolError
 from tongs.text.diffing import first_changed_line
 from tongs.text.encodings import UTF8, encode
 from tongs.text.patching import Operation, apply_hunks, parse_patch
-from tongs.tool import tool
 from tongs.workspace import Draft
 
 

@@ -2,11 +2,11 @@
 
 from tongs.call import Output
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.digests import sha256
 from tongs.output import views
 from tongs.params import Count, ReadPath
 from tongs.text import diffing, encodings
-from tongs.tool import tool
 
 
 @tool(effects="read")

@@ -2,10 +2,10 @@
 
 from tongs.call import Output
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.editing import changed, context_lines, described, edit_facts, open_document, preview, require
 from tongs.errors import ToolError
 from tongs.params import Count, WritePath
-from tongs.tool import tool
 
 
 @tool(effects="write")

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from tongs.call import Output
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.output import views
 from tongs.params import Bounds, Count, ReadPath
-from tongs.tool import tool
 
 
 @tool(effects="read")

@@ -5,8 +5,8 @@ from typing import Any
 from tongs.call import Output
 from tongs.catalog import dialect
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.schema import public
-from tongs.tool import tool
 
 
 @tool(effects="read")

@@ -4,6 +4,7 @@ from typing import Annotated, Any, NamedTuple
 
 from tongs.call import Output
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.editing import (
     Document,
     changed,
@@ -19,7 +20,6 @@ from tongs.errors import ToolError
 from tongs.params import Count, Items, WritePath
 from tongs.text.encodings import Span
 from tongs.text.matching import Match, find_edit
-from tongs.tool import tool
 from tongs.workspace import Draft
 
 

@@ -4,12 +4,11 @@ from typing import Annotated, Any, NamedTuple
 
 from tongs.call import Output
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.errors import ToolError
-from tongs.output import views
 from tongs.params import Bounds, Count, Items, ReadPath
 from tongs.reading import read
 from tongs.text.windows import Truncate
-from tongs.tool import tool
 
 TOTAL_BYTES = 512 * 1024
 
@@ -76,7 +75,7 @@ def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> O
     data: dict[str, Any] = {"files": texts, "errors": errors, "truncation": truncation}
     if rest:
         data["next"] = {"tool": "multi_read", "args": {"files": rest}}
-    return Output(data=data, view=views.file_list([views.File(path) for path in texts]))
+    return Output(data=data)
 
 
 def _read(ctx: Context, request: Request) -> Output:

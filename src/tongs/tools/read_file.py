@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from tongs.call import Output
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.params import Bounds, Count, ReadPath
 from tongs.reading import read
 from tongs.text.windows import Truncate
-from tongs.tool import tool
 
 
 @tool(effects="read")

@@ -4,11 +4,11 @@ import stat
 
 from tongs.call import Output
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.params import ReadPath
 from tongs.text import encodings
 from tongs.text.lines import count_lines
 from tongs.times import rfc3339
-from tongs.tool import tool
 from tongs.workspace import MAX_BYTES
 
 

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 
 from tongs.call import Output, Touch
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.editing import Shown, changed, diff_text, diff_view, require, shown_bytes
 from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import Bounds
 from tongs.state.history import Change, Snapshot
 from tongs.times import rfc3339
-from tongs.tool import tool
 from tongs.workspace import Draft
 
 

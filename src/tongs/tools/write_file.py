@@ -2,11 +2,11 @@
 
 from tongs.call import Output
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.editing import changed, preview, require, shown_bytes
 from tongs.output import views
 from tongs.params import WritePath
 from tongs.text.encodings import UTF8, encode
-from tongs.tool import tool
 
 
 @tool(effects="write")

@@ -1,0 +1,1 @@
+"""How fast tongs is: every figure of the specification, each beside a reference measured in the same run."""

@@ -1,0 +1,36 @@
+"""`python -m benchmarks [--strict] [AREA...]` prints a table of the figures; --strict makes a missed limit exit 1."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from benchmarks import editing, growth, listing, reading, session, startup
+from benchmarks.figure import heading, row
+
+AREAS = {module.__name__.rpartition(".")[2]: module for module in (startup, session, growth, editing, reading, listing)}
+
+
+def main(arguments: list[str]) -> int:
+    """Measure the areas named, or all."""
+    names = [word for word in arguments if word != "--strict"] or list(AREAS)
+    unknown = [name for name in names if name not in AREAS]
+    if unknown:
+        print(f"there is no area {unknown[0]!r}; there are {', '.join(AREAS)}", file=sys.stderr)
+        return 2
+    started = time.monotonic()
+    load = os.getloadavg()[0]
+    print(heading())
+    missed = 0
+    for name in names:
+        for figure in AREAS[name].figures():
+            print(row(figure), flush=True)
+            missed += not figure.met
+    print(f"\n{missed} limits not met; {time.monotonic() - started:.0f} s on {os.cpu_count()} processors", end="")
+    print(f", load before {load:.1f}{': other work disturbs the figures' if load > 1 else ''}")
+    return 1 if missed and "--strict" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""A figure is a measured value, its reference and its limits; a table shows them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Figure(NamedTuple):
+    """One measured value beside a reference in the same unit; without limits it is for information."""
+
+    name: str
+    measured: float
+    unit: str
+    reference: str
+    base: float
+    most: float | None = None
+    least: float | None = None
+    most_ratio: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        """How many times the reference."""
+        return self.measured / self.base
+
+    @property
+    def limit(self) -> str:
+        """The limits in words."""
+        words = []
+        if self.most_ratio is not None:
+            words.append(f"<= {self.most_ratio:g} x")
+        if self.most is not None:
+            words.append(f"<= {self.most:g} {self.unit}")
+        if self.least is not None:
+            words.append(f">= {self.least:g} {self.unit}")
+        return ", ".join(words)
+
+    @property
+    def met(self) -> bool:
+        """Whether every limit is kept."""
+        return (
+            (self.most_ratio is None or self.ratio <= self.most_ratio)
+            and (self.most is None or self.measured <= self.most)
+            and (self.least is None or self.measured >= self.least)
+        )
+
+
+_COLUMNS = (("figure", 43), ("reference", 41), ("measured", 14), ("ratio", 9), ("limit", 14))
+
+
+def heading() -> str:
+    """Return the two lines above the rows."""
+    names = _joined(*(name for name, _ in _COLUMNS))
+    return f"{names}\n{'-' * len(names.rstrip())}"
+
+
+def row(figure: Figure) -> str:
+    """Return one line of the table."""
+    verdict = "" if not figure.limit else "met" if figure.met else "NOT met"
+    reference = f"{figure.reference}: {_number(figure.base)} {figure.unit}"
+    measured = f"{_number(figure.measured)} {figure.unit}"
+    return _joined(figure.name, reference, measured, f"{figure.ratio:.3g} x", figure.limit) + verdict
+
+
+def _joined(*cells: str) -> str:
+    return "".join(f"{cell:<{width}}  " for cell, (_, width) in zip(cells, _COLUMNS, strict=True))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,144 @@
+"""Programs under measurement: tongs for one call, tongs as a session, and the bare interpreter beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from benchmarks.place import Place
+
+# the interpreter itself: what stands in a search path may be a shell script that finds one
+BARE = (sys._base_executable, "-I", "-S")  # type: ignore[attr-defined]  # known to every CPython since 3.3
+TONGS = os.path.join(os.path.dirname(sys.executable), "tongs")
+
+_ECHO = (
+    "import sys\nread, write = sys.stdin.buffer, sys.stdout.buffer\nfor line in read: write.write(line), write.flush()"
+)
+
+
+class Program:
+    """A command started again and again with the same input."""
+
+    def __init__(self, command: Sequence[str], place: Place, request: bytes = b"", **environ: str) -> None:
+        self._command = list(command)
+        self._environ = {**place.environ, **environ}
+        self._input = os.path.join(place.environ["HOME"], f"input-{os.urandom(4).hex()}")
+        with open(self._input, "wb") as file:
+            file.write(request)
+        self._actions = [
+            (os.POSIX_SPAWN_OPEN, 0, self._input, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, f"{self._input}.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+        ]
+
+    def __call__(self) -> None:
+        """Run it to its end; anything but success is an error."""
+        # spawned directly: the start must cost the same, and little, for every command
+        process = os.posix_spawn(self._command[0], self._command, self._environ, file_actions=self._actions)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        if status:
+            with open(f"{self._input}.out", encoding="utf-8", errors="replace") as file:
+                raise RuntimeError(f"{' '.join(self._command)} ended with {status}: {file.read()[:500]}")
+
+
+class Pipe:
+    """A process that answers each line with a line."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._in = process.stdin.fileno()
+        self._out = process.stdout
+
+    def exchange(self, line: bytes) -> bytes:
+        """Send one line and return the answer."""
+        _send(self._in, line)
+        return self._out.readline()
+
+    def call(self, tool: str, **args: object) -> Any:
+        """Run a tool and return its result; a failure is an error."""
+        reply = json.loads(self.exchange(request(tool, **args)))
+        if not reply["ok"]:
+            raise RuntimeError(f"{tool} failed: {reply}")
+        return reply["result"]
+
+    def flood(self, line: bytes, count: int) -> None:
+        """Send the line so many times without waiting, and take all the answers."""
+        sender = threading.Thread(target=_send, args=(self._in, line * count))
+        sender.start()
+        while count:
+            count -= os.read(self._out.fileno(), 1 << 20).count(b"\n")
+        sender.join()
+
+    def memory(self) -> float:
+        """Return the megabytes it holds."""
+        return self._status("VmRSS")
+
+    def forget_peak(self) -> None:
+        """Let the peak count from now on."""
+        with open(f"/proc/{self._process.pid}/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+
+    def peak(self) -> float:
+        """Return the most megabytes it held since then."""
+        return self._status("VmHWM")
+
+    def _status(self, field: str) -> float:
+        with open(f"/proc/{self._process.pid}/status", encoding="utf-8") as file:
+            found = dict(line.split(":", 1) for line in file)
+        return int(found[field].split()[0]) / 1024
+
+
+def request(tool: str, **args: object) -> bytes:
+    """Return the line that asks for a tool."""
+    return json.dumps({"tool": tool, "args": args}).encode() + b"\n"
+
+
+def _send(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+@contextmanager
+def session(place: Place) -> Iterator[Pipe]:
+    """Run `tongs stdio` in the place."""
+    with _running([TONGS, "stdio"], place) as pipe:
+        yield pipe
+
+
+@contextmanager
+def echo(place: Place) -> Iterator[Pipe]:
+    """Run the least that Python can do with a line."""
+    with _running([*BARE, "-c", _ECHO], place) as pipe:
+        yield pipe
+
+
+@contextmanager
+def resident(place: Place) -> Iterator[None]:
+    """Keep a resident process of the place."""
+    command = [TONGS, "resident"]
+    subprocess.run([*command, "start"], env=place.environ, check=True, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        subprocess.run([*command, "stop"], env=place.environ, check=True, stdout=subprocess.DEVNULL)
+
+
+@contextmanager
+def _running(command: Sequence[str], place: Place) -> Iterator[Pipe]:
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=place.environ, cwd=place.workspace
+    )
+    with process:
+        try:
+            yield Pipe(process)
+        except BaseException:
+            process.kill()
+            raise

@@ -1,0 +1,33 @@
+"""A session on one connection: how long a call takes, how many a second, and what the process holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.clock import best, best_median
+from benchmarks.figure import Figure
+from benchmarks.place import fresh_place, small_name
+from benchmarks.program import echo, request, session
+
+READS = 1000
+
+
+def figures() -> Iterator[Figure]:
+    """Measure reads of a small file."""
+    read = request("read_file", path=small_name(0))
+    with fresh_place(files=READS) as place:
+        with session(place) as tongs, echo(place) as bare:
+            for number in range(READS):
+                tongs.call("read_file", path=small_name(number))
+                bare.exchange(read)
+            held, least = tongs.memory(), bare.memory()
+        with session(place) as tongs, echo(place) as bare:
+            base, p50 = best_median(10, 200, lambda: bare.exchange(read), lambda: tongs.exchange(read))
+            echoed, answered = best(5, lambda: bare.flood(read, READS), lambda: tongs.flood(read, READS))
+    yield Figure("session read_file, p50", p50, "ms", "echo of the line", base, most=0.25)
+    yield Figure("session read_file, pipelined", _rate(answered), "/s", "echo of the line", _rate(echoed), least=4000)
+    yield Figure(f"session memory after {READS:,} reads", held, "MB", "bare interpreter", least, most=45)
+
+
+def _rate(milliseconds: float) -> float:
+    return READS * 1000 / milliseconds

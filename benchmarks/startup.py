@@ -1,0 +1,31 @@
+"""One call, one process: the whole life of `tongs` against that of a bare interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.clock import best
+from benchmarks.figure import Figure
+from benchmarks.place import Place, fresh_place, small_name
+from benchmarks.program import BARE, TONGS, Program, request, resident
+
+ROUNDS = 40
+
+
+def bare_start(place: Place) -> Program:
+    """Return the reference: the interpreter with nothing to do."""
+    return Program([*BARE, "-c", "pass"], place)
+
+
+def one_shot(place: Place, **environ: str) -> Program:
+    """Return the one-shot read of a small file."""
+    reading = request("read_file", path=small_name(0))
+    return Program([TONGS, "--workspace", place.workspace], place, reading, **environ)
+
+
+def figures() -> Iterator[Figure]:
+    """Measure a one-shot read in process and handed over."""
+    with fresh_place(files=100) as place, resident(place):
+        bare, alone, handed = best(ROUNDS, bare_start(place), one_shot(place, TONGS_RESIDENT="off"), one_shot(place))
+    yield Figure("one-shot read_file, in process", alone, "ms", "python -I -S -c pass", bare, most_ratio=5)
+    yield Figure("one-shot read_file, handed over", handed, "ms", "python -I -S -c pass", bare, most_ratio=1.7)

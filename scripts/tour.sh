@@ -1,0 +1,113 @@
+#!/bin/sh
+# A tour of tongs through its command line, in a workspace of its own that is removed at the end.
+set -eu
+
+command -v tongs >/dev/null || {
+    echo "tour: there is no command tongs; run make run" >&2
+    exit 1
+}
+
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' HUP TERM
+
+# The tour sees no settings of the user's and leaves no state behind.
+for name in $(env | sed -n 's/^\(TONGS_[A-Z_]*\)=.*/\1/p') WORKSPACE_ROOT; do
+    unset "$name"
+done
+export TONGS_CONFIG_DIR="$place/config" TONGS_STATE_DIR="$place/state" TONGS_RESIDENT=off
+mkdir "$place/shop"
+cd "$place/shop"
+
+bold='' dim='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ] && [ "${TERM:-dumb}" != dumb ]; then
+    bold=$(printf '\033[1m') dim=$(printf '\033[2m') plain=$(printf '\033[0m')
+fi
+
+# chapter TITLE: say what comes next
+chapter() {
+    printf '\n%s# %s%s\n' "$dim" "$1" "$plain"
+}
+
+# show COMMAND: print it as it would be typed
+show() {
+    printf '%s$ %s%s\n' "$bold" "$1" "$plain"
+}
+
+# run COMMAND: it has to succeed
+run() {
+    show "$1"
+    eval "$1" || {
+        printf 'tour: this command failed: %s\n' "$1" >&2
+        exit 1
+    }
+}
+
+# refused COMMAND: tongs has to say no
+refused() {
+    show "$1"
+    if eval "$1" 2>&1; then
+        printf 'tour: this command should have been refused: %s\n' "$1" >&2
+        exit 1
+    fi
+}
+
+cat >price.py <<'EOF'
+TAX = 19
+
+def total(prices):
+    return sum(prices) * (100 + TAX) / 100
+EOF
+cat >shop.py <<'EOF'
+from price import total
+
+print(total([30, 40]))
+EOF
+echo 'Prices are whole numbers.' >notes.txt
+echo 'TOKEN=secret' >.env
+cat >change.patch <<'EOF'
+*** Begin Patch
+*** Update File: shop.py
+@@
+-print(total([30, 40]))
++print(f"{total([30, 40]):.2f}")
+*** Add File: test_price.py
++from price import total
++
++assert total([100]) == 120
+*** Delete File: notes.txt
+*** End Patch
+EOF
+
+chapter 'An agent sends a call as JSON and gets one line of JSON back.'
+run "echo '{\"tool\": \"read_file\", \"args\": {\"path\": \"price.py\"}}' | tongs"
+
+chapter 'The same call by hand.'
+run 'tongs call read_file path=price.py'
+
+chapter 'An edit: first what it would do, then done.'
+edit="tongs call edit_file path=price.py old_text='TAX = 19' new_text='TAX = 20'"
+run "$edit \\
+    dry_run=true"
+run "$edit"
+
+chapter 'What is sensitive stays closed.'
+refused 'tongs call read_file path=.env'
+
+chapter 'One patch changes three files: all of them, or none.'
+run 'cat change.patch'
+run 'tongs call apply_patch patch="$(cat change.patch)"'
+run 'ls'
+
+chapter 'One id takes the whole patch back.'
+run 'tongs undo'
+id=$(tongs undo list | sed -n '1s/ .*//p')
+run "tongs undo restore $id"
+run 'ls'
+
+chapter 'Every call is on record, each row chained to the one before.'
+run 'tongs audit >audit.txt && cut -c 12-85 audit.txt'
+run 'tongs audit verify'
+
+printf '\n%sThe tour is over; its workspace and state are gone. README.md goes on from here.%s\n' "$dim" "$plain"

@@ -1,0 +1,296 @@
+"""Kill a call at each of its steps in turn, start again, and look at what is left.
+
+A step is one call of the operating system that changes something (a file created, written, synced, renamed, removed,
+a folder made or removed) or one statement given to SQLite. The driver runs in a process of its own, without threads,
+and forks once for each step, so that every try is cheap. Every try is at the same path, `base`/point, because state
+belongs to a workspace by its path; what it begins with is copied there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from tongs.runtime import Runtime
+from tongs.testing import environment
+
+STEPS = ("write", "fsync", "rename", "replace", "unlink", "mkdir", "rmdir", "fchmod", "link")
+
+EVERY = -1  # act at every step
+
+Scenario = tuple[str, dict[str, Any]]  # the tool and its arguments
+
+
+class Steps:
+    """Counts the steps of this process, and acts at one of them."""
+
+    def __init__(self, at: int, act: Callable[[], None]) -> None:
+        self.count = 0
+        self._at = at
+        self._act = act
+
+    def install(self) -> None:
+        """Put the counting in front of every step."""
+        for name in STEPS:
+            setattr(os, name, self._before(name, getattr(os, name)))
+        os.open = self._before_creating(os.open)
+        sqlite3.connect = self._connecting(sqlite3.connect)
+
+    def step(self) -> None:
+        """Count one step; at the chosen one, act."""
+        self.count += 1
+        if self._at in (self.count, EVERY):
+            self._act()
+
+    def _before(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            if name == "write" and self.count + 1 == self._at:
+                function(args[0], args[1][: len(args[1]) // 2])  # a kill may fall into the middle of a write
+            self.step()
+            return function(*args, **kwargs)
+
+        return counted
+
+    def _before_creating(self, function: Callable[..., int]) -> Callable[..., int]:
+        def counted(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+            if flags & os.O_CREAT:
+                self.step()
+            return function(path, flags, *args, **kwargs)
+
+        return counted
+
+    def _connecting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        steps = self
+
+        class Connection(sqlite3.Connection):
+            def execute(self, *args: Any) -> sqlite3.Cursor:
+                steps.step()
+                return super().execute(*args)
+
+            def executemany(self, *args: Any) -> sqlite3.Cursor:
+                steps.step()
+                return super().executemany(*args)
+
+        return lambda *args, **kwargs: function(*args, factory=Connection, **kwargs)
+
+
+def die() -> None:
+    """End this process as kill -9 does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def call(base: str, scenario: Scenario) -> dict[str, Any]:
+    """Run one call in a runtime of its own; return what a test looks at."""
+    tool, args = scenario
+    with Runtime(os.path.join(base, "workspace"), environ=environment(base)) as runtime:
+        result = runtime.call(tool, **args)
+    code = result.error.code if result.error else None
+    message = result.error.message if result.error else None
+    return {"code": code, "message": message, "data": result.data, "meta": json.loads(json.dumps(dict(result.meta)))}
+
+
+def forked(work: Callable[[], Any]) -> tuple[int, Any]:
+    """Run `work` in a child; return its status and what it returned (None when it was killed)."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        status = 1
+        try:
+            with open(writer, "w", encoding="utf-8") as pipe:
+                json.dump(work(), pipe)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with open(reader, encoding="utf-8") as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(child, 0)
+    return status, json.loads(text) if status == 0 else None
+
+
+def stepped(base: str, scenario: Scenario, at: int) -> tuple[int, Any]:
+    """Run a call in a child that dies at a step; return its status, and the steps and the answer if it lived."""
+
+    def work() -> Any:
+        steps = Steps(at, die)
+        steps.install()
+        answer = call(base, scenario)
+        return [steps.count, answer]
+
+    return forked(work)
+
+
+def tree(base: str) -> dict[str, Any]:
+    """Return the workspace with contents and modes, folders included."""
+    found: dict[str, Any] = {}
+    root = os.path.join(base, "workspace")
+    for folder, folders, files in os.walk(root):
+        for name in folders:
+            found[os.path.relpath(os.path.join(folder, name), root) + "/"] = None
+        for name in files:
+            full = os.path.join(folder, name)
+            with open(full, "rb") as file:
+                found[os.path.relpath(full, root)] = [os.stat(full).st_mode, file.read().hex()]
+    return found
+
+
+def leftovers(base: str) -> list[str]:
+    """Return what no finished or mended change leaves behind: markers, half blobs, blobs that nothing refers to."""
+    state = os.path.join(base, "state")
+    found = []
+    for folder, _, names in os.walk(os.path.join(state, "journal")):
+        found += [os.path.join(folder, name) for name in names]
+    if not os.path.exists(os.path.join(state, "state.db")):
+        return found
+    with sqlite3.connect(os.path.join(state, "state.db")) as db:
+        known = {hash.hex() for (hash,) in db.execute("SELECT hash FROM blobs WHERE data IS NULL")}
+        found += [f"open {id}" for (id,) in db.execute("SELECT id FROM changes WHERE open")]
+    db.close()
+    for folder, _, names in os.walk(os.path.join(state, "blobs")):
+        found += [os.path.join(folder, name) for name in names if name not in known]
+    return found
+
+
+class Whole(NamedTuple):
+    """The workspace, and the number of changes in the history, before and after the call when nothing interrupts it."""
+
+    old: dict[str, Any]
+    new: dict[str, Any]
+    old_changes: int
+    new_changes: int
+
+
+def look(base: str, whole: Whole) -> list[str]:
+    """Start again after a kill and return everything that is not as it must be."""
+    faults = []
+    listed = call(base, ("undo", {"action": "list"}))
+    if listed["code"]:
+        return [f"list: {listed['code']}: {listed['message']}"]
+    now = tree(base)
+    count = _changes(listed)
+    if now not in (whole.old, whole.new):
+        faults.append(f"mixed: {sorted(set(_items(now)) ^ set(_items(whole.old)))[:6]}")
+    if now == whole.new and count != whole.new_changes:
+        faults.append(f"changed, and {count} changes in the history instead of {whole.new_changes}")
+    if now == whole.old and count != whole.old_changes:
+        faults.append(f"not changed, and {count} changes in the history instead of {whole.old_changes}")
+    faults += [f"left over: {path}" for path in leftovers(base)]
+    for id in {entry["id"] for entry in listed["data"]["snapshots"]}:
+        shown = call(base, ("undo", {"action": "preview", "id": id}))
+        if shown["code"]:
+            faults.append(f"preview: {shown['code']}: {shown['message']}")
+    if now == whole.new:
+        newest = listed["data"]["snapshots"][0]["id"]
+        restored = call(base, ("undo", {"action": "restore", "id": newest}))
+        if restored["code"] or tree(base) != whole.old:
+            faults.append(f"undo: {restored['code']}: {restored['message']}")
+    return faults
+
+
+def _changes(listed: dict[str, Any]) -> int:
+    return len({entry["id"] for entry in listed["data"]["snapshots"]})
+
+
+def _items(found: dict[str, Any]) -> list[str]:
+    return [f"{path} {contents!s:.60}" for path, contents in found.items()]
+
+
+def every_step(base: str, tool: str, args: dict[str, Any], *, every: int = 1) -> dict[str, Any]:
+    """Kill the call at every step, each time on the same beginning, and look after each."""
+    trial = _Trial(base, (tool, args))
+    faults = trial.faults
+    for at in range(1, trial.steps + 1, every):
+        trial.load("beginning")
+        if trial.killed(trial.scenario, at):
+            faults += [f"step {at}: {fault}" for fault in trial.look()]
+    return {"steps": trial.steps, "faults": faults}
+
+
+def every_step_of_recovery(base: str, tool: str, args: dict[str, Any], *, every: int) -> dict[str, Any]:
+    """Kill the call at every n-th step, then the start after it at each of its own steps, and look after each."""
+    trial = _Trial(base, (tool, args))
+    faults = trial.faults
+    tried = 0
+    mending: Scenario = ("list_dir", {"path": "."})
+    for first in range(1, trial.steps + 1, every):
+        trial.load("beginning")
+        if not trial.killed(trial.scenario, first):
+            continue
+        trial.save("cut off")
+        for second in range(1, trial.count(mending) + 1):
+            trial.load("cut off")
+            if trial.killed(mending, second):
+                tried += 1
+                faults += [f"step {first}, then {second}: {fault}" for fault in trial.look()]
+    return {"steps": tried, "faults": faults}
+
+
+class _Trial:
+    """One call, tried many times at `base`/point."""
+
+    def __init__(self, base: str, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.faults: list[str] = []
+        self._base = base
+        self._point = os.path.join(base, "point")
+        self.save("beginning")
+        old, old_changes = tree(self._point), self._changes()
+        self._warm()
+        self.steps = self.count(scenario)
+        self._whole = Whole(old, tree(self._point), old_changes, self._changes())
+        self.faults += [f"uninterrupted: {fault}" for fault in self.look()]
+
+    def killed(self, scenario: Scenario, at: int) -> bool:
+        """Run a call that dies at a step; False when it needed fewer steps than that this time."""
+        return stepped(self._point, scenario, at)[0] != 0
+
+    def count(self, scenario: Scenario) -> int:
+        """Run a call and return the number of its steps."""
+        steps, answer = stepped(self._point, scenario, at=0)[1]
+        if answer["code"]:
+            self.faults.append(f"uninterrupted: {answer['code']}: {answer['message']}")
+        return int(steps)
+
+    def look(self) -> list[str]:
+        """Return what is wrong at the point now."""
+        status, found = forked(lambda: look(self._point, self._whole))
+        return ["the look itself failed"] if status else list(found)
+
+    def save(self, name: str) -> None:
+        """Keep the point under a name."""
+        shutil.rmtree(os.path.join(self._base, name), ignore_errors=True)
+        shutil.copytree(self._point, os.path.join(self._base, name))
+
+    def load(self, name: str) -> None:
+        """Let the point be again what was kept under a name."""
+        shutil.rmtree(self._point)
+        shutil.copytree(os.path.join(self._base, name), self._point)
+
+    def _changes(self) -> int:
+        return int(forked(lambda: _changes(call(self._point, ("undo", {"action": "list"}))))[1])
+
+    def _warm(self) -> None:
+        """Import here what the calls import, so that no child has to."""
+
+        def work() -> list[str]:
+            call(self._point, self.scenario)
+            look(self._point, Whole({}, tree(self._point), 0, 0))
+            return list(sys.modules)
+
+        for name in forked(work)[1]:
+            import_module(name)
+        self.load("beginning")
+
+
+if __name__ == "__main__":
+    base, request = sys.argv[1], json.loads(sys.argv[2])
+    run = every_step_of_recovery if request.pop("twice") else every_step
+    print(json.dumps(run(base, **request)))

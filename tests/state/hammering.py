@@ -1,0 +1,59 @@
+"""One of many processes that use the same workspace and state at the same time; prints what went wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from tongs.call import Result
+from tongs.runtime import Runtime
+from tongs.testing import environment, temporary_runtime
+
+
+def edit(base: str, number: int, count: int) -> None:
+    """Add a line of our own to one of five files, many times, each file in turn; all in one session."""
+    with temporary_runtime(base) as (runtime, _):
+        for turn in range(count):
+            path = f"{(number + turn) % 5}.txt"
+            line = f"process {number} turn {turn}\n"
+            tell(f"edit {path}", runtime.call("edit_file", path=path, old_text="END", new_text=line + "END"))
+
+
+def open_first(base: str, number: int, count: int) -> None:
+    """Be one of those that make the databases."""
+    with temporary_runtime(base, session=f"s{number}") as (runtime, _):
+        for turn in range(count):
+            tell("write", runtime.call("write_file", path=f"{number}/{turn}.txt", content="x"))
+            tell("read", runtime.call("read_file", path=f"{number}/{turn}.txt"))
+
+
+def nested(base: str, number: int, count: int) -> None:
+    """Edit one file, every other process from a workspace that is a folder of the others' workspace."""
+    inner = number % 2 == 1
+    root = os.path.join(base, "workspace", "inner") if inner else os.path.join(base, "workspace")
+    with Runtime(root, environ=environment(base)) as runtime:
+        for turn in range(count):
+            path = "0.txt" if inner else "inner/0.txt"
+            line = f"process {number} turn {turn}\n"
+            while True:
+                result = runtime.call("edit_file", path=path, old_text="END", new_text=line + "END")
+                if result.error is None or result.error.code != "stale_file":
+                    break
+                runtime.call("read_file", path=path)
+            tell("edit", result)
+
+
+def tell(what: str, result: Result) -> None:
+    """Print what went wrong."""
+    if result.error is not None:
+        print(f"{what}: {result.error.code}: {result.error.message}")
+
+
+WAYS: dict[str, Callable[[str, int, int], None]] = {"edit": edit, "open_first": open_first, "nested": nested}
+
+if __name__ == "__main__":
+    way, base, number, count = sys.argv[1:]
+    print("ready", flush=True)
+    sys.stdin.readline()
+    WAYS[way](base, int(number), int(count))

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from tests.state.ordinary import calls
+from tongs.testing import Folder, temporary_runtime
+
+# a process that is killed loses nothing that the kernel has: where the files are does not matter, only how quick it is
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@pytest.fixture
+def beginning() -> Iterator[str]:
+    """A folder with a workspace at `point`, for the driver to try a call on again and again."""
+    base = tempfile.mkdtemp(prefix="tongs-crash-", dir=MEMORY)
+    yield base
+    shutil.rmtree(base)
+
+
+def killed(base: str, tool: str, *, twice: bool = False, every: int = 1, **args: object):
+    request = {"tool": tool, "args": args, "twice": twice, "every": every}
+    command = [sys.executable, "-m", "tests.state.crashing", base, json.dumps(request)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def fifty_files(base: str) -> list[dict[str, str]]:
+    with temporary_runtime(os.path.join(base, "point")) as (runtime, folder):
+        for number in range(50):
+            folder.write(f"src/{number % 5}/{number}.txt", f"old {number}\n")
+            os.chmod(folder.join(f"src/{number % 5}/{number}.txt"), 0o600 + number % 2 * 0o044)
+        assert runtime.call("write_file", path="history.txt", content="an earlier change\n").ok
+    return [{"path": f"src/{number % 5}/{number}.txt", "old_text": "old", "new_text": "new"} for number in range(50)]
+
+
+def test_fifty_edited_files_are_all_old_or_all_new_after_a_kill_at_any_step(beginning):
+    edits = fifty_files(beginning)
+
+    report = killed(beginning, "multi_edit", edits=edits)
+
+    assert report["faults"] == []
+    assert report["steps"] > 200
+
+
+PATCH = """*** Begin Patch
+*** Add File: made/of/new/folders/a.txt
++a
+*** Add File: made/of/b.txt
++b
+*** Delete File: gone.txt
+*** Update File: kept.txt
+@@
+-kept
++changed
+*** Update File: here/moved.txt
+*** Move to: there/new/moved.txt
+@@
+-moved
++moved and changed
+*** Update File: here/also.txt
+*** Move to: gone-2.txt
+*** End Patch
+"""
+
+
+def tree_for_patch(base: str) -> None:
+    with temporary_runtime(os.path.join(base, "point")) as (runtime, folder):
+        folder.write("gone.txt", "gone\n")
+        folder.write("kept.txt", "kept\n")
+        folder.write("here/moved.txt", "moved\n")
+        folder.write("here/also.txt", "also\n")
+        os.chmod(folder.join("here/also.txt"), 0o700)
+        os.mkdir(folder.join("empty"))
+        assert runtime.call("write_file", path="history.txt", content="an earlier change\n").ok
+
+
+def test_a_patch_that_adds_deletes_and_moves_is_whole_or_absent_after_a_kill_at_any_step(beginning):
+    tree_for_patch(beginning)
+
+    report = killed(beginning, "apply_patch", patch=PATCH)
+
+    assert report["faults"] == []
+    assert report["steps"] > 40
+
+
+def test_a_kill_during_recovery_is_mended_by_the_next_start(beginning):
+    tree_for_patch(beginning)
+
+    report = killed(beginning, "apply_patch", patch=PATCH, twice=True, every=4)
+
+    assert report["faults"] == []
+    assert report["steps"] > 100
+
+
+def test_files_over_a_megabyte_are_whole_after_a_kill_at_any_step(beginning):
+    with temporary_runtime(os.path.join(beginning, "point")) as (_, folder):
+        for name in "ab":
+            folder.write(f"{name}.txt", f"{name} begins\n" + ("0123456789" * 100 + "\n") * 1100)
+    edits = [{"path": f"{name}.txt", "old_text": f"{name} begins", "new_text": "changed"} for name in "ab"]
+
+    report = killed(beginning, "multi_edit", edits=edits)
+
+    assert report["faults"] == []
+    assert report["steps"] > 20
+
+
+def test_a_restore_that_removes_files_and_their_folders_is_whole_after_a_kill_at_any_step(beginning):
+    with temporary_runtime(os.path.join(beginning, "point")) as (runtime, folder):
+        folder.write("kept.txt", "kept\n")
+        patch = PATCH.partition("*** Delete File")[0] + "*** Update File: kept.txt\n@@\n-kept\n+new\n*** End Patch\n"
+        made = runtime.call("apply_patch", patch=patch).meta["undo"]
+
+    report = killed(beginning, "undo", action="restore", id=made)
+
+    assert report["faults"] == []
+    assert report["steps"] > 20
+
+
+def test_an_eviction_that_is_cut_off_leaves_no_snapshot_without_its_contents(beginning):
+    with temporary_runtime(os.path.join(beginning, "point")) as (_, folder):
+        line = "0123456789" * 100 + "\n"
+        folder.write("../config/config.toml", "undo.calls = 2\n")
+        folder.write("a.txt", line * 1100)
+    with temporary_runtime(os.path.join(beginning, "point")) as (runtime, folder):
+        for number in range(2):
+            assert runtime.call("write_file", path="a.txt", content=f"{number}{line}" * 1100).ok
+
+    report = killed(beginning, "write_file", path="a.txt", content="the last\n")
+
+    assert report["faults"] == []
+
+
+def start_until_two_are_new(base: str, action: str) -> subprocess.Popen[str]:
+    """Start a process that edits three files and, when two of them are new, dies or says so and waits."""
+    program = (
+        "import json, sys\n"
+        "from tests.state.crashing import EVERY, Steps, call, die, tree\n"
+        "def wait():\n"
+        "    print('here', flush=True)\n"
+        "    sys.stdin.readline()\n"
+        "def act():\n"
+        "    found = tree(sys.argv[1])\n"
+        "    if [found[name + '.txt'][1] == b'new\\n'.hex() for name in 'abc'] == [True, True, False]:\n"
+        f"        {action}()\n"
+        "Steps(EVERY, act).install()\n"
+        "call(sys.argv[1], ('multi_edit', {'edits': json.loads(sys.argv[2])}))\n"
+    )
+    command = [sys.executable, "-c", program, base, json.dumps(EDITS)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+EDITS = [{"path": name, "old_text": "old", "new_text": "new"} for name in ("a.txt", "b.txt", "c.txt")]
+
+
+def three_files(base: str) -> None:
+    with temporary_runtime(base) as (runtime, folder):
+        for edit in EDITS:
+            folder.write(edit["path"], "old\n")
+        assert runtime.call("write_file", path="d.txt", content="first\n").ok  # the databases are there
+
+
+@pytest.fixture
+def cut_off(base: str) -> str:
+    """A state with a change of three files, cut off when two of them were new."""
+    three_files(base)
+    with start_until_two_are_new(base, "die") as process:
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    folder = Folder(os.path.join(base, "workspace"))
+    assert [folder.read(edit["path"]) for edit in EDITS] == ["new\n", "new\n", "old\n"]
+    return base
+
+
+def temporaries(base: str) -> list[str]:
+    return [name for name in os.listdir(os.path.join(base, "workspace")) if name.startswith(".tongs-")]
+
+
+def test_the_first_call_after_a_kill_tells_what_was_taken_back(cut_off):
+    with temporary_runtime(cut_off) as (runtime, folder):
+        result = runtime.call("read_file", path="a.txt", line_numbers=False)
+
+        assert result.text == "old"
+        [report] = result.meta["recovered"]
+        assert (report["outcome"], report["files"]) == ("taken back", 3)
+        assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n"] * 3
+        assert temporaries(cut_off) == []
+        assert "recovered" not in runtime.call("list_dir").meta
+
+
+def test_recovery_leaves_alone_what_somebody_else_wrote_and_keeps_the_snapshot(cut_off):
+    with temporary_runtime(cut_off) as (runtime, folder):
+        folder.write("b.txt", "theirs\n")
+
+        [report] = runtime.call("list_dir").meta["recovered"]
+
+        assert (report["outcome"], report["left_alone"]) == ("taken back", ["b.txt"])
+        assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n", "theirs\n", "old\n"]
+        assert runtime.call("undo", action="restore", id=report["change"]).ok
+        assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n"] * 3
+
+
+@pytest.mark.parametrize("swap", ["a folder", "a link", "nothing"])
+def test_recovery_leaves_alone_a_target_that_is_no_file_any_more(cut_off, swap):
+    with temporary_runtime(cut_off) as (runtime, folder):
+        secret = folder.write("../outside.txt", "new\n")
+        os.unlink(folder.join("a.txt"))
+        if swap == "a folder":
+            os.mkdir(folder.join("a.txt"))
+        elif swap == "a link":
+            os.symlink(secret, folder.join("a.txt"))
+
+        [report] = runtime.call("list_dir").meta["recovered"]
+
+        assert report["left_alone"] == ["a.txt"]
+        assert folder.read("b.txt") == "old\n"
+        assert folder.read("../outside.txt") == "new\n"
+
+
+def test_a_change_that_cannot_be_taken_back_yet_is_tried_again(cut_off):
+    folder = Folder(os.path.join(cut_off, "workspace"))
+    os.chmod(folder.path, 0o500)
+
+    read, written = calls(cut_off, ("read_file", {"path": "a.txt"}), ("write_file", {"path": "a.txt", "content": "x"}))
+
+    assert [report["outcome"] for report in read["meta"]["recovered"]] == ["not mended"]
+    assert written["code"] == "permission_denied"
+    os.chmod(folder.path, 0o700)
+    [listed] = calls(cut_off, ("list_dir", {}))
+    assert [report["outcome"] for report in listed["meta"]["recovered"]] == ["taken back"]
+    assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n"] * 3
+
+
+def test_damaged_old_contents_leave_the_new_ones_and_do_not_stop_the_workspace(cut_off):
+    with sqlite3.connect(os.path.join(cut_off, "state", "state.db")) as db:
+        db.execute("UPDATE blobs SET data=zeroblob(10)")
+    db.close()
+    with temporary_runtime(cut_off) as (runtime, folder):
+        [report] = runtime.call("list_dir").meta["recovered"]
+
+        assert report["left_alone"] == ["a.txt", "b.txt"]
+        assert [folder.read(edit["path"]) for edit in EDITS] == ["new\n", "new\n", "old\n"]
+        assert runtime.call("write_file", path="a.txt", content="x").ok
+
+
+def test_a_row_whose_marker_a_power_loss_took_is_mended_before_its_files_change(cut_off):
+    shutil.rmtree(os.path.join(cut_off, "state", "journal"))
+    with temporary_runtime(cut_off) as (runtime, folder):
+        assert runtime.call("edit_file", path="c.txt", old_text="old", new_text="mine").ok
+
+        assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n", "old\n", "mine\n"]
+        assert temporaries(cut_off) == []
+
+
+def test_a_change_under_way_in_another_process_is_not_taken_back(base):
+    three_files(base)
+    with start_until_two_are_new(base, "wait") as process:
+        assert process.stdout
+        assert process.stdout.readline() == "here\n"
+        with temporary_runtime(base) as (runtime, _):
+            seen = runtime.call("read_file", path="b.txt", line_numbers=False)
+        process.communicate("\n" * 100)
+
+    assert (seen.text, "recovered" in seen.meta) == ("new", False)
+    with temporary_runtime(base) as (runtime, folder):
+        assert "recovered" not in runtime.call("list_dir").meta
+        assert [folder.read(edit["path"]) for edit in EDITS] == ["new\n"] * 3

@@ -1,0 +1,350 @@
+"""The documents are true: their examples run, their links lead somewhere, their tables are complete.
+
+In README.md, docs/quickstart.md and docs/guides/ a block marked `console` is typed into one shell per page: `$ ` begins
+a command, `> ` goes on with it, the lines after it are what it prints; `...` stands for any lines, or for any text in
+one. A block marked `python` is run, and a block marked `text` right after it is what it prints; with a path behind
+the word, a block is a file to be saved there. Times, durations, ids and checksums are not compared.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tongs.config import KEYS, load
+from tongs.errors import CODES
+from tongs.surfaces.cli import COMMANDS
+from tongs.testing import environment
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *ROOT.glob("docs/**/*.md")])
+PAGES = [ROOT / "README.md", ROOT / "docs/quickstart.md", *sorted(ROOT.glob("docs/guides/*.md"))]
+ADD_A_TOOL = ROOT / "docs/guides/add-a-tool.md"
+
+# what installs tongs, or plays this very suite: not for inside a test
+NOT_TYPED = {"make setup", ". .venv/bin/activate", "make run", "make test"}
+
+SKIPPED = {".git", ".venv", "venv", "build", "dist", "__pycache__"}
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+# --- the examples -------------------------------------------------------------------------------------------------
+
+
+class Block(NamedTuple):
+    """A fenced block: the word after the fence, the path behind it, the lines, and where they begin."""
+
+    language: str
+    path: str
+    lines: list[str]
+    at: int
+
+
+class Example(NamedTuple):
+    """Something to type, and what it should print."""
+
+    at: int
+    command: str
+    expected: list[str]
+
+
+def blocks(page: Path) -> list[Block]:
+    found: list[Block] = []
+    inside: Block | None = None
+    for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
+        if inside is None and line.startswith("```"):
+            language, _, path = line[3:].partition(" ")
+            inside = Block(language, path, [], number + 1)
+        elif inside is not None and line == "```":
+            found.append(inside)
+            inside = None
+        elif inside is not None:
+            inside.lines.append(line)
+    assert inside is None, f"{page.name} has a block that does not end"
+    return found
+
+
+def examples(page: Path, scripts: Path) -> Iterator[Example]:
+    shown = blocks(page)
+    for index, block in enumerate(shown):
+        if block.language == "console":
+            yield from typed(block)
+        elif block.path:
+            script = saved(block, scripts)
+            folder = os.path.dirname(block.path) or "."
+            yield Example(block.at, f"mkdir -p {folder} && cp {script} {block.path}", [])
+        elif block.language == "python":
+            after = shown[index + 1] if index + 1 < len(shown) else None
+            expected = after.lines if after is not None and after.language == "text" else []
+            yield Example(block.at, f"python {saved(block, scripts)}", expected)
+
+
+def typed(block: Block) -> Iterator[Example]:
+    commands: list[Example] = []
+    for number, line in enumerate(block.lines, block.at):
+        if line.startswith("$ "):
+            commands.append(Example(number, line[2:], []))
+        elif line.startswith("> ") or line == ">":
+            last = commands.pop()
+            commands.append(last._replace(command=f"{last.command}\n{line[2:]}"))
+        else:
+            commands[-1].expected.append(line)
+    return (example for example in commands if example.command not in NOT_TYPED)
+
+
+def saved(block: Block, scripts: Path) -> Path:
+    path = scripts / f"line-{block.at}"
+    path.write_text("\n".join(block.lines) + "\n", encoding="utf-8")
+    return path
+
+
+def plain(text: str) -> str:
+    """Return the text with everything that differs from run to run replaced by a word."""
+    text = re.sub(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+Z)?", "TIME", text)
+    text = re.sub(r"\b[0-9a-f]{64}\b", "CHECKSUM", text)
+    text = re.sub(r"\b[0-9a-f]{12}\b", "ID", text)
+    text = re.sub(r" +\d+\.\d ms", " N ms", text)
+    text = re.sub(r"\bin \d+\.\d+s\b", "in Ns", text)
+    text = re.sub(r'"ms":\d+(?:\.\d+)?', '"ms":N', text)
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def pattern(expected: list[str]) -> re.Pattern[str]:
+    parts = []
+    for line in expected:
+        if line == "...":
+            parts.append(r"(?:.*\n)*?")
+        else:
+            parts.append(re.escape(plain(line)).replace(re.escape("..."), ".*") + r"\n")
+    return re.compile("".join(parts))
+
+
+def own_environment(base: Path) -> dict[str, str]:
+    env = environment(str(base))
+    del env["TONGS_RESIDENT"]  # a page that starts the resident process has one of its own
+    env["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{env['PATH']}"
+    for name in ("HOME", "TMPDIR"):
+        env[name] = str(base / name.lower())
+        os.makedirs(env[name])
+    return env
+
+
+def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None:
+    """Type everything the page shows, in order, in one shell, and compare what comes out."""
+    scripts = base / "scripts"
+    scripts.mkdir()
+    wanted = list(examples(page, scripts))
+    assert wanted, f"{page.name} shows nothing to try"
+    lines = [f"{example.command}\nprintf '\\n@@ %s\\n' {example.at}" for example in wanted]
+    script = scripts / "page.sh"
+    script.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    try:
+        done = subprocess.run(
+            ["sh", str(script)],
+            cwd=workspace,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=60,
+        )
+    finally:
+        subprocess.run(["tongs", "resident", "stop"], env=env, cwd=workspace, capture_output=True)
+    wrong = "\n".join(differences(page, wanted, done.stdout.decode()))
+    if wrong:
+        pytest.fail(wrong, pytrace=False)
+
+
+def differences(page: Path, wanted: list[Example], printed: str) -> Iterator[str]:
+    for example in wanted:
+        output, mark, printed = printed.partition(f"\n@@ {example.at}\n")
+        typed = f"{name_of(page)}:{example.at}\n$ {example.command}\n"
+        if not mark:
+            yield f"{typed}--- ended the shell\n{output}"
+            return
+        output = output if output.endswith("\n") or not output else output + "\n"
+        if not pattern(example.expected).fullmatch(plain(output)):
+            expected = "\n".join(example.expected)
+            yield f"{typed}--- should print\n{expected}\n--- and prints\n{output}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != ADD_A_TOOL], ids=name_of)
+def test_every_example_of_a_page_works_as_typed(page, tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+
+    follow(page, tmp_path, workspace, own_environment(tmp_path))
+
+
+def test_a_tool_is_added_with_one_file_as_the_guide_says(tmp_path):
+    checkout = tmp_path / "checkout"
+    shutil.copytree(ROOT / "src", checkout / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    (checkout / "tests").mkdir()
+    shutil.copy(ROOT / "tests/conftest.py", checkout / "tests")
+    shutil.copy(ROOT / "pyproject.toml", checkout)
+    before = contents(checkout / "src")
+    env = {**own_environment(tmp_path), "PYTHONPATH": str(checkout / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    follow(ADD_A_TOOL, tmp_path, checkout, env)
+
+    after = contents(checkout / "src")
+    added = after.keys() - before.keys()
+    assert len(added) == 1
+    assert {path: after[path] for path in before} == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# --- the tour -----------------------------------------------------------------------------------------------------
+
+
+def tour(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = ["sh", str(ROOT / "scripts/tour.sh")]
+    return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+
+def test_the_tour_ends_well_and_leaves_nothing_behind(tmp_path):
+    env = own_environment(tmp_path)
+
+    done = tour(env)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert os.listdir(env["TMPDIR"]) == []
+    assert not os.path.exists(env["TONGS_STATE_DIR"])
+
+
+def test_the_tour_fits_a_terminal_of_80_columns_and_uses_no_colour_in_a_pipe(tmp_path):
+    lines = tour(own_environment(tmp_path)).stdout.split("\n")
+
+    assert [line for line in lines if len(line) > 80 and not line.startswith('{"ok":')] == []
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_the_tour_stops_with_an_error_when_a_step_fails(tmp_path):
+    env = own_environment(tmp_path)
+    real = shutil.which("tongs", path=env["PATH"])
+    broken = tmp_path / "bin" / "tongs"
+    broken.parent.mkdir()
+    broken.write_text(f'#!/bin/sh\n[ "$2" != apply_patch ] || exit 1\nexec {real} "$@"\n')
+    broken.chmod(0o755)
+
+    done = tour({**env, "PATH": f"{broken.parent}{os.pathsep}{env['PATH']}"})
+
+    assert done.returncode == 1
+    assert "this command failed: tongs call apply_patch" in done.stderr
+
+
+# --- the rest -----------------------------------------------------------------------------------------------------
+
+
+def test_the_reference_is_what_the_tools_declare():
+    command = [sys.executable, str(ROOT / "scripts/reference.py"), "--check"]
+
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def prose(page: Path) -> str:
+    """Return a page without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
+def test_every_relative_link_leads_somewhere(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_relative_to(ROOT), f"{link} leaves the repository"
+        assert target.exists(), f"{link} does not exist"
+        assert not anchor or anchor in anchors(target), f"{link} names no heading"
+
+
+def test_every_document_can_be_reached_from_the_readme():
+    reached: set[Path] = set()
+    pending = [ROOT / "README.md"]
+    while pending:
+        page = pending.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        links = re.findall(r"\]\(([^)\s#]+)[^)]*\)", prose(page))
+        targets = [(page.parent / link).resolve() for link in links if not re.match(r"[a-z]+:", link)]
+        pending += [target for target in targets if target.suffix == ".md" and target.exists()]
+
+    assert {name_of(page) for page in DOCUMENTS} - {name_of(page) for page in reached} == set()
+
+
+def first_cells(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_error_code_is_in_the_protocol_page(code):
+    assert first_cells("docs/protocol.md").count(code) == 1
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_setting_and_its_variable_are_in_the_configuration_page(key):
+    variable = "TONGS_" + key.upper().replace(".", "_")
+
+    assert first_cells("docs/configuration.md").count(key) == 1
+    assert f"`{variable}`" in (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+
+
+def test_the_settings_file_shown_in_the_configuration_page_is_accepted(tmp_path):
+    (shown,) = [block for block in blocks(ROOT / "docs/configuration.md") if block.language == "toml"]
+    env = environment(str(tmp_path))
+    os.makedirs(env["TONGS_CONFIG_DIR"])
+    Path(env["TONGS_CONFIG_DIR"], "config.toml").write_text("\n".join(shown.lines), encoding="utf-8")
+
+    settings = load(str(tmp_path), env, {})
+
+    assert "config.toml" in settings.sources.values()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_in_the_protocol_page(command):
+    assert f"`tongs {command}" in (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+
+
+def repository_files() -> Iterator[Path]:
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in SKIPPED and not name.endswith(("_cache", ".hypothesis"))]
+        yield from (Path(folder) / name for name in names)
+
+
+def test_no_file_names_a_place_on_somebodys_machine():
+    # spelt in pieces, so that this file is not found itself
+    names = ("wo" + "rk/", "ro" + "ot/", "ho" + r"me/\w", "Us" + r"ers/\w")
+    places = re.compile(r"(?<![\w}\])/.~$-])/(?:" + "|".join(names) + ")")
+    found = []
+    for path in repository_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (UnicodeDecodeError, OSError):
+            continue
+        found += [f"{name_of(path)}: {match.group()}" for match in places.finditer(text)]
+
+    assert found == []
