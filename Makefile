@@ -1,7 +1,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-CODE := src tests benchmarks
+CODE := src tests benchmarks scripts
 
 # program:Debian package, for what Python cannot install
 SYSTEM_PACKAGES := git:git
@@ -11,10 +11,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: $(VENV)/.dev ## create .venv with tongs and the development tools in it
+setup: $(VENV)/.dev compiled ## create .venv with tongs and the development tools in it
 
 .PHONY: run
-run: $(VENV)/.run ## take the tour
+run: $(VENV)/.run compiled ## take the tour
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/tour.sh
 
 .PHONY: test
@@ -59,6 +59,11 @@ system:
 .PHONY: venv
 venv: system
 	@PYTHON="$(PYTHON)" sh requirements/system.sh venv $(VENV)
+
+# Bytecode is made here, because a user may forbid Python to write it at run time, and then every start would compile.
+.PHONY: compiled
+compiled: $(VENV)/.run
+	@$(BIN)/python -m compileall -q src/tongs
 
 # The environment is made from nothing when it is incomplete, or the interpreter it links to has gone.
 NO_VENV := $(shell test -x $(BIN)/python && test -f $(VENV)/.setup || echo venv)

@@ -9,7 +9,7 @@ from itertools import count
 from benchmarks.clock import best
 from benchmarks.figure import Figure
 from benchmarks.place import Place, fresh_place
-from benchmarks.plain import replace_line
+from benchmarks.plain import replace, replace_line
 from benchmarks.program import Pipe, request, session
 
 MEGABYTES = 10
@@ -69,9 +69,9 @@ def _many_files(place: Place, tongs: Pipe) -> Iterator[Figure]:
         place.write(f"theirs/{number}.txt", _lines(50, theirs.text))
 
     def by_hand() -> None:
-        old, new = theirs.step()
+        data = _lines(50, theirs.step()[1]).encode()
         for number in range(FILES):
-            replace_line(place.path(f"theirs/{number}.txt"), old, new)
+            replace(place.path(f"theirs/{number}.txt"), data)
 
     def edit() -> None:
         old, new = ours.step()
@@ -138,8 +138,8 @@ def _undo_list(place: Place, tongs: Pipe) -> Iterator[Figure]:
     listed = json.loads(tongs.call("undo", action="list"))
     assert listed["count"] == SNAPSHOTS
     small = request("read_file", path="0.txt")
-    ask = request("undo", action="list")
-    base, took = best(10, lambda: tongs.exchange(small), lambda: tongs.exchange(ask))
+    listing = request("undo", action="list")
+    base, took = best(10, lambda: tongs.ask(small), lambda: tongs.ask(listing))
     yield Figure(f"undo list, {SNAPSHOTS} entries", took, "ms", "read_file of a small file", base, most=10)
 
 

@@ -21,7 +21,7 @@ def figures() -> Iterator[Figure]:
         off = {"TONGS_RESIDENT": "off"}
         base, grown = best(20, one_shot(small, **off), one_shot(large, **off))
         with session(small) as few, session(large) as many:
-            low, high = best_median(10, 200, lambda: few.exchange(read), lambda: many.exchange(read))
+            low, high = best_median(10, 200, lambda: few.ask(read), lambda: many.ask(read))
     name = f"{10 * FILES:,} files"
     yield Figure(f"one-shot read_file, {name}", grown, "ms", f"{FILES:,} files", base, most_ratio=SAME)
     yield Figure(f"session read_file p50, {name}", high, "ms", f"{FILES:,} files", low, most_ratio=SAME)

@@ -21,6 +21,8 @@ _ECHO = (
     "import sys\nread, write = sys.stdin.buffer, sys.stdout.buffer\nfor line in read: write.write(line), write.flush()"
 )
 
+_OK = b'{"ok":true'
+
 
 class Program:
     """A command started again and again with the same input."""
@@ -61,20 +63,33 @@ class Pipe:
         _send(self._in, line)
         return self._out.readline()
 
-    def call(self, tool: str, **args: object) -> Any:
-        """Run a tool and return its result; a failure is an error."""
-        reply = json.loads(self.exchange(request(tool, **args)))
-        if not reply["ok"]:
-            raise RuntimeError(f"{tool} failed: {reply}")
-        return reply["result"]
+    def ask(self, line: bytes) -> bytes:
+        """Send one request and return the reply; a failure is an error: refusing is quick and proves nothing."""
+        reply = self.exchange(line)
+        if not reply.startswith(_OK):
+            raise RuntimeError(f"{line[:200]!r} failed: {reply[:500]!r}")
+        return reply
 
-    def flood(self, line: bytes, count: int) -> None:
-        """Send the line so many times without waiting, and take all the answers."""
+    def call(self, tool: str, **args: object) -> Any:
+        """Run a tool and return its result."""
+        return json.loads(self.ask(request(tool, **args)))["result"]
+
+    def flood(self, line: bytes, count: int) -> bytes:
+        """Send the line so many times without waiting, and return all the answers."""
         sender = threading.Thread(target=_send, args=(self._in, line * count))
         sender.start()
+        chunks = []
         while count:
-            count -= os.read(self._out.fileno(), 1 << 20).count(b"\n")
+            chunks.append(os.read(self._out.fileno(), 1 << 20))
+            count -= chunks[-1].count(b"\n")
         sender.join()
+        return b"".join(chunks)
+
+    def ask_often(self, line: bytes, count: int) -> None:
+        """Flood with a request that must succeed each time."""
+        replies = self.flood(line, count)
+        if replies.count(_OK) != count:
+            raise RuntimeError(f"{line[:200]!r} failed: {replies[:500]!r}")
 
     def memory(self) -> float:
         """Return the megabytes it holds."""

@@ -60,6 +60,7 @@ def test_twelve_processes_edit_five_files_and_no_change_and_no_snapshot_is_lost(
     folder = Folder(os.path.join(memory, "workspace"))
     for number in range(5):
         folder.write(f"{number}.txt", "END\n")
+    folder.write("../config/config.toml", "undo.calls = 2000\n")
 
     assert hammered(memory, "edit", 50) == []
 
@@ -69,7 +70,7 @@ def test_twelve_processes_edit_five_files_and_no_change_and_no_snapshot_is_lost(
     with temporary_runtime(memory) as (runtime, _):
         listed = runtime.call("undo", action="list").data
         ids = list(dict.fromkeys(entry["id"] for entry in listed["snapshots"]))
-        assert (len(ids), listed["total"]) == (500, 500)  # 600 changes, of which the history keeps the newest 500
+        assert (len(ids), listed["total"]) == (600, 600)
         assert runtime.trail.verify() is None
         assert len(runtime.trail.rows(tool="edit_file")) == 600
         for id in ids:

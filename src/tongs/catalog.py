@@ -65,6 +65,7 @@ class Catalog:
 
     def __init__(self, extra: Iterable[Tool] = ()) -> None:
         self._extra: dict[str, Tool] = {}
+        self._found: dict[str, Tool] = {}  # built-in ones already imported
         for tool in extra:
             if tool.name in self._extra or os.path.exists(_file(tool.name)):
                 raise ValueError(f"there is already a tool called {tool.name!r}")
@@ -97,10 +98,10 @@ class Catalog:
         return tool
 
     def _lookup(self, name: str) -> Tool | None:
-        tool = self._extra.get(name)
+        tool = self._extra.get(name) or self._found.get(name)
         # only a plain word can be a file in the folder: no path, no underscore name, no other module
         if tool is None and name.isidentifier() and name.isascii() and os.path.exists(_file(name)) and name[0] != "_":
-            tool = getattr(_module("tools", name), name)
+            tool = self._found[name] = getattr(_module("tools", name), name)
         return tool
 
     def _unknown(self, name: str) -> ToolError:

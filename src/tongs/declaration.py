@@ -87,14 +87,24 @@ def _declared(
         }
         return as_output(function(ctx, **built) if takes_context else function(**built))
 
+    # most arguments can touch nothing: looked through once here, not at every call
+    touching = {name: known for name, known in schema["properties"].items() if _has_mark(known)}
+
     def marked(args: dict[str, Any]) -> Iterable[Touch]:
-        return marked_touches(schema, args, partial=partial)
+        for name, known in touching.items():
+            if args.get(name) is not None:
+                yield from marked_touches(known, args[name], partial=partial)
 
     return Tool(function.__name__, description, schema, effects, run, touches or marked, timeout=timeout)
 
 
 def _has_record(schema: Schema) -> bool:
     return "properties" in schema or ("items" in schema and _has_record(schema["items"]))
+
+
+def _has_mark(schema: Schema) -> bool:
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), schema.get("items")]
+    return TOUCH in schema or any(_has_mark(known) for known in inner if known)
 
 
 def as_output(value: Any) -> Output:

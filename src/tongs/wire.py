@@ -298,19 +298,22 @@ def _all(held: bytes) -> list[bytes]:
     return [*values, rest] if rest.strip() else values
 
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
 def encode_result(result: Result) -> bytes:
     """Return the envelope as one line of JSON."""
     try:
-        text = _dumps(envelope(result))
+        text = _COMPACT(envelope(result))
     except (TypeError, ValueError, RecursionError) as error:
         # what a tool returned is not JSON: that call fails, and nothing else
         failed = ToolError("tool_failed", f"The result cannot be written as JSON: {_short(str(error))}.")
-        text = _dumps(envelope(Result(error=failed, id=result.id, request_id=result.request_id)))
-    return (text + "\n").encode("utf-8", "backslashreplace")
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = _COMPACT(envelope(Result(error=failed, id=result.id, request_id=result.request_id)))
+    try:
+        return (text + "\n").encode()
+    except UnicodeEncodeError:
+        # a name that is not UTF-8: half a character is no JSON for most readers
+        return ("".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in text) + "\n").encode()
 
 
 def envelope(result: Result) -> dict[str, Any]:
@@ -319,7 +322,7 @@ def envelope(result: Result) -> dict[str, Any]:
     error = result.error
     meta = dict(result.meta)
     if error is None:
-        fields["result"] = result.text if result.data is None else _dumps(result.data)
+        fields["result"] = result.text if result.data is None else _COMPACT(result.data)
     else:
         fields["error"] = error.message
         fields["error_code"] = error.code

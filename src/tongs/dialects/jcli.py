@@ -25,6 +25,25 @@ def _read(args: Args) -> Args:
     return {"path": args["path"], "start_line": first, "truncate": "none"}
 
 
+def _read_reply(output: Output, args: Args, root: str) -> Output:
+    """Say how to go on in this dialect's words: offset counts from 0."""
+    cut = output.meta.get("truncation")
+    if cut is None or "next" not in cut:
+        return output
+    known = cut["next"]["args"]
+    if "start_line" in known:
+        ours, theirs = f"start_line={known['start_line']}", {"offset": known["start_line"] - 1}
+    else:
+        ours, theirs = f"end_line={known['end_line']}", {"limit": known["end_line"]}
+    text, mark, note = output.text.rpartition("\n[Showing lines ")
+    said = " ".join(f"{name}={value}" for name, value in theirs.items())
+    following = {"tool": "Read", "args": {"path": known["path"], **theirs}}
+    return output._replace(
+        text=text + mark + note.replace(f"Use {ours} ", f"Use {said} ", 1),
+        meta={**output.meta, "truncation": {**cut, "next": following}},
+    )
+
+
 def _edit(args: Args) -> Args:
     return {"path": args["path"], "old_text": args["old_string"], "new_text": args.get("new_string", "")}
 
@@ -53,7 +72,7 @@ ENTRIES: dict[str, Entry] = {
             ),
             "read_file",
             _read,
-            _same,
+            _read_reply,
         ),
         Entry(
             "Write",

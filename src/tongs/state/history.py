@@ -411,21 +411,21 @@ class History:
 
     def compress(self, seconds: float) -> None:
         """Pack large contents that were stored as they were, for about this long."""
+        if not self._db.exists():
+            return
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and self._db.exists() and self._compress_one():
-            pass
+        query = "SELECT hash FROM blobs WHERE NOT packed AND size>?"
+        for (hash,) in self._db.read(lambda db: db.execute(query, (COMPRESS_BYTES,)).fetchall()):
+            if time.monotonic() > deadline:
+                return
+            with suppress(ToolError):  # evicted since, or damaged: nothing to pack
+                self._pack(hash)
 
-    def _compress_one(self) -> bool:
-        query = "SELECT hash FROM blobs WHERE NOT packed AND size>? LIMIT 1"
-        row = self._db.read(lambda db: db.execute(query, (COMPRESS_BYTES,)).fetchone())
-        if row is None:
-            return False
-        hash = row[0]
+    def _pack(self, hash: bytes) -> None:
         packed = zlib.compress(self.blob(hash), 6)
         self._db.write(lambda db: db.execute("UPDATE blobs SET packed=1, data=? WHERE hash=?", (packed, hash)))
         # only now that the packed contents are durable
         self._unlink_unused([hash])
-        return True
 
     def close(self) -> None:
         """Close the database."""

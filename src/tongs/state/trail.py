@@ -15,6 +15,7 @@ from tongs.state.db import Database
 
 SESSION_IDLE_SECONDS = 24 * 3600
 LOG_BYTES = 512 * 1024
+USED_SECONDS = 60  # how exactly the last use of a session is kept
 
 _MIGRATIONS = (
     """CREATE TABLE audit (
@@ -73,15 +74,19 @@ class Counter(NamedTuple):
     total_ms: float
 
 
+# encoders made once: json.dumps makes one at every call
+_SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
+_COMPACT = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def digest(args: object) -> str:
     """Return the digest of a call's arguments."""
-    text = json.dumps(args, sort_keys=True, separators=(",", ":"), default=str)
-    return sha256(text.encode("utf-8", "surrogatepass")).hex()
+    return sha256(_SORTED(args).encode("utf-8", "surrogatepass")).hex()
 
 
 def chained(previous: bytes, entry: Sequence[object]) -> bytes:
     """Return the hash of an entry that follows a row with the hash `previous`."""
-    return sha256(previous + json.dumps(entry, separators=(",", ":")).encode())
+    return sha256(previous + _COMPACT(entry).encode())
 
 
 class Trail:
@@ -89,24 +94,32 @@ class Trail:
 
     def __init__(self, path: str) -> None:
         self._db = Database(path, _MIGRATIONS, durable=False)
+        self._last: tuple[int, bytes] = (0, b"")  # the end of the chain as this process last saw it
+        self._used: dict[tuple[str, str], int] = {}
 
     def record(self, entry: Entry, stamps: Mapping[str, Stamp | None]) -> None:
         """Append the call and store what it saw of files (None forgets a file), in one transaction."""
 
         def work(db: sqlite3.Connection) -> None:
-            last = db.execute("SELECT hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
-            db.execute(
-                f"INSERT INTO audit ({_COLUMNS}, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608  # constant names
-                (*entry, chained(last[0] if last else b"", entry)),
-            )
+            try:
+                end = _append(db, self._last, entry)
+            except sqlite3.IntegrityError:
+                # another process has gone on from there
+                end = _append(db, _end(db), entry)
             seconds = entry.at // 1_000_000_000
-            db.execute(
-                "INSERT INTO sessions VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET used=excluded.used",
-                (entry.workspace, entry.session, seconds, seconds),
-            )
-            _stamp(db, entry.workspace, entry.session, stamps)
+            key = (entry.workspace, entry.session)
+            if seconds - self._used.get(key, 0) > USED_SECONDS:
+                db.execute(
+                    "INSERT INTO sessions VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET used=excluded.used",
+                    (*key, seconds, seconds),
+                )
+            _stamp(db, *key, stamps)
+            committed[:] = [end]
 
+        committed: list[tuple[int, bytes]] = []
         self._db.write(work)
+        self._last = committed[0]
+        self._used[entry.workspace, entry.session] = entry.at // 1_000_000_000
 
     def stamp(self, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
         """Store what a session saw of files (None forgets a file)."""
@@ -121,7 +134,7 @@ class Trail:
             used = db.execute(
                 "SELECT used FROM sessions WHERE workspace=? AND session=?", (workspace, session)
             ).fetchone()
-            if used is None or used[0] < time.time() - SESSION_IDLE_SECONDS:
+            if used is not None and used[0] < time.time() - SESSION_IDLE_SECONDS:
                 return {}
             query = "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?"
             found = ((path, db.execute(query, (workspace, session, _name(path))).fetchone()) for path in paths)
@@ -204,6 +217,19 @@ def _name(path: str) -> str:
     return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
+def _end(db: sqlite3.Connection) -> tuple[int, bytes]:
+    row = db.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+    return (0, b"") if row is None else (row[0], row[1])
+
+
+def _append(db: sqlite3.Connection, last: tuple[int, bytes], entry: Entry) -> tuple[int, bytes]:
+    """Add a row behind the last one; IntegrityError when that is not the last one any more."""
+    number, hash = last[0] + 1, chained(last[1], entry)
+    query = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608  # constant names
+    db.execute(query, (number, *entry, hash))
+    return number, hash
+
+
 def _row(row: Sequence[Any]) -> Row:
     return Row(row[0], Entry(*row[1:-1]), row[-1])
 
@@ -213,7 +239,12 @@ def _stamp(db: sqlite3.Connection, workspace: str, session: str, stamps: Mapping
         key = (workspace, session, _name(path))
         if stamp is None:
             db.execute("DELETE FROM stamps WHERE workspace=? AND session=? AND path=?", key)
-        else:
+            continue
+        # reading the same file again is common, and looking is cheaper than writing
+        known = db.execute(
+            "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?", key
+        ).fetchone()
+        if known != stamp:
             db.execute("INSERT OR REPLACE INTO stamps VALUES (?,?,?,?,?,?)", (*key, *stamp))
 
 

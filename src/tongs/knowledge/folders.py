@@ -1,0 +1,212 @@
+"""Folders of the user outside the workspace: which of their files are entries, found again without listing twice.
+
+A folder whose time of change is the one it was listed at holds the same names, so that only the files in it have to be
+looked at. Links are followed to where they really lead, once, and never to anything sensitive.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+DEPTH_MAX = 8
+FILES_MAX = 20_000
+
+# a folder or file that changed less than this before it was read may change again within the same tick of its clock
+SETTLED_NS = 50_000_000
+
+_SKIPPED = frozenset({"node_modules", "vendor", "__pycache__", "dist", "build", "venv", "target"})
+_SUFFIXES = {
+    "kb": (".md", ".markdown", ".txt"),
+    "skill": (".md",),
+    "agent": (".md",),
+    "command": (".md",),
+}
+_SKILL = "SKILL.md"
+
+
+class Stamp(NamedTuple):
+    """What tells whether a file changed; mtime 0: it may have, look again."""
+
+    size: int
+    mtime: int
+
+
+class Listing(NamedTuple):
+    """The entries and folders in a folder, by full path, and its time of change then; 0: list it again."""
+
+    mtime: int
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+class Survey(NamedTuple):
+    """What a shelf holds now, and how its folders were listed."""
+
+    files: dict[str, Stamp]
+    listings: dict[str, Listing]
+    full: bool = False  # there is more than is looked at
+
+
+class Folder:
+    """A shelf of the user's: everything of one kind below one folder."""
+
+    def __init__(self, path: str, kind: str, is_sensitive: Callable[[str], bool]) -> None:
+        self.key = path  # real
+        self.kind = kind
+        self._is_sensitive = is_sensitive
+
+    def kind_of(self, path: str) -> str:
+        """Return the kind of an entry: a SKILL.md is a skill wherever it is."""
+        return "skill" if path.endswith("/" + _SKILL) else self.kind
+
+    def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
+        """Look at every file; list only folders that changed since they were `known`."""
+        files: dict[str, Stamp] = {}
+        listings: dict[str, Listing] = {}
+        waiting = [(self.key, 0)]
+        seen = {self.key}
+        for folder, depth in waiting:
+            check()
+            listing = self._listed(folder, known.get(folder))
+            if listing is None:
+                continue
+            gone = not _look(listing.files, files)
+            if gone and listing is known.get(folder):
+                # a skill folder lost its SKILL.md, which the folder around it does not show
+                listing = self._list(folder)
+                _look(listing.files, files)
+            listings[folder] = listing
+            if len(files) >= FILES_MAX:
+                return Survey(dict(list(files.items())[:FILES_MAX]), listings, full=True)
+            if depth < DEPTH_MAX:
+                fresh = [inner for inner in listing.folders if inner not in seen]
+                seen.update(fresh)
+                waiting.extend((inner, depth + 1) for inner in fresh)
+        return Survey(files, listings)
+
+    def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
+        """Return the beginning of an entry and what it is now; None when it is no readable file any more."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            now = time.time_ns()
+            pieces = []
+            while limit > 0 and (piece := os.read(descriptor, limit)):
+                pieces.append(piece)
+                limit -= len(piece)
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+        settled = status.st_mtime_ns if status.st_mtime_ns < now - SETTLED_NS else 0
+        return b"".join(pieces), Stamp(status.st_size, settled)
+
+    def _listed(self, folder: str, known: Listing | None) -> Listing | None:
+        try:
+            if known is not None and known.mtime and os.stat(folder).st_mtime_ns == known.mtime:
+                return known
+            return self._list(folder)
+        except OSError:
+            return None  # gone, or closed to us
+
+    def _list(self, folder: str) -> Listing:
+        now = time.time_ns()
+        mtime = os.stat(folder).st_mtime_ns
+        files: list[str] = []
+        folders: list[str] = []
+        with os.scandir(folder) as entries:
+            names = {}
+            for entry in entries:
+                if not entry.name.startswith("."):
+                    names[entry.name] = entry
+                if len(names) > FILES_MAX:
+                    break
+        if _SKILL in names and self._is_file(names[_SKILL]):
+            names = {_SKILL: names[_SKILL]}
+        for name in sorted(names):
+            path = self._real(names[name])
+            if path is None:
+                continue
+            if os.path.isdir(path):
+                skill = f"{path}/{_SKILL}"
+                if name in _SKIPPED:
+                    continue
+                if _is_plain_file(skill) and not self._is_sensitive(skill):
+                    files.append(skill)
+                else:
+                    folders.append(path)
+            elif self._is_entry(folder, path):
+                files.append(path)
+        return Listing(mtime if mtime < now - SETTLED_NS else 0, tuple(files), tuple(folders))
+
+    def _is_entry(self, folder: str, path: str) -> bool:
+        name = os.path.basename(path)
+        if name == _SKILL:
+            return True
+        if not name.lower().endswith(_SUFFIXES[self.kind]):
+            return False
+        if self.kind == "kb":
+            return True
+        # beside a SKILL.md, or below it, files are its parts and not entries
+        return name.lower() != "readme.md" and (self.kind != "skill" or folder == self.key)
+
+    def _is_file(self, entry: os.DirEntry[str]) -> bool:
+        path = self._real(entry)
+        return path is not None and _is_plain_file(path)
+
+    def _real(self, entry: os.DirEntry[str]) -> str | None:
+        """Return where an entry of a folder really is, when it is a file or folder that may be looked at."""
+        path = entry.path
+        if entry.is_symlink():
+            path = os.path.realpath(path)
+            if any(self._is_sensitive(prefix) for prefix in prefixes(path)):
+                return None
+            if os.path.isfile(path) and not path.lower().endswith(_SUFFIXES["kb"]):
+                return None  # what it really is, is no entry, whatever the link is called
+        elif self._is_sensitive(path):
+            return None
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            return None
+        return path if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else None
+
+
+def prefixes(path: str) -> Iterator[str]:
+    """Yield a path and every folder above it, without the first slash, the shortest first."""
+    parts = path.strip("/").split("/")
+    for end in range(1, len(parts) + 1):
+        yield "/".join(parts[:end])
+
+
+def _look(paths: tuple[str, ...], files: dict[str, Stamp]) -> bool:
+    """Add what the files are now; False when one is no regular file any more."""
+    whole = True
+    look = os.lstat
+    for path in paths:
+        try:
+            status = look(path)
+        except OSError:
+            whole = False
+            continue
+        if stat.S_ISREG(status.st_mode):
+            files[path] = Stamp(status.st_size, status.st_mtime_ns)
+        else:
+            whole = False
+    return whole
+
+
+def _is_plain_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,184 @@
+"""Keep things from one call to the next."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from tongs.call import Output, Touch
+from tongs.context import Context
+from tongs.errors import ToolError
+from tongs.output import views
+from tongs.params import Bounds, Count, Items
+from tongs.state.memory import TAG_CHARACTERS, TAGS_MAX, Kept, Page, check_name
+from tongs.times import rfc3339
+from tongs.tool import tool
+
+ANSWER_BYTES = 256 * 1024  # values beyond this come with the next call
+SEARCH_LIMIT = 20
+LIST_LIMIT = 1000
+CELL_CHARACTERS = 80
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_LONGEST_SECONDS = 100 * 366 * 86_400
+
+
+def _touches(args: dict[str, Any]) -> Iterator[Touch]:
+    # not a file of the workspace: one name for the user's memory, so that what changes it is told from what looks
+    yield Touch("write" if args["action"] in ("save", "forget") else "read", "memory:")
+
+
+@tool(effects="write", touches=_touches)
+def memory(
+    ctx: Context,
+    action: Literal["save", "recall", "list", "forget", "search"],
+    key: str | None = None,
+    value: str | None = None,
+    scope: str | None = None,
+    query: str | None = None,
+    tags: Annotated[list[str], Items(maximum=TAGS_MAX)] | None = None,
+    expires_in: str | None = None,
+    include_values: bool = False,
+    limit: Annotated[int, Bounds(minimum=1, maximum=10_000, clamp=True)] | None = None,
+    offset: Count = 0,
+) -> Output:
+    """Keep short texts under keys, for later calls and sessions; they belong to the project unless scope says otherwise.
+
+    save answers "saved: KEY" and replaces value, tags and expiry of a key that exists; recall answers with the value;
+    forget answers "forgotten: KEY", also when there was none. list answers with JSON: keys, count; search too: entries
+    with key, tags and a snippet, best first. When there are more, truncated is true and next holds the call that goes
+    on.
+
+    Args:
+        action: save, recall, list, forget or search.
+        key: Name of the entry, for save, recall and forget: up to 128 of the characters A-Z a-z 0-9 _ . -
+        value: Text to save, up to 16 KiB. Required for save; empty text is a value.
+        scope: Leave it out for the current project (the nearest folder above with a .git, else the workspace). "global"
+            is shared by all projects; an absolute path is that project.
+        query: Words to search for, in keys, values and tags. An entry with any of them is found.
+        tags: For save, the tags of the entry. For list and search, only entries that have all of these.
+        expires_in: For save, how long to keep the entry, such as 90s, 15m, 12h, 30d or 2w. Default: for ever.
+        include_values: For list and search, return entries with their whole values.
+        limit: For list and search, how many to return at most. Default: 1000 for list, 20 for search.
+        offset: For list and search, skip this many.
+    """
+    kept = ctx.memory
+    bucket = kept.scope(scope)
+    labels = [check_name("tag", tag, TAG_CHARACTERS) for tag in tags or ()]
+    match action:
+        case "save":
+            name = _key(action, key)
+            if value is None:
+                raise _missing(action, "value")
+            seconds = None if expires_in is None else _seconds(expires_in)
+            kept.save(bucket, name, value, tags=labels, seconds=seconds, commit=ctx.fence.commit)
+            output = _said(f"saved: {name}")
+        case "recall":
+            name = _key(action, key)
+            found = kept.recall(bucket, name)
+            if found is None:
+                raise ToolError(
+                    "not_found",
+                    f"key not found: {name}",
+                    suggestion='use action="list" to see available keys',
+                )
+            output = Output(found.value, view=views.none(f"recalled: {name}"), meta=_facts(found))
+        case "forget":
+            name = _key(action, key)
+            kept.forget(bucket, name, commit=ctx.fence.commit)
+            output = _said(f"forgotten: {name}")
+        case "list":
+            page = kept.entries(bucket, tags=labels, limit=limit or LIST_LIMIT, offset=offset)
+            args = {"action": action, "scope": scope, "tags": tags, "include_values": include_values, "limit": limit}
+            output = _listed(page, offset, args, values=include_values)
+        case "search":
+            if query is None or not query.strip():
+                raise _missing(action, "query")
+            page = kept.search(bucket, query, tags=labels, limit=limit or SEARCH_LIMIT, offset=offset)
+            args = {"action": action, "query": query, "scope": scope, "tags": tags}
+            args |= {"include_values": include_values, "limit": limit}
+            output = _searched(page, offset, args, values=include_values)
+    notes = {"notes": list(kept.notes)} if kept.notes else {}
+    return output._replace(meta={"scope": scope or "project", **output.meta, **notes})
+
+
+def _key(action: str, key: str | None) -> str:
+    if key is None:
+        raise _missing(action, "key")
+    return check_name("key", key)
+
+
+def _missing(action: str, name: str) -> ToolError:
+    return ToolError("invalid_args", f"{action} needs {name}.", suggestion=f"Send {name} as well.")
+
+
+def _seconds(text: str) -> int:
+    """Return a duration such as 12h in seconds."""
+    match = re.fullmatch(r"([0-9]{1,12})([smhdw])", text.strip())
+    seconds = int(match[1]) * _UNITS[match[2]] if match else 0
+    if not 0 < seconds <= _LONGEST_SECONDS:
+        raise ToolError(
+            "invalid_args",
+            f"expires_in {text[:40]!r} is not a duration of up to 100 years.",
+            suggestion='Use a whole number and a unit: "90s", "15m", "12h", "30d" or "2w".',
+        )
+    return seconds
+
+
+def _said(text: str) -> Output:
+    return Output(text, view=views.none(text))
+
+
+def _facts(entry: Kept) -> dict[str, Any]:
+    facts: dict[str, Any] = {"updated": rfc3339(entry.updated)}
+    if entry.tags:
+        facts["tags"] = list(entry.tags)
+    if entry.expires is not None:
+        facts["expires"] = rfc3339(entry.expires)
+    return facts
+
+
+def _listed(page: Page, offset: int, args: dict[str, Any], *, values: bool) -> Output:
+    if values:
+        return _paged(
+            "entries", [{"key": e.key, "value": e.value, **_facts(e)} for e in page.entries], page, offset, args
+        )
+    return _paged("keys", [entry.key for entry in page.entries], page, offset, args)
+
+
+def _searched(page: Page, offset: int, args: dict[str, Any], *, values: bool) -> Output:
+    found = [
+        {"key": entry.key, **({"value": entry.value} if values else {"snippet": entry.snippet}), **_facts(entry)}
+        for entry in page.entries
+    ]
+    return _paged("entries", found, page, offset, args)
+
+
+def _paged(name: str, items: list[Any], page: Page, offset: int, args: dict[str, Any]) -> Output:
+    """Return as many items as one answer holds, and how to get the others."""
+    size = 0
+    shown: list[Any] = []
+    for item in items:
+        size += len(item) if isinstance(item, str) else sum(len(str(part)) for part in item.values())
+        if shown and size > ANSWER_BYTES:
+            break
+        shown.append(item)
+    data: dict[str, Any] = {name: shown, "count": len(shown)}
+    after = offset + len(shown)
+    if shown and after < page.total:
+        wanted = {key: value for key, value in {**args, "offset": after}.items() if value}
+        data |= {"truncated": True, "total_count": page.total, "next": {"tool": "memory", "args": wanted}}
+    return Output(data=data, view=_table(page.entries[: len(shown)], page.total))
+
+
+def _table(entries: list[Kept], total: int) -> dict[str, Any]:
+    rows = [
+        {"key": entry.key, "value": _cell(entry.value), "tags": ", ".join(entry.tags)}
+        for entry in entries[: views.CHANGED_LINES]
+    ]
+    columns = [{"key": "key", "label": "Key"}, {"key": "value", "label": "Value"}, {"key": "tags", "label": "Tags"}]
+    return {"type": "table", "columns": columns, "rows": rows, "totalRows": total}
+
+
+def _cell(text: str) -> str:
+    line = " ".join(text[: 4 * CELL_CHARACTERS].split())
+    return line if len(line) <= CELL_CHARACTERS else line[: CELL_CHARACTERS - 1] + "…"

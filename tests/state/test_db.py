@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+
+import pytest
+
+from tongs.call import Result
+from tongs.errors import ToolError
+from tongs.state.db import Database
+from tongs.testing import temporary_runtime
+
+TABLE = "CREATE TABLE t (x INTEGER)"
+
+
+def code_of(result: Result) -> str | None:
+    return None if result.error is None else result.error.code
+
+
+def test_files_and_folders_of_the_state_are_for_their_owner_only(base):
+    before = os.umask(0o000)
+    try:
+        with temporary_runtime(base) as (runtime, folder):
+            folder.write("long.txt", "line\n" * 5000)
+            assert runtime.call("read_file", path="long.txt").ok
+            assert runtime.call("write_file", path="long.txt", content="x" * 3_000_000).ok
+            assert runtime.call("write_file", path="long.txt", content="short").ok
+            modes = {}
+            for inner, folders, names in os.walk(os.path.join(base, "state")):
+                for name in [*folders, *names]:
+                    modes[name] = stat.S_IMODE(os.stat(os.path.join(inner, name)).st_mode)
+            modes["state"] = stat.S_IMODE(os.stat(os.path.join(base, "state")).st_mode)
+    finally:
+        os.umask(before)
+
+    assert {name for name, mode in modes.items() if mode & 0o077} == set()
+
+
+def test_a_work_that_raises_changes_nothing(tmp_path):
+    database = Database(str(tmp_path / "x.db"), (TABLE,), durable=True)
+
+    def fail(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO t VALUES (1)")
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        database.write(fail)
+
+    assert database.read(lambda db: db.execute("SELECT count(*) FROM t").fetchone()[0]) == 0
+    database.close()
+
+
+def test_a_newer_version_migrates_an_older_file_once_and_keeps_its_rows(tmp_path):
+    path = str(tmp_path / "x.db")
+    old = Database(path, (TABLE,), durable=False)
+    old.write(lambda db: db.execute("INSERT INTO t VALUES (1)"))
+    old.close()
+
+    for _ in range(2):
+        new = Database(path, (TABLE, "ALTER TABLE t ADD COLUMN y INTEGER DEFAULT 7"), durable=False)
+        assert new.read(lambda db: db.execute("SELECT x, y FROM t").fetchall()) == [(1, 7)]
+        new.close()
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
+    path = str(tmp_path / "x.db")
+    broken = Database(path, (TABLE, "ALTER TABLE t ADD COLUMN y;\nnonsense"), durable=False)
+    with pytest.raises(sqlite3.OperationalError):
+        broken.read(lambda db: None)
+
+    good = Database(path, (TABLE,), durable=False)
+    assert good.read(lambda db: db.execute("SELECT count(*) FROM t").fetchone()[0]) == 0
+    good.close()
+
+
+@pytest.mark.parametrize("damage", [b"this is not a database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_damaged_file_is_told_with_what_to_do(tmp_path, damage):
+    (tmp_path / "x.db").write_bytes(damage)
+
+    with pytest.raises(ToolError) as caught:
+        Database(str(tmp_path / "x.db"), (TABLE,), durable=False).read(lambda db: None)
+
+    assert "x.db" in caught.value.message
+    assert "x.db" in caught.value.suggestion
+
+
+@pytest.mark.parametrize("name", ["trail.db", "state.db"])
+def test_a_call_on_damaged_state_is_answered(base, name):
+    os.makedirs(os.path.join(base, "state"))
+    with open(os.path.join(base, "state", name), "wb") as file:
+        file.write(b"not a database" * 100)
+
+    with temporary_runtime(base) as (runtime, folder):
+        folder.write("a.txt", "old\n")
+        result = runtime.call("write_file", path="a.txt", content="new\n")
+
+    assert code_of(result) == "internal"
+    assert name in str(result.error)
+
+
+def test_a_state_folder_that_cannot_be_made_is_told(base):
+    with open(os.path.join(base, "state"), "w") as file:
+        file.write("a file where the folder should be")
+
+    with temporary_runtime(base) as (runtime, folder):
+        folder.write("a.txt", "old\n")
+        result = runtime.call("read_file", path="a.txt")
+
+    assert result.error is not None
+    assert result.error.code in ("resource_limit", "internal")

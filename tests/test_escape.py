@@ -1,0 +1,444 @@
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tongs import tool
+from tongs.call import Call, Output, Result
+from tongs.catalog import Catalog
+from tongs.params import WritePath
+from tongs.runtime import Runtime
+from tongs.schema import TOUCH, Schema
+from tongs.testing import Folder, temporary_runtime
+
+# --- swapping while calls run -----------------------------------------------------------------------------------------
+
+SECRET = "the secret outside"
+
+
+def photograph(root: str) -> dict[str, tuple[int, int, bytes]]:
+    """Return every file below a folder with its inode, time of change and contents."""
+    found = {}
+    for folder, _, names in os.walk(root):
+        for name in names:
+            full = os.path.join(folder, name)
+            status = os.lstat(full)
+            with open(full, "rb") as file:
+                found[full] = (status.st_ino, status.st_mtime_ns, file.read())
+    return found
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    base = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    yield base
+    shutil.rmtree(base)
+
+
+def test_ten_thousand_reads_and_writes_beside_a_process_that_swaps_links_touch_nothing_outside(memory):
+    outside = Folder(os.path.join(memory, "outside"))
+    outside.write("secret.txt", SECRET)
+    outside.write("file.txt", SECRET)
+    outside.write("er/file.txt", SECRET)
+    with temporary_runtime(memory) as (runtime, folder):
+        for name in ("file.txt", "dir/file.txt", "dir/secret.txt", "deep/er/file.txt", "moving/file.txt"):
+            folder.write(name, "inside\n")
+        os.symlink("dir", folder.join("flip"))
+        before = photograph(outside.path)
+        swapper = subprocess.Popen(
+            [sys.executable, "-m", "tests.state.swapping", folder.path, outside.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert swapper.stdout
+        assert swapper.stdout.readline() == "ready\n"
+        texts: set[str] = set()
+        codes: set[str] = set()
+
+        def note(result: Result) -> None:
+            texts.add(result.text if result.data is None else str(result.data))
+            if result.error is not None:
+                codes.add(result.error.code)
+                texts.add(result.error.message)
+
+        paths = ["file.txt", "dir/file.txt", "dir/secret.txt", "deep/er/file.txt", "moving/file.txt"]
+        paths += ["flip/secret.txt", "flip/file.txt"]
+
+        def work(worker: int) -> None:
+            for turn in range(625):
+                path = paths[(worker + turn) % len(paths)]
+                note(runtime.call("read_file", path=path, line_numbers=False))
+                match turn % 4:
+                    case 0:
+                        note(runtime.call("write_file", path=path, content="inside\n", force=True))
+                    case 1:
+                        note(runtime.call("stat_file", path=path))
+                    case 2:
+                        new = f"{os.path.dirname(path) or '.'}/new-{worker}.txt"
+                        note(runtime.call("write_file", path=new, content="inside\n"))
+                    case 3:
+                        note(runtime.call("list_dir", path=os.path.dirname(path) or "."))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        rounds, _ = swapper.communicate("end\n")
+
+    assert int(rounds) > 100
+    assert photograph(outside.path) == before
+    assert not [text for text in texts if SECRET in text]
+    assert "internal" not in codes, codes
+    assert "path_outside_workspace" in codes  # the swaps were met
+
+
+# --- sensitive and protected names, through every tool and every spelling --------------------------------------------
+
+
+def with_path(name: str, path: str) -> dict[str, Any]:
+    """Return arguments that make a tool touch a path; none for a tool that takes none."""
+    if name == "apply_patch":
+        return {"patch": f"*** Begin Patch\n*** Update File: {path}\n@@\n-token\n+stolen\n*** End Patch\n"}
+    schema = Catalog().find(name).tool.schema
+    return smallest(schema, path) if found_touch(schema) else {}
+
+
+def found_touch(schema: Schema) -> bool:
+    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+    return TOUCH in schema or any(map(found_touch, inner))
+
+
+def smallest(schema: Schema, path: str) -> Any:
+    """Return the smallest value of a schema, with the path wherever one is marked."""
+    if TOUCH in schema:
+        return [path] if schema.get("type") == "array" else path
+    if schema.get("type") == "object":
+        wanted = {
+            name: inner
+            for name, inner in schema.get("properties", {}).items()
+            if name in schema.get("required", ()) or found_touch(inner)
+        }
+        return {name: smallest(inner, path) for name, inner in wanted.items()}
+    if schema.get("type") == "array":
+        return [smallest(schema["items"], path)]
+    if "enum" in schema:
+        return schema["enum"][0]
+    return {"string": "token", "integer": 1, "number": 1, "boolean": False}[schema["type"]]
+
+
+TOOLS = [name for name in (tool.name for tool in Catalog().tools()) if with_path(name, "x")]
+WRITING = [name for name in TOOLS if "write" in Catalog().find(name).tool.effects]
+
+SPELLINGS = [
+    ".git/config",
+    "./.git/config",
+    ".git//config",
+    ".//.git/./config",
+    "sub/../.git/config",
+    ".git/config/",
+    ".git/../.git/config",
+    ".GIT/config",
+    ".Git/CONFIG",
+    "{root}/.git/config",
+    "{root}/sub/../.git/config",
+    "//{root}/.git/config",
+    "~/workspace/.git/config",
+    "link-to-git/config",
+    "link-to-config",
+    "link-to-link",
+    "sub/link-up/.git/config",
+    "\uff0egit/config",
+    ".g\u200bit/config",
+    ".git\u200d/config",
+    ".\uff47\uff49\uff54/config",
+    "sub/.env",
+    "sub/.env.local",
+    "sub/.ENV.Production",
+    ".env",
+    ".ssh/id_ed25519",
+    "sub/.aws/credentials",
+    ".gnupg/secring.gpg",
+    "deep/.git/hooks/pre-commit",
+]
+
+
+@pytest.fixture
+def guarded(runtime, workspace):
+    names = [".git/config", "deep/.git/hooks/pre-commit", "sub/.env", "sub/.env.local", "sub/.ENV.Production", ".env"]
+    names += [".ssh/id_ed25519", "sub/.aws/credentials", ".gnupg/secring.gpg", ".tongs/config.toml", ".mcp.json"]
+    for name in names:
+        workspace.write(name, "" if name == ".tongs/config.toml" else "token\n")
+    os.symlink(".git", workspace.join("link-to-git"))
+    os.symlink(".git/config", workspace.join("link-to-config"))
+    os.symlink("link-to-config", workspace.join("link-to-link"))
+    os.symlink("..", workspace.join("sub/link-up"))
+    return workspace
+
+
+def told(result: Result) -> str:
+    """Return everything a caller is told."""
+    error = result.error
+    return f"{result.text} {result.data} {dict(result.meta)} {result.view} {error and (error.message, error.details)}"
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_sensitive_file_is_refused_by_every_tool_in_every_spelling(runtime, guarded, base, name, monkeypatch):
+    monkeypatch.setenv("HOME", base)
+    before = guarded.tree()
+
+    for spelling in SPELLINGS:
+        args = with_path(name, spelling.format(root=guarded.path))
+        result = runtime.call(name, **args)
+
+        assert result.error is not None, spelling
+        codes = {result.error.code}
+        # characters that this file system tells apart may also simply not exist
+        assert codes <= {"sensitive_path", "path_outside_workspace", "invalid_args"}, (spelling, result.error)
+        assert "token\n" not in told(result).replace("'token'", ""), spelling
+    assert guarded.tree() == before
+
+
+@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".tongs/config.toml",
+        ".tongs/new/tool.py",
+        "./.TONGS/config.toml",
+        "sub/.claude/settings.json",
+        ".mcp.json",
+        "sub/../.mcp.json",
+        ".cursor/rules/x",
+        ".codex/config.toml",
+        ".jcli/x",
+        ".nanocoder/x",
+        "agents.config.json",
+        "Agents.Config.JSON",
+    ],
+)
+def test_configuration_is_not_written_by_any_tool(runtime, guarded, name, path):
+    before = guarded.tree()
+
+    result = runtime.call(name, **with_path(name, path))
+
+    assert result.error is not None
+    assert result.error.code == "protected_path"
+    assert guarded.tree() == before
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n",
+        "*** Begin Patch\n*** Delete File: {path}\n*** End Patch\n",
+        "*** Begin Patch\n*** Update File: ok.txt\n*** Move to: {path}\n*** End Patch\n",
+        "*** Begin Patch\n*** Update File: {path}\n*** Move to: stolen.txt\n*** End Patch\n",
+        "--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-token\n+x\n",
+        "--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n",
+        "--- a/{path}\n+++ /dev/null\n@@ -1 +0,0 @@\n-token\n",
+        "diff --git a/ok.txt b/{path}\nrename from ok.txt\nrename to {path}\n",
+        "diff --git a/{path} b/stolen.txt\nrename from {path}\nrename to stolen.txt\n",
+        "diff --git a/{path} b/{path}\nold mode 100644\nnew mode 100755\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "path, code",
+    [
+        (".git/hooks/pre-commit", "sensitive_path"),
+        ("sub/.env.local", "sensitive_path"),
+        (".mcp.json", "protected_path"),
+        ("../outside.txt", "path_outside_workspace"),
+        ("link-to-config", "sensitive_path"),
+    ],
+)
+def test_patch_headers_of_every_kind_are_held_to_the_same_rules(runtime, guarded, patch, path, code):
+    guarded.write("ok.txt", "ok\n")
+    before = guarded.tree()
+
+    result = runtime.call("apply_patch", patch=patch.format(path=path))
+
+    assert result.error is not None
+    assert result.error.code in (code, "patch_invalid")
+    assert guarded.tree() == before
+    assert not os.path.exists(guarded.join("../outside.txt"))
+
+
+@pytest.mark.parametrize("action", ["preview", "restore"])
+def test_a_snapshot_from_before_a_name_became_sensitive_is_not_restored_or_shown(base, action):
+    with temporary_runtime(base) as (runtime, folder):
+        folder.write("vault.txt", "token\n")
+        id = runtime.call("write_file", path="vault.txt", content="public\n").meta["undo"]
+    folder.write("../config/config.toml", '[workspace]\nsensitive = ["vault*"]\n')
+
+    with temporary_runtime(base) as (runtime, _):
+        result = runtime.call("undo", action=action, id=id)
+
+    assert result.error is not None
+    assert result.error.code == "sensitive_path"
+    assert "token" not in told(result)
+    assert folder.read("vault.txt") == "public\n"
+
+
+def test_an_undo_does_not_write_through_what_became_a_link(runtime, workspace):
+    outside = workspace.write("../outside/a.txt", "theirs\n")
+    workspace.write("dir/a.txt", "old\n")
+    id = runtime.call("write_file", path="dir/a.txt", content="new\n").meta["undo"]
+    shutil.rmtree(workspace.join("dir"))
+    os.symlink(os.path.dirname(outside), workspace.join("dir"))
+
+    result = runtime.call("undo", action="restore", id=id)
+
+    assert result.error.code == "path_outside_workspace"
+    assert workspace.read("../outside/a.txt") == "theirs\n"
+
+
+def test_a_folder_listing_shows_neither_sensitive_names_nor_what_is_behind_links(runtime, guarded):
+    os.symlink("/etc", guarded.join("etc"))
+
+    entries = runtime.call("list_dir", path=".", hidden=True, depth=10, max_entries=10_000).data["entries"]
+
+    assert not [entry for entry in entries if ".git" in entry or ".env" in entry.lower() or ".ssh" in entry]
+    assert not [entry for entry in entries if entry.startswith("etc/")]
+
+
+# --- special files ----------------------------------------------------------------------------------------------------
+
+
+def make_special(kind: str, path: str) -> socket.socket | None:
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        try:
+            os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5))
+        except PermissionError:
+            os.mkfifo(path)
+    else:
+        server = socket.socket(socket.AF_UNIX)
+        short = tempfile.mkdtemp()
+        server.bind(os.path.join(short, "s"))
+        shutil.move(os.path.join(short, "s"), path) if os.stat(short).st_dev == os.stat(
+            os.path.dirname(path)
+        ).st_dev else os.mkfifo(path)
+        shutil.rmtree(short)
+        return server
+    return None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("name", [name for name in TOOLS if name not in ("stat_file", "list_dir")])
+def test_special_files_are_refused_by_every_tool_without_waiting(runtime, workspace, kind, name):
+    server = make_special(kind, workspace.join("special"))
+    try:
+        result = runtime.call(name, **with_path(name, "special"))
+    finally:
+        if server is not None:
+            server.close()
+
+    assert result.error is not None
+    assert result.error.code == "not_a_file"
+    assert not stat.S_ISREG(os.lstat(workspace.join("special")).st_mode)
+
+
+# --- a call that was given up ---------------------------------------------------------------------------------------
+
+
+class Slow:
+    """A tool that waits in the middle of a change until it is let go on."""
+
+    def __init__(self, timeout: float) -> None:
+        self.inside = threading.Event()
+        self.go_on = threading.Event()
+        self.ended = threading.Event()
+
+        @tool(effects="write", timeout=timeout)
+        def slow_write(ctx, path: WritePath) -> Output:
+            """Write a file, slowly."""
+            try:
+                with ctx.workspace.change("slow_write", [path]) as draft:
+                    draft.write(path, b"too late\n")
+                    self.inside.set()
+                    self.go_on.wait()
+                    draft.commit()
+            finally:
+                self.ended.set()
+            return Output("written")
+
+        self.tool = slow_write
+
+
+@pytest.fixture(params=["timeout", "cancelled"])
+def given_up(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
+    """A runtime in which a call was given up while it still runs, inside its change."""
+    slow = Slow(timeout=0.05 if request.param == "timeout" else 600)
+    with temporary_runtime(base, tools=[slow.tool]) as (runtime, folder):
+        folder.write("a.txt", "old\n")
+        results: list[Result] = []
+        done = threading.Event()
+
+        def take(result: Result) -> None:
+            results.append(result)
+            done.set()
+
+        runtime.watch_deadlines()
+        running = runtime.submit(Call("slow_write", {"path": "a.txt"}), take)
+        slow.inside.wait()
+        if request.param == "cancelled":
+            running.cancel()
+        done.wait()
+        assert results[0].error is not None
+        assert results[0].error.code == request.param
+        yield runtime, folder, slow, results[0]
+        slow.go_on.set()
+
+
+def test_a_call_that_was_given_up_never_commits(given_up):
+    runtime, folder, slow, _ = given_up
+
+    slow.go_on.set()
+    slow.ended.wait()
+
+    assert runtime.call("write_file", path="a.txt", content="after\n").ok  # in the same lane: after its end
+    assert folder.read("a.txt") == "after\n"
+    assert [change.operation for change in runtime.history().changes()] == ["write_file"]
+    assert sorted(os.listdir(folder.path)) == ["a.txt"]
+
+
+def test_what_a_given_up_call_holds_does_not_stop_other_files(given_up):
+    runtime, folder, _, _ = given_up
+
+    assert runtime.call("write_file", path="b.txt", content="x").ok
+    assert folder.read("a.txt") == "old\n"
+
+
+def test_a_call_that_commits_can_no_longer_be_given_up(base):
+    slow = Slow(timeout=600)
+    with temporary_runtime(base, tools=[slow.tool]) as (runtime, folder):
+        folder.write("a.txt", "old\n")
+        results: list[Result] = []
+        done = threading.Event()
+
+        def take(result: Result) -> None:
+            results.append(result)
+            done.set()
+
+        running = runtime.submit(Call("slow_write", {"path": "a.txt"}), take)
+        slow.inside.wait()
+        running.fence.commit()
+        running.cancel()
+        slow.go_on.set()
+        done.wait()
+
+    assert results[0].ok
+    assert folder.read("a.txt") == "too late\n"
