@@ -44,6 +44,7 @@ KEYS: dict[str, Key] = {
     "output.keep_mb": Key(int, 500),
     "undo.calls": Key(int, 500),
     "undo.mb": Key(int, 200),
+    "related_context.paths": Key(list, ()),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 

@@ -12,7 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.catalog import Catalog
     from tongs.config import Settings
+    from tongs.knowledge.related import Knowledge
     from tongs.output.overflow import Overflow
+    from tongs.state.memory import Memory
     from tongs.workspace import Workspace
 
 
@@ -65,7 +67,18 @@ class Fence:
 class Context:
     """The world of one call. Tools reach files, settings and the catalog only through here."""
 
-    __slots__ = ("catalog", "client", "fence", "meta", "overflow", "session", "settings", "workspace")
+    __slots__ = (
+        "_knowledge",
+        "_memory",
+        "catalog",
+        "client",
+        "fence",
+        "meta",
+        "overflow",
+        "session",
+        "settings",
+        "workspace",
+    )
 
     def __init__(
         self,
@@ -77,6 +90,8 @@ class Context:
         catalog: Catalog,
         overflow: Overflow,
         fence: Fence,
+        memory: Callable[[], Memory],
+        knowledge: Callable[[], Knowledge],
     ) -> None:
         self.workspace = workspace
         self.session = session
@@ -85,4 +100,16 @@ class Context:
         self.catalog = catalog
         self.overflow = overflow
         self.fence = fence
+        self._memory = memory
+        self._knowledge = knowledge
         self.meta: dict[str, Any] = {}  # facts for programs that do not depend on the outcome
+
+    @property
+    def memory(self) -> Memory:
+        """What agents keep for the user from one call to the next."""
+        return self._memory()
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """The user's knowledge entries, skills, agents and commands, ranked."""
+        return self._knowledge()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import threading
     from hashlib import sha256 as _small
 else:
     try:
@@ -16,6 +17,37 @@ else:
 
 # from here on OpenSSL, several times as fast, has earned back its import
 LARGE_BYTES = 256 * 1024
+
+
+# from here on a second core is worth a thread: hashing lets go of the interpreter lock
+APART_BYTES = 1024 * 1024
+
+
+class Digest:
+    """The SHA-256 of some data, made while other work goes on when the data is large."""
+
+    __slots__ = ("_thread", "_value")
+
+    def __init__(self, data: bytes) -> None:
+        self._value = b""
+        self._thread: threading.Thread | None = None
+        if len(data) < APART_BYTES:
+            self._value = sha256(data)
+            return
+        import threading
+
+        self._thread = threading.Thread(target=self._make, args=(data,))
+        self._thread.start()
+
+    def _make(self, data: bytes) -> None:
+        self._value = sha256(data)
+
+    def value(self) -> bytes:
+        """Return the digest, waiting for it if need be."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        return self._value
 
 
 def sha256(data: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from tongs.call import Output
 from tongs.digests import sha256
@@ -29,8 +29,15 @@ class Document:
     def apply(self, spans: list[Span]) -> None:
         """Replace the spans of the present text."""
         self.data = encodings.splice(self.data, self.text, self.encoding, spans)
-        for span in sorted(spans, reverse=True):
-            self.text = self.text[: span.start] + span.new + self.text[span.end :]
+        if self.encoding.name == "utf-8" and self.data.isascii():
+            self.text = self.data.decode()  # one copy, where pieces would take two
+            return
+        pieces = []
+        done = 0
+        for span in sorted(spans):
+            pieces += (self.text[done : span.start], span.new)
+            done = span.end
+        self.text = "".join((*pieces, self.text[done:]))
 
     @property
     def change(self) -> Shown:
@@ -67,30 +74,38 @@ def require(path: str, data: bytes | None, *, if_checksum: str | None = None, if
             raise ToolError("stale_file", f"{path} {state}, not {if_checksum[:12]}….", path=path)
 
 
-class Shown(NamedTuple):
+class Shown:
     """One file's change as text: before and after, None for a file that is not there."""
 
-    path: str
-    before: str | None
-    after: str | None
-    new_path: str | None = None
+    def __init__(self, path: str, before: str | None, after: str | None, new_path: str | None = None) -> None:
+        self.path = path
+        self.before = before
+        self.after = after
+        self.new_path = new_path
+        self._hunks: list[diffing.Hunk] | None = None
+
+    @property
+    def hunks(self) -> list[diffing.Hunk]:
+        """Where the texts differ; found once, for the diff and for the view."""
+        if self._hunks is None:
+            self._hunks = diffing.compare(self.before or "", self.after or "")
+        return self._hunks
 
     @property
     def diff(self) -> str:
         """The unified diff, as git apply takes it."""
-        return diffing.unified_diff(self.before, self.after, self.path, new_path=self.new_path)
+        return diffing.unified_diff(self.before, self.after, self.path, new_path=self.new_path, hunks=self.hunks)
 
     @property
     def view(self) -> dict[str, Any]:
         """The diff for people."""
         path = self.new_path or self.path
-        hunks = diffing.diff_hunks(self.before or "", self.after or "")
-        return views.diff(path, hunks, language=views.language_of(path))
+        return views.diff(path, diffing.stripped(self.hunks), language=views.language_of(path))
 
 
-def shown_bytes(path: str, before: bytes | None, after: bytes | None) -> Shown:
+def shown_bytes(path: str, before: bytes | None, after: bytes | None, *, new_path: str | None = None) -> Shown:
     """Return a change of whole contents; binary contents are shown by their size."""
-    return Shown(path, _as_text(before), _as_text(after))
+    return Shown(path, _as_text(before), _as_text(after), new_path)
 
 
 def _as_text(data: bytes | None) -> str | None:

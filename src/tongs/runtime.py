@@ -27,7 +27,9 @@ from tongs.workspace import Store, Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tongs.knowledge.related import Knowledge
     from tongs.state.history import History
+    from tongs.state.memory import Memory
 
 WORKERS_MAX = 64
 SESSIONS_MAX = 256  # kept ready; others are made ready again when they call
@@ -123,6 +125,9 @@ class Runtime:
         self.trail = Trail(os.path.join(self.state, "trail.db"))
         self._journal = os.path.join(self.state, "journal", self.id)
         self._history: History | None = None
+        self._memory: Memory | None = None
+        self._knowledge: Knowledge | None = None
+        self._environ = env
         self.voters: tuple[Voter, ...] = (_effects, _paths)
         self._rules = PathRules(
             self.settings["workspace.sensitive"],
@@ -151,8 +156,9 @@ class Runtime:
         self._workers.close()
         self._stores.clear()
         self.trail.close()
-        if self._history is not None:
-            self._history.close()
+        for part in (self._history, self._memory, self._knowledge):
+            if part is not None:
+                part.close()
 
     def tidy(self, seconds: float) -> None:
         """Do what calls put off: forget idle sessions and pack what undo keeps, for about this long."""
@@ -168,6 +174,32 @@ class Runtime:
                 calls, megabytes = self.settings["undo.calls"], self.settings["undo.mb"]
                 self._history = History(self.state, self._journal, self.id, calls=calls, megabytes=megabytes)
             return self._history
+
+    def memory(self) -> Memory:
+        """Return the user's memory; opened on first use."""
+        with self._lock:
+            if self._memory is None:
+                from tongs.state.memory import Memory
+
+                self._memory = Memory(self._config, self.root)
+            return self._memory
+
+    def knowledge(self) -> Knowledge:
+        """Return what ranks the user's knowledge; opened on first use."""
+        with self._lock:
+            if self._knowledge is None:
+                from tongs.knowledge.index import MIGRATIONS
+                from tongs.knowledge.locations import Places
+                from tongs.knowledge.related import Knowledge
+                from tongs.state.db import Database
+
+                settings, rules = self.settings, self._rules
+                places = Places(
+                    self._environ, self._config, settings["related_context.paths"], self.root, rules.is_sensitive
+                )
+                spare = os.path.join(self.state, "cache")
+                self._knowledge = Knowledge(places, spare, lambda path: Database(path, MIGRATIONS, durable=False))
+            return self._knowledge
 
     # --- calling --------------------------------------------------------------------------------------------------
 
@@ -269,6 +301,8 @@ class Runtime:
             catalog=self.catalog,
             overflow=overflow,
             fence=running.fence,
+            memory=self.memory,
+            knowledge=self.knowledge,
         )
         reports = workspace.recover()
         if reports:

@@ -221,12 +221,19 @@ def read_requests(stream: Reader) -> Iterator[bytes | ToolError]:
     held = bytearray()
     depth = 0  # brackets still open, those inside strings counted too: only a hint when to try
     credit = 4 * 1024 * 1024  # bytes that may be parsed in vain: keeps the whole linear
+    skipping = False  # in the rest of a request that is too large, of which nothing may pass for a request
     for line in read_lines(stream):
         if isinstance(line, ToolError):
             yield from _all(bytes(held))
             yield line
             held.clear()
             depth = 0
+            skipping = False
+            continue
+        opened = sum(map(line.count, (b"{", b"["))) - sum(map(line.count, (b"}", b"]")))
+        if skipping:
+            depth += opened
+            skipping = depth > 0
             continue
         credit += 8 * len(line)
         if held and credit > len(held) and _is_request(line):
@@ -236,17 +243,17 @@ def read_requests(stream: Reader) -> Iterator[bytes | ToolError]:
                 held.clear()
                 depth = 0
         held += line
-        depth += sum(map(line.count, (b"{", b"["))) - sum(map(line.count, (b"}", b"]")))
+        depth += opened
         if len(held) > MAX_REQUEST_BYTES + 2:
             yield too_large(len(held))
             held.clear()
-            depth = 0
+            skipping = depth > 0
         elif len(held) == len(line) or (depth <= 0 and credit > len(held)):
             credit -= len(held)
             values, rest = _split(bytes(held))
             yield from values
             if values:
-                depth = 0
+                depth = sum(map(rest.count, (b"{", b"["))) - sum(map(rest.count, (b"}", b"]")))
             held[:] = rest
     yield from _all(bytes(held))
 

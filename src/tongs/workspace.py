@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import NamedTuple
 
 from tongs.context import Fence
-from tongs.digests import sha256
+from tongs.digests import Digest, sha256
 from tongs.door import Door, Place, not_a_file
 from tongs.errors import ToolError
 from tongs.state.trail import Stamp, Trail
@@ -36,8 +36,13 @@ class _Old(NamedTuple):
 
     path: str
     data: bytes | None
-    hash: bytes | None
+    digest: Digest | None
     status: os.stat_result | None
+
+    @property
+    def hash(self) -> bytes | None:
+        """The SHA-256 of the data."""
+        return None if self.digest is None else self.digest.value()
 
     @property
     def mode(self) -> int | None:
@@ -311,8 +316,8 @@ class Workspace:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):
                     raise not_a_file(path, status.st_mode)
-                data = _read_all(descriptor)
-                return _Old(path, data, sha256(data), status)
+                data = _read_all(descriptor, status.st_size)
+                return _Old(path, data, Digest(data), status)
             finally:
                 os.close(descriptor)
 
@@ -448,6 +453,11 @@ class Draft:
         """
         workspace = self._workspace
         targets = [(self._old[path], data) for path, data in self._new.items() if self._differs(path)]
+        digests = [None if data is None else Digest(data) for _, data in targets]
+        self._hashes = {
+            old.path: None if digest is None else digest.value()
+            for (old, _), digest in zip(targets, digests, strict=True)
+        }
         files = [self._snapshot(old, data, remove_folders) for old, data in targets]
         workspace._fence.commit()
         id = None
@@ -481,7 +491,7 @@ class Draft:
             self._refuse_unwritable(old.path)
             if data is None:
                 folders = tuple(sorted(folder for folder in set(remove_folders) if old.path.startswith(folder + "/")))
-        after = self._hashes[old.path] = None if data is None else sha256(data)
+        after = self._hashes[old.path]
         new_mode = None if data is None else self._modes.get(old.path)
         return Snapshot(old.path, old.hash, old.mode or 0, len(old.data or b""), after, folders, new_mode)
 
@@ -585,11 +595,12 @@ def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:
     return None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _read_all(descriptor: int) -> bytes:
+def _read_all(descriptor: int, size: int) -> bytes:
+    """Read to the end; in one piece where the size is true."""
     chunks = []
-    while chunk := os.read(descriptor, 8 * CHUNK_BYTES):
+    while chunk := os.read(descriptor, max(size + 1, CHUNK_BYTES)):
         chunks.append(chunk)
-    return b"".join(chunks)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def _make_folders(place: Place) -> int:

@@ -18,7 +18,7 @@ def code_of(result: Result) -> str | None:
     return None if result.error is None else result.error.code
 
 
-def test_files_and_folders_of_the_state_are_for_their_owner_only(base):
+def test_the_state_folder_and_every_file_in_it_are_for_their_owner_only(base):
     before = os.umask(0o000)
     try:
         with temporary_runtime(base) as (runtime, folder):
@@ -27,8 +27,8 @@ def test_files_and_folders_of_the_state_are_for_their_owner_only(base):
             assert runtime.call("write_file", path="long.txt", content="x" * 3_000_000).ok
             assert runtime.call("write_file", path="long.txt", content="short").ok
             modes = {}
-            for inner, folders, names in os.walk(os.path.join(base, "state")):
-                for name in [*folders, *names]:
+            for inner, _, names in os.walk(os.path.join(base, "state")):
+                for name in names:
                     modes[name] = stat.S_IMODE(os.stat(os.path.join(inner, name)).st_mode)
             modes["state"] = stat.S_IMODE(os.stat(os.path.join(base, "state")).st_mode)
     finally:

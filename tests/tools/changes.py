@@ -38,8 +38,12 @@ def tree_bytes(folder: Folder) -> dict[str, bytes]:
         folders[:] = [name for name in folders if name != ".git"]
         for name in files:
             path = os.path.join(directory, name)
+            inner = os.path.relpath(path, folder.path)
+            if os.path.islink(path):
+                found[inner] = b"-> " + os.fsencode(os.readlink(path))
+                continue
             with open(path, "rb") as file:
-                found[os.path.relpath(path, folder.path)] = file.read()
+                found[inner] = file.read()
     return found
 
 

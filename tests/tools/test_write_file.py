@@ -171,13 +171,13 @@ def test_what_must_not_be_written_is_not(runtime, workspace, tmp_path, path, cod
     os.symlink("file", workspace.join("link"))
     os.symlink(str(tmp_path), workspace.join("out"))
     os.symlink("/nonexistent/target", workspace.join("dangling"))
-    before = workspace.tree()
+    before = tree_bytes(workspace)
 
     error = runtime.call("write_file", path=path, content="x").error
 
     assert error.code == code
     assert error.suggestion
-    assert workspace.tree() == before
+    assert tree_bytes(workspace) == before
     assert not os.path.exists("/tmp/tongs-never.txt")
 
 

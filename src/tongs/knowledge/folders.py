@@ -25,7 +25,7 @@ _SUFFIXES = {
     "agent": (".md",),
     "command": (".md",),
 }
-_SKILL = "SKILL.md"
+SKILL = "SKILL.md"
 
 
 class Stamp(NamedTuple):
@@ -61,7 +61,7 @@ class Folder:
 
     def kind_of(self, path: str) -> str:
         """Return the kind of an entry: a SKILL.md is a skill wherever it is."""
-        return "skill" if path.endswith("/" + _SKILL) else self.kind
+        return "skill" if path.endswith("/" + SKILL) else self.kind
 
     def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
         """Look at every file; list only folders that changed since they were `known`."""
@@ -130,14 +130,14 @@ class Folder:
                     names[entry.name] = entry
                 if len(names) > FILES_MAX:
                     break
-        if _SKILL in names and self._is_file(names[_SKILL]):
-            names = {_SKILL: names[_SKILL]}
+        if SKILL in names and self._is_file(names[SKILL]):
+            names = {SKILL: names[SKILL]}
         for name in sorted(names):
             path = self._real(names[name])
             if path is None:
                 continue
             if os.path.isdir(path):
-                skill = f"{path}/{_SKILL}"
+                skill = f"{path}/{SKILL}"
                 if name in _SKIPPED:
                     continue
                 if _is_plain_file(skill) and not self._is_sensitive(skill):
@@ -150,7 +150,7 @@ class Folder:
 
     def _is_entry(self, folder: str, path: str) -> bool:
         name = os.path.basename(path)
-        if name == _SKILL:
+        if name == SKILL:
             return True
         if not name.lower().endswith(_SUFFIXES[self.kind]):
             return False

@@ -13,14 +13,15 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _JOINED = ("\u3040", "\uac00", "\ud7a4")  # from kana to ideographs, and Hangul: scripts written without blanks
 
 # words that say nothing about a subject, in questions and in prose
-STOP = frozenset(
-    """a about above after again all also am an and any are as at be because been before being below between both but by
-    can could did do does doing don down during each few for from further get give go had has have having he hello help
-    her here hers hi him his how i if in into is it its itself just let like made make many me more most much must my
-    need no nor not now of off on once only or other our out over own per please same she should show so some such tell
-    than thank thanks that the their them then there these they this those through to today too try under until up us
-    use used using very want was we were what when where which while who why will with would yes yet you your""".split()
-)
+_EMPTY = """
+a about above after again all also am an and any are as at be because been before being below between both but by can
+could did do does doing don down during each few for from further get give had has have having he hello help her here
+hers hi him his how i if in into is it its itself just let like many me more most much must my need no nor not now of
+off on once only or other our out over own per please same she should show so some such tell than thank thanks that the
+their them then there these they this those through to today too try under until up us use used using very want was we
+were what when where which while who why will with would yes yet you your
+"""
+STOP = frozenset(_EMPTY.split())
 
 
 def terms(text: str) -> Iterator[tuple[str, str]]:

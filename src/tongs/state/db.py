@@ -36,8 +36,8 @@ class Database:
         deadline = 0.0
         while True:
             with self._lock:
-                connection = self._open()
                 try:
+                    connection = self._open()
                     connection.execute("BEGIN IMMEDIATE")
                     try:
                         value = work(connection)

@@ -141,7 +141,7 @@ class Memory:
 
     def recall(self, scope: str, key: str) -> Kept | None:
         """Return an entry that has not expired, or None."""
-        query = f"SELECT {_COLUMNS} FROM memories WHERE scope=? AND key=? AND {_ALIVE}"  # noqa: S608  # constants
+        query = f"SELECT {_columns(whole=True)} FROM memories WHERE scope=? AND key=? AND {_ALIVE}"  # noqa: S608
         row = self._read(lambda db: db.execute(query, (scope, key, time.time_ns())).fetchone())
         return None if row is None else _kept(row)
 
@@ -155,10 +155,12 @@ class Memory:
 
         return self._write(work)
 
-    def entries(self, scope: str, *, tags: Sequence[str] = (), limit: int = -1, offset: int = 0) -> Page:
-        """Return the entries of a scope that have all these tags, by key."""
+    def entries(
+        self, scope: str, *, tags: Sequence[str] = (), whole: bool = True, limit: int = -1, offset: int = 0
+    ) -> Page:
+        """Return the entries of a scope that have all these tags, by key; unless `whole`, the beginnings of values."""
         condition, values = _conditions(scope, tags)
-        query = f"SELECT {_COLUMNS} FROM memories WHERE {condition} ORDER BY key LIMIT ? OFFSET ?"  # noqa: S608
+        query = f"SELECT {_columns(whole=whole)} FROM memories WHERE {condition} ORDER BY key LIMIT ? OFFSET ?"  # noqa: S608
         count = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608
 
         def work(db: sqlite3.Connection) -> Page:
@@ -167,17 +169,25 @@ class Memory:
 
         return self._read(work)
 
-    def search(self, scope: str, words: str, *, tags: Sequence[str] = (), limit: int = 20, offset: int = 0) -> Page:
-        """Return the entries of a scope that hold any of the words, best first."""
+    def search(
+        self,
+        scope: str,
+        words: str,
+        *,
+        tags: Sequence[str] = (),
+        whole: bool = True,
+        limit: int = 20,
+        offset: int = 0,
+    ) -> Page:
+        """Return the entries of a scope that hold any of the words, best first, each with a snippet."""
         terms = list(dict.fromkeys(_WORD.findall(words)))[:_QUERY_WORDS]
         if not terms:
             return Page([], 0)
         match = " OR ".join(f'"{term}"' for term in terms)
         condition, values = _conditions(scope, tags)
         source = f"words JOIN memories ON memories.id=words.rowid WHERE words MATCH ? AND {condition}"
-        columns = ", ".join(f"memories.{name}" for name in _COLUMNS.split(", "))
         query = (
-            f"SELECT {columns}, snippet(words, 1, '', '', '…', 24) FROM {source} "  # noqa: S608  # constant names
+            f"SELECT {_columns(whole=whole)}, snippet(words, 1, '', '', '…', 24) FROM {source} "  # noqa: S608  # constant names
             "ORDER BY bm25(words, 4.0, 1.0, 3.0), memories.key LIMIT ? OFFSET ?"
         )
         count = f"SELECT count(*) FROM {source}"  # noqa: S608
@@ -258,7 +268,7 @@ class Memory:
 
 _DAMAGED = "Ask the user to move memory.db out of the configuration directory; tongs then starts a new one."
 _ADVICE = "Free disk space, or set TONGS_CONFIG_DIR to a folder that can be written."
-_COLUMNS = "key, value, tags, updated, expires"
+_BEGINNING = 400  # characters of a value
 _ALIVE = "(expires IS NULL OR expires>?)"
 
 
@@ -329,6 +339,11 @@ def _joined(tags: Sequence[str]) -> str:
 def _conditions(scope: str, tags: Sequence[str]) -> tuple[str, list[Any]]:
     condition = f"memories.scope=? AND {_ALIVE}" + " AND instr(memories.tags, ?)" * len(tags)
     return condition, [scope, time.time_ns(), *(f" {tag} " for tag in tags)]
+
+
+def _columns(*, whole: bool) -> str:
+    value = "memories.value" if whole else f"substr(memories.value, 1, {_BEGINNING})"
+    return f"memories.key, {value}, memories.tags, memories.updated, memories.expires"
 
 
 def _kept(row: Sequence[Any]) -> Kept:

@@ -31,22 +31,34 @@ class Hunk(NamedTuple):
 
 def diff_hunks(old: str, new: str, context: int = 3) -> list[Hunk]:
     """Return the differing lines with up to `context` equal lines around them; equal texts give none."""
+    return stripped(compare(old, new, context))
+
+
+def stripped(hunks: list[Hunk]) -> list[Hunk]:
+    """Return the hunks with the endings taken off their lines."""
     return [
-        hunk._replace(changes=tuple(Change(kind, strip_ending(line)) for kind, line in hunk.changes))
-        for hunk in _raw_hunks(old, new, context)
+        hunk._replace(changes=tuple(Change(kind, strip_ending(line)) for kind, line in hunk.changes)) for hunk in hunks
     ]
 
 
 def unified_diff(
-    old: str | None, new: str | None, path: str, *, new_path: str | None = None, context: int = 3, rename: bool = True
+    old: str | None,
+    new: str | None,
+    path: str,
+    *,
+    new_path: str | None = None,
+    context: int = 3,
+    rename: bool = True,
+    hunks: list[Hunk] | None = None,
 ) -> str:
     """Return what `git apply` needs to make new of old; None is a file that does not exist; no change gives "".
 
-    Two paths are a renamed file, or with rename=False two files that are compared.
+    Two paths are a renamed file, or with rename=False two files that are compared. `hunks` are those of `compare`,
+    when they are known.
     """
     target = path if new_path is None else new_path
     pieces = list(_git_header(old, new, path, target)) if rename else []
-    hunks = _raw_hunks(old or "", new or "", context)
+    hunks = compare(old or "", new or "", context) if hunks is None else hunks
     if hunks:
         pieces.append(f"--- {_name('a/', path) if old is not None else '/dev/null'}\n")
         pieces.append(f"+++ {_name('b/', target) if new is not None else '/dev/null'}\n")
@@ -106,7 +118,7 @@ def _range(start: int, length: int) -> str:
     return str(start) if length == 1 else f"{start},{length}"
 
 
-def _raw_hunks(old: str, new: str, context: int) -> list[Hunk]:
+def compare(old: str, new: str, context: int = 3) -> list[Hunk]:
     """Return the hunks with each line's ending still on it."""
     start, old_end, new_end = _common_lines(old, new)
     if start == old_end and start == new_end:

@@ -214,10 +214,12 @@ def _divides(data: bytes, offsets: Sequence[int], text: str, cuts: Sequence[int]
 
 def _join(data: bytes, offsets: Sequence[int], fresh: Sequence[bytes]) -> bytes:
     """Put the fresh bytes in place of data[offsets[0]:offsets[1]], data[offsets[2]:offsets[3]], and so on."""
-    pieces: list[bytes] = []
+    # views, so that a large file is copied once
+    whole = memoryview(data)
+    pieces: list[bytes | memoryview] = []
     done = 0
     for index, new in enumerate(fresh):
-        pieces += (data[done : offsets[2 * index]], new)
+        pieces += (whole[done : offsets[2 * index]], new)
         done = offsets[2 * index + 1]
-    pieces.append(data[done:])
+    pieces.append(whole[done:])
     return b"".join(pieces)

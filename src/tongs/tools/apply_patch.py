@@ -120,8 +120,7 @@ def _changes(draft: Draft, done: list[tuple[str, Operation]]) -> list[Shown]:
         old, new = draft.old(path), draft.read(path)
         source = moved.get(path)
         if source is not None and source != path and draft.read(source) is None and old is None:
-            change = shown_bytes(source, draft.old(source), new)
-            changes.append(change._replace(new_path=path))
+            changes.append(shown_bytes(source, draft.old(source), new, new_path=path))
         elif path in moved.values() and new is None:
             if any(
                 target != path and draft.old(target) is not None for target, origin in moved.items() if origin == path

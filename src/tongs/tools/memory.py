@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 
 from tongs.call import Output, Touch
 from tongs.context import Context
+from tongs.declaration import tool
 from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import Bounds, Count, Items
 from tongs.state.memory import TAG_CHARACTERS, TAGS_MAX, Kept, Page, check_name
 from tongs.times import rfc3339
-from tongs.tool import tool
 
-ANSWER_BYTES = 256 * 1024  # values beyond this come with the next call
+ANSWER_CHARACTERS = 256 * 1024  # values beyond this come with the next call
 SEARCH_LIMIT = 20
 LIST_LIMIT = 1000
 CELL_CHARACTERS = 80
@@ -41,7 +41,7 @@ def memory(
     limit: Annotated[int, Bounds(minimum=1, maximum=10_000, clamp=True)] | None = None,
     offset: Count = 0,
 ) -> Output:
-    """Keep short texts under keys, for later calls and sessions; they belong to the project unless scope says otherwise.
+    """Keep short texts under keys for later calls and sessions, by project unless scope says otherwise.
 
     save answers "saved: KEY" and replaces value, tags and expiry of a key that exists; recall answers with the value;
     forget answers "forgotten: KEY", also when there was none. list answers with JSON: keys, count; search too: entries
@@ -64,41 +64,44 @@ def memory(
     kept = ctx.memory
     bucket = kept.scope(scope)
     labels = [check_name("tag", tag, TAG_CHARACTERS) for tag in tags or ()]
-    match action:
-        case "save":
-            name = _key(action, key)
-            if value is None:
-                raise _missing(action, "value")
-            seconds = None if expires_in is None else _seconds(expires_in)
-            kept.save(bucket, name, value, tags=labels, seconds=seconds, commit=ctx.fence.commit)
-            output = _said(f"saved: {name}")
-        case "recall":
-            name = _key(action, key)
-            found = kept.recall(bucket, name)
-            if found is None:
-                raise ToolError(
-                    "not_found",
-                    f"key not found: {name}",
-                    suggestion='use action="list" to see available keys',
-                )
-            output = Output(found.value, view=views.none(f"recalled: {name}"), meta=_facts(found))
-        case "forget":
-            name = _key(action, key)
-            kept.forget(bucket, name, commit=ctx.fence.commit)
-            output = _said(f"forgotten: {name}")
-        case "list":
-            page = kept.entries(bucket, tags=labels, limit=limit or LIST_LIMIT, offset=offset)
-            args = {"action": action, "scope": scope, "tags": tags, "include_values": include_values, "limit": limit}
-            output = _listed(page, offset, args, values=include_values)
-        case "search":
-            if query is None or not query.strip():
-                raise _missing(action, "query")
-            page = kept.search(bucket, query, tags=labels, limit=limit or SEARCH_LIMIT, offset=offset)
-            args = {"action": action, "query": query, "scope": scope, "tags": tags}
-            args |= {"include_values": include_values, "limit": limit}
-            output = _searched(page, offset, args, values=include_values)
+    if action == "list":
+        page = kept.entries(bucket, tags=labels, whole=include_values, limit=limit or LIST_LIMIT, offset=offset)
+    elif action == "search":
+        if query is None or not query.strip():
+            raise _missing(action, "query")
+        page = kept.search(bucket, query, tags=labels, whole=include_values, limit=limit or SEARCH_LIMIT, offset=offset)
+    else:
+        page = None
+    if page is not None:
+        again: dict[str, Any] = {"action": action, "query": query, "scope": scope, "tags": tags}
+        again |= {"include_values": include_values, "limit": limit}
+        output = _listed(page, offset, again, keys_only=action == "list" and not include_values)
+    elif action == "save":
+        output = _save(ctx, bucket, _key(action, key), value, labels, expires_in)
+    elif action == "recall":
+        output = _recall(ctx, bucket, _key(action, key))
+    else:
+        name = _key(action, key)
+        kept.forget(bucket, name, commit=ctx.fence.commit)
+        output = _said(f"forgotten: {name}")
     notes = {"notes": list(kept.notes)} if kept.notes else {}
     return output._replace(meta={"scope": scope or "project", **output.meta, **notes})
+
+
+def _save(ctx: Context, scope: str, key: str, value: str | None, tags: list[str], expires_in: str | None) -> Output:
+    if value is None:
+        raise _missing("save", "value")
+    seconds = None if expires_in is None else _seconds(expires_in)
+    ctx.memory.save(scope, key, value, tags=tags, seconds=seconds, commit=ctx.fence.commit)
+    return _said(f"saved: {key}")
+
+
+def _recall(ctx: Context, scope: str, key: str) -> Output:
+    found = ctx.memory.recall(scope, key)
+    if found is None:
+        advice = 'use action="list" to see available keys'
+        raise ToolError("not_found", f"key not found: {key}", suggestion=advice)
+    return Output(found.value, view=views.none(f"recalled: {key}"), meta=_facts(found))
 
 
 def _key(action: str, key: str | None) -> str:
@@ -137,37 +140,25 @@ def _facts(entry: Kept) -> dict[str, Any]:
     return facts
 
 
-def _listed(page: Page, offset: int, args: dict[str, Any], *, values: bool) -> Output:
-    if values:
-        return _paged(
-            "entries", [{"key": e.key, "value": e.value, **_facts(e)} for e in page.entries], page, offset, args
-        )
-    return _paged("keys", [entry.key for entry in page.entries], page, offset, args)
-
-
-def _searched(page: Page, offset: int, args: dict[str, Any], *, values: bool) -> Output:
-    found = [
-        {"key": entry.key, **({"value": entry.value} if values else {"snippet": entry.snippet}), **_facts(entry)}
-        for entry in page.entries
-    ]
-    return _paged("entries", found, page, offset, args)
-
-
-def _paged(name: str, items: list[Any], page: Page, offset: int, args: dict[str, Any]) -> Output:
-    """Return as many items as one answer holds, and how to get the others."""
+def _listed(page: Page, offset: int, again: dict[str, Any], *, keys_only: bool) -> Output:
+    """Return as many entries as one answer holds, and how to get the others."""
+    items: list[Any] = []
     size = 0
-    shown: list[Any] = []
-    for item in items:
-        size += len(item) if isinstance(item, str) else sum(len(str(part)) for part in item.values())
-        if shown and size > ANSWER_BYTES:
+    for entry in page.entries:
+        size += len(entry.key) if keys_only else len(entry.key) + len(entry.value)
+        if items and size > ANSWER_CHARACTERS:
             break
-        shown.append(item)
-    data: dict[str, Any] = {name: shown, "count": len(shown)}
-    after = offset + len(shown)
-    if shown and after < page.total:
-        wanted = {key: value for key, value in {**args, "offset": after}.items() if value}
-        data |= {"truncated": True, "total_count": page.total, "next": {"tool": "memory", "args": wanted}}
-    return Output(data=data, view=_table(page.entries[: len(shown)], page.total))
+        items.append(entry.key if keys_only else _item(entry, whole=again["include_values"]))
+    data: dict[str, Any] = {"keys" if keys_only else "entries": items, "count": len(items)}
+    after = offset + len(items)
+    if items and after < page.total:
+        args = {name: value for name, value in {**again, "offset": after}.items() if value}
+        data |= {"truncated": True, "total_count": page.total, "next": {"tool": "memory", "args": args}}
+    return Output(data=data, view=_table(page.entries[: len(items)], page.total))
+
+
+def _item(entry: Kept, *, whole: bool) -> dict[str, Any]:
+    return {"key": entry.key, **({"value": entry.value} if whole else {"snippet": entry.snippet}), **_facts(entry)}
 
 
 def _table(entries: list[Kept], total: int) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""How near a document is to what is asked: the share of the subject that it covers, weighted by where it says so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tongs.knowledge import words
+
+THRESHOLD = 0.3  # below this, a document has a word in common with the question and no more
+MATCHED_TERMS = 16
+TERMS_MAX = 256
+LONG_TERMS = 12  # a longer question is pasted output: what no document knows in it is chaff
+SUBJECT_TERMS = 6  # so many of the weightiest terms are what a long question is about
+EDGE_CHARACTERS = 16 * 1024
+
+_FIELDS = (1.0, 1.0, 0.7, 0.35)  # title, tags, description, text
+
+
+class Asked(NamedTuple):
+    """A term of the question: the word it came from, how much it says, whether any document has it."""
+
+    term: str
+    word: str
+    weight: float
+    known: bool
+
+
+class Question(NamedTuple):
+    """A question as weighed terms, the weightiest first, and what a full answer would weigh."""
+
+    terms: tuple[Asked, ...]
+    whole: float
+
+    @property
+    def match(self) -> str:
+        """The terms to look up, as FTS5 wants them; empty when no document can answer."""
+        return " OR ".join(f'"{asked.term}"' for asked in self.terms if asked.known)
+
+
+def ask(text: str) -> dict[str, str]:
+    """Return the distinct terms of a question, in order, each with its word; the middle of a long text is left out."""
+    if len(text) > 2 * EDGE_CHARACTERS:
+        text = f"{text[:EDGE_CHARACTERS]}\n{text[-EDGE_CHARACTERS:]}"
+    found: dict[str, str] = {}
+    for term, word in words.terms(text):
+        if len(found) >= TERMS_MAX:
+            break
+        if not (term.isdigit() and len(term) > 4):  # addresses and line numbers
+            found.setdefault(term, word.lower())
+    return found
+
+
+def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) -> Question:
+    """Return the question with each term weighed by how few of the `total` documents have it."""
+    known = {term: math.log1p((total - count + 0.5) / (count + 0.5)) for term, count in frequencies.items()}
+    if not known:
+        return Question((), 0.0)
+    average = sum(known.values()) / len(known)
+    terms = [Asked(term, word, known.get(term, average), term in known) for term, word in asked.items()]
+    if len(terms) > LONG_TERMS:
+        terms = [term for term in terms if term.known]
+    terms.sort(key=lambda term: -term.weight)
+    whole = sum(term.weight for term in terms[:SUBJECT_TERMS])
+    return Question(tuple(term for term in terms if term.known)[:MATCHED_TERMS], whole)
+
+
+def score(question: Question, fields: Sequence[str]) -> tuple[float, list[str]]:
+    """Return how much of the question a document covers, from 0 to 1, and the words it has."""
+    covered = 0.0
+    matched = []
+    for asked in question.terms:
+        inner = f" {asked.term} "
+        for share, field in zip(_FIELDS, fields, strict=True):
+            if inner in field:
+                covered += asked.weight * share
+                matched.append(asked.word)
+                break
+    return (min(1.0, covered / question.whole) if question.whole else 0.0), matched

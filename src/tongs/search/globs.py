@@ -1,0 +1,326 @@
+"""Globs: `*`, `?`, `[a-z]`, `{a,b}` and `**`, parsed once and matched in time that no pattern can blow up.
+
+    glob       = component *( "/" component )
+    component  = "**" | *( character | "?" | "*" | class )
+    class      = "[" [ "!" | "^" ] 1*( character | character "-" character ) "]"
+    {a,b}      stands for each of its alternatives, which may hold anything, also "/" and other braces
+    \\x         stands for the character x
+
+A glob without "/" matches names at any depth; one with "/" is matched from the folder that is searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+BRACES_MAX = 50
+ALTERNATIVES_MAX = 256
+_DEEP_MAX = 2  # a regular expression may try every depth for so many `**`; more of them are matched by table
+
+
+class BadGlob(ValueError):
+    """A glob that cannot be read: what is wrong, and where."""
+
+    def __init__(self, glob: str, problem: str, position: int) -> None:
+        super().__init__(f"{problem} at character {position + 1} of the glob {glob!r}")
+        self.problem = problem
+        self.position = position
+
+
+class Class(NamedTuple):
+    """One character out of ranges, or none of them, and how it was written."""
+
+    negated: bool
+    ranges: tuple[tuple[str, str], ...]
+    source: str
+
+
+Token = str | Class | None  # a character, one of a class, any one character
+STAR = "*/"  # a star: no character is two characters long
+
+
+class Component(NamedTuple):
+    """The glob of one name; `deep` for `**`, which stands for any number of folders."""
+
+    tokens: tuple[Token, ...]
+
+    @property
+    def deep(self) -> bool:
+        """Whether this is `**`."""
+        return self.tokens == (STAR, STAR)
+
+
+class Glob(NamedTuple):
+    """One alternative of a glob, as its components."""
+
+    components: tuple[Component, ...]
+
+    @property
+    def anywhere(self) -> bool:
+        """Whether it looks at names only, wherever they are."""
+        return len(self.components) == 1 and not self.components[0].deep
+
+    @property
+    def name(self) -> Component:
+        """What the name of a file has to match."""
+        last = self.components[-1]
+        return Component((STAR,)) if last.deep else last
+
+    @property
+    def dotted(self) -> bool:
+        """Whether it asks for hidden names."""
+        return any(component.tokens[:1] == (".",) for component in self.components)
+
+
+def parse(glob: str) -> list[Glob]:
+    """Return the alternatives of a glob."""
+    if not glob.strip("/"):
+        raise BadGlob(glob, "there is nothing to match", 0)
+    found = []
+    for tokens in _expand(_Reader(glob).sequence(inside=False), glob):
+        components = [Component(tuple(part)) for part in _split(tokens)]
+        anchored = bool(components) and not components[0].tokens
+        components = [part for part in components if part.tokens not in ((), (".",))]
+        if tokens and tokens[-1] == "/":
+            raise BadGlob(glob, "it ends with a slash, and only files are matched", len(glob) - 1)
+        # "**/name" is "name" anywhere, and "/name" is "name" right here
+        while len(components) == 2 and components[0].deep and not components[1].deep:
+            components = components[1:]
+            anchored = False
+        if anchored and len(components) == 1 and not components[0].deep:
+            found.append(Glob((Component(()), *components)))
+        elif components:
+            found.append(Glob(tuple(components)))
+    if not found:
+        raise BadGlob(glob, "there is nothing to match", 0)
+    return found
+
+
+_Node = Token | list["_Sequence"]
+_Sequence = list[_Node]
+
+
+class _Reader:
+    """Reads a glob from left to right."""
+
+    def __init__(self, glob: str) -> None:
+        self._glob = glob
+        self._at = 0
+
+    def sequence(self, *, inside: bool) -> _Sequence:
+        """Read up to the end, or up to the comma or brace that ends an alternative."""
+        nodes: _Sequence = []
+        while self._at < len(self._glob):
+            character = self._glob[self._at]
+            if inside and character in ",}":
+                return nodes
+            self._at += 1
+            if character == "{":
+                nodes.append(self._alternatives(self._at - 1))
+            elif character == "}":
+                raise BadGlob(self._glob, "there is a } without its {", self._at - 1)
+            elif character == "[":
+                nodes.append(self._class(self._at - 1))
+            elif character == "*":
+                nodes.append(STAR)
+            elif character == "?":
+                nodes.append(None)
+            elif character == "\\":
+                nodes.append(self._next("a backslash ends the glob"))
+            else:
+                nodes.append(character)
+        return nodes
+
+    def _alternatives(self, opened: int) -> list[_Sequence]:
+        if self._glob.count("{", 0, opened) >= BRACES_MAX:
+            raise BadGlob(self._glob, f"there are more than {BRACES_MAX} braces", opened)
+        choices = [self.sequence(inside=True)]
+        while self._at < len(self._glob):
+            character = self._glob[self._at]
+            self._at += 1
+            if character == "}":
+                return choices
+            choices.append(self.sequence(inside=True))
+        raise BadGlob(self._glob, "the { is not closed", opened)
+
+    def _class(self, opened: int) -> Class:
+        negated = self._glob[self._at : self._at + 1] in ("!", "^")
+        self._at += negated
+        ranges: list[tuple[str, str]] = []
+        start = self._at
+        pending = False  # a "-" that makes a range with what follows
+        while True:
+            first = self._at == start
+            character = self._next("the [ is not closed", opened)
+            if character == "]" and not first:
+                break
+            if pending:
+                low = ranges[-1][0]
+                if character < low:
+                    raise BadGlob(self._glob, f"the range {low}-{character} runs backwards", self._at - 1)
+                ranges[-1] = (low, character)
+                pending = False
+            elif character == "-" and not first:
+                pending = True
+            else:
+                ranges.append((character, character))
+        if pending:
+            ranges.append(("-", "-"))
+        return Class(negated, tuple(ranges), self._glob[opened : self._at])
+
+    def _next(self, problem: str, at: int | None = None) -> str:
+        if self._at >= len(self._glob):
+            raise BadGlob(self._glob, problem, len(self._glob) - 1 if at is None else at)
+        self._at += 1
+        return self._glob[self._at - 1]
+
+
+def _expand(sequence: _Sequence, glob: str) -> list[list[Token]]:
+    """Return every way to choose one alternative of each brace."""
+    ways: list[list[Token]] = [[]]
+    for node in sequence:
+        if isinstance(node, list):
+            endings = [way for choice in node for way in _expand(choice, glob)]
+            if len(ways) * len(endings) > ALTERNATIVES_MAX:
+                raise BadGlob(glob, f"the braces stand for more than {ALTERNATIVES_MAX} globs", 0)
+            ways = [way + ending for way in ways for ending in endings]
+        else:
+            for way in ways:
+                way.append(node)
+    return ways
+
+
+def _split(tokens: Sequence[Token]) -> list[list[Token]]:
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token == "/":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+# --- matching -------------------------------------------------------------------------------------------------------
+
+
+def matcher(globs: Iterable[Glob]) -> Callable[[str], bool]:
+    """Return a function that tells whether a path, relative to the folder that is searched, matches any of the globs."""
+    given = list(globs)
+    names = [_pattern(glob.components[0]) for glob in given if glob.anywhere]
+    paths = [_path_pattern(glob) for glob in given if not glob.anywhere and _depths(glob) <= _DEEP_MAX]
+    tables = [_Table(glob) for glob in given if not glob.anywhere and _depths(glob) > _DEEP_MAX]
+    by_name = re.compile(f"(?s:{'|'.join(names)})\\Z").match if names else None
+    by_path = re.compile(f"(?s:{'|'.join(paths)})\\Z").match if paths else None
+
+    def matches(path: str) -> bool:
+        if by_name is not None and by_name(path, path.rfind("/") + 1):
+            return True
+        if by_path is not None and by_path(path):
+            return True
+        return any(table.matches(path) for table in tables)
+
+    return matches
+
+
+def name_globs(globs: Iterable[Glob]) -> tuple[list[str], bool]:
+    """Return the globs of the names of matching files, and whether that says it all."""
+    given = list(globs)
+    return list(dict.fromkeys(_written(glob.name) for glob in given)), all(glob.anywhere for glob in given)
+
+
+def written(glob: Glob) -> str:
+    """Write a glob again, in the notation that ripgrep reads."""
+    return "/".join(_written(component) for component in glob.components)
+
+
+def _written(component: Component) -> str:
+    return "".join(_quoted(token) for token in component.tokens)
+
+
+def _quoted(token: Token) -> str:
+    if token is None:
+        return "?"
+    if isinstance(token, Class):
+        return token.source
+    if token == STAR:
+        return "*"
+    return token if token.isalnum() or token in "._" else "\\" + token
+
+
+def component_matcher(component: Component) -> Callable[[str], object]:
+    """Return a function that tells whether a single name matches."""
+    return re.compile(f"(?s:{_pattern(component)})\\Z").match
+
+
+def _depths(glob: Glob) -> int:
+    return sum(component.deep for component in glob.components[:-1])
+
+
+def _pattern(component: Component) -> str:
+    """Return the regular expression of a name; each star takes as little as it can, once and for all."""
+    parts = [""]
+    for token in component.tokens:
+        if token == STAR:
+            if parts[-1] or len(parts) == 1:
+                parts.append("")
+        else:
+            parts[-1] += _token(token)
+    if len(parts) == 1:
+        return parts[0]
+    first, *middle, last = parts
+    # what stands between two stars may be taken where it first occurs: a later place leaves less for the rest
+    return first + "".join(f"(?>[^/]*?{part})" for part in middle) + f"[^/]*{last}"
+
+
+def _token(token: Token) -> str:
+    if token is None:
+        return "[^/]"
+    if isinstance(token, str):
+        return re.escape(token)
+    ranges = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in token.ranges)
+    # a class may name the slash, and still a name has none
+    return f"[^/{ranges}]" if token.negated else f"(?!/)[{ranges}]"
+
+
+def _path_pattern(glob: Glob) -> str:
+    pattern = ""
+    last = len(glob.components) - 1
+    for index, component in enumerate(glob.components):
+        if component.deep:
+            pattern += ".+" if index == last else "(?:[^/]+/)*"
+        elif component.tokens:
+            pattern += _pattern(component) + ("" if index == last else "/")
+    return pattern
+
+
+class _Table:
+    """Matches component by component, remembering what was tried."""
+
+    def __init__(self, glob: Glob) -> None:
+        self._parts: list[Callable[[str], object] | None] = [
+            None if component.deep else component_matcher(component)
+            for component in glob.components
+            if component.tokens
+        ]
+
+    def matches(self, path: str) -> bool:
+        names = path.split("/")
+        # reach[i]: the parts read so far can stand for the first i names
+        reach = [True] + [False] * len(names)
+        for index, part in enumerate(self._parts):
+            following = [False] * (len(names) + 1)
+            if part is None:
+                reached = False
+                for i in range(len(names) + 1):
+                    reached = reached or reach[i]
+                    following[i] = reached
+                if index == len(self._parts) - 1:
+                    # "folder/**" is what is in the folder, not the folder
+                    following = [False] + [any(reach[:i]) for i in range(1, len(names) + 1)]
+            else:
+                for i, name in enumerate(names):
+                    following[i + 1] = reach[i] and part(name) is not None
+            reach = following
+        return reach[-1]

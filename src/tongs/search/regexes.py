@@ -1,0 +1,461 @@
+"""Regular expressions in the notation of ripgrep: checked with the place of a fault, and written for Python.
+
+    pattern    = branch *( "|" branch )
+    branch     = *( atom [ repeat ] | "(?" flags ")" )
+    repeat     = ( "*" | "+" | "?" | "{" n [ "," [ m ] ] "}" ) [ "?" ]
+    atom       = character | "." | "^" | "$" | escape | class | "(" [ "?:" | "?P<name>" | "?<name>" | "?flags:" ] pattern ")"
+
+Python's own expressions look alike and differ in places: these are the places. Look-around and references back are in
+neither notation, because no linear-time search can have them. Lines end with LF or CRLF, as they do for ripgrep.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+NESTING_MAX = 100
+REPEAT_MAX = 1_000_000
+
+# bytes that are no characters are decoded as these, and no character class holds them
+_STRAY = "\udc80-\udcff"
+_SPACE = "\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"
+_SETS = {"d": "\\d", "w": "\\w", "s": _SPACE}
+_ASCII_SETS = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": "\\x00-\\x7f",
+    "blank": "\\t ",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": "\\t-\\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
+_PUNCTUATION = frozenset("\\.+*?()|[]{}^$#&-~/!\"%',:;=@_`<> ")
+
+
+class BadPattern(ValueError):
+    """A pattern that is none: what is wrong, and where."""
+
+    def __init__(self, problem: str, position: int) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.position = position
+
+
+class Unsupported(ValueError):
+    """A pattern that ripgrep may understand and Python does not."""
+
+
+class Flags(NamedTuple):
+    """What the letters i, m, s, U and x switch."""
+
+    ignore_case: bool = False
+    lines: bool = True
+    dot_all: bool = False
+    lazy: bool = False
+    verbose: bool = False
+
+
+_LETTERS = {"i": "ignore_case", "m": "lines", "s": "dot_all", "U": "lazy", "x": "verbose"}
+
+
+class Translated(NamedTuple):
+    """A pattern for Python's `re`, how many groups it has, and the names of those that have one."""
+
+    source: str
+    groups: int
+    names: tuple[str, ...]
+    unsupported: str | None  # what of it Python cannot do
+    line_ends: bool  # whether it asks for a line feed by name
+    verbose: bool  # whether blanks and comments at its end are passed over
+
+
+def translate(pattern: str, *, ignore_case: bool = False, lines: bool = True) -> Translated:
+    """Read a pattern; `lines` lets `^` and `$` match at every line."""
+    reader = _Reader(pattern)
+    source = reader.alternatives(Flags(ignore_case=ignore_case, lines=lines), depth=0)
+    if reader.at < len(pattern):
+        raise BadPattern("there is a ) without its (", reader.at)
+    return Translated(source, reader.groups, tuple(reader.names), reader.unsupported, reader.line_ends, reader.verbose)
+
+
+def compiled(pattern: str, *, literal: bool, ignore_case: bool, lines: bool) -> re.Pattern[str]:
+    """Return the pattern as Python matches it."""
+    if literal:
+        return re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0)
+    translated = translate(pattern, ignore_case=ignore_case, lines=lines)
+    if translated.unsupported is not None:
+        raise Unsupported(translated.unsupported)
+    try:
+        return re.compile(translated.source)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Unsupported(str(error)) from None
+
+
+class _Reader:
+    """Reads a pattern from left to right and writes it for Python."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.at = 0
+        self.groups = 0
+        self.names: list[str] = []
+        self.unsupported: str | None = None
+        self.line_ends = False
+        self.verbose = False
+
+    def alternatives(self, flags: Flags, depth: int) -> str:
+        """Read up to the end or the parenthesis that closes this group."""
+        if depth > NESTING_MAX:
+            raise BadPattern(f"groups are nested deeper than {NESTING_MAX}", self.at)
+        branches = [""]
+        while self.at < len(self.pattern):
+            character = self.pattern[self.at]
+            if character == ")":
+                break
+            if character == "|":
+                self.at += 1
+                branches.append("")
+            elif flags.verbose and self._skip_blank():
+                continue
+            else:
+                start = self.at
+                atom, flags = self._atom(flags, depth)
+                branches[-1] += self._repeated(atom, flags, start)
+        self.verbose = flags.verbose
+        return "|".join(branches)
+
+    def _skip_blank(self) -> bool:
+        if self.pattern[self.at].isspace():
+            self.at += 1
+            return True
+        if self.pattern[self.at] == "#":
+            end = self.pattern.find("\n", self.at)
+            self.at = len(self.pattern) if end < 0 else end
+            return True
+        return False
+
+    # --- atoms ----------------------------------------------------------------------------------------------------
+
+    def _atom(self, flags: Flags, depth: int) -> tuple[str | None, Flags]:
+        start = self.at
+        character = self.pattern[start]
+        self.at += 1
+        if character == "(":
+            return self._group(flags, depth, start)
+        if character == "[":
+            return self._cased(self._class(start), flags), flags
+        if character == "\\":
+            return self._cased(self._escape(start), flags), flags
+        if character == ".":
+            return ("[^\udc80-\udcff]" if flags.dot_all else f"[^\\n\\r{_STRAY}]"), flags
+        if character == "^":
+            return (r"(?:(?<![\s\S])|(?<=\n)|(?<=\r)(?!\n))" if flags.lines else r"\A"), flags
+        if character == "$":
+            return (r"(?:(?=\r)|(?<!\r)(?=\n)|\Z)" if flags.lines else r"\Z"), flags
+        if character in "*+?":
+            raise BadPattern(f"there is nothing before the {character} to repeat", start)
+        if character == "{":
+            raise BadPattern("there is nothing before the { to repeat", start)
+        if character == "\n":
+            self.line_ends = True
+        return self._cased(re.escape(character), flags), flags
+
+    def _cased(self, atom: str, flags: Flags) -> str:
+        return f"(?i:{atom})" if flags.ignore_case else atom
+
+    def _group(self, flags: Flags, depth: int, start: int) -> tuple[str | None, Flags]:
+        opening = "("
+        inner = flags
+        if self._take("?"):
+            if self._take("P<") or (self.pattern[self.at : self.at + 2] not in ("<=", "<!") and self._take("<")):
+                opening = self._named()
+            elif self._take(":"):
+                opening = "(?:"
+            elif self.pattern[self.at : self.at + 1] in ("=", "!", "<"):
+                raise BadPattern("look-ahead and look-behind are not supported", start)
+            else:
+                inner, ended = self._flags(flags)
+                if ended:
+                    return None, inner
+                opening = "(?:"
+        else:
+            self.groups += 1
+        body = self.alternatives(inner, depth + 1)
+        if not self._take(")"):
+            raise BadPattern("the ( is not closed", start)
+        return f"{opening}{body})", flags
+
+    def _named(self) -> str:
+        start = self.at
+        end = self.pattern.find(">", start)
+        name = self.pattern[start:end] if end >= 0 else ""
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.\[\]]*", name):
+            if end >= 0 and name and (name[0].isalpha() or name[0] == "_"):
+                self.unsupported = f"the group name {name!r}"  # letters of other scripts
+            else:
+                raise BadPattern("a group needs a name of letters, digits and _", start)
+        if name in self.names:
+            raise BadPattern(f"there are two groups called {name}", start)
+        self.at = end + 1
+        self.groups += 1
+        self.names.append(name)
+        return f"(?P<{name}>"
+
+    def _flags(self, flags: Flags) -> tuple[Flags, bool]:
+        start = self.at
+        on = True
+        while self.at < len(self.pattern):
+            letter = self.pattern[self.at]
+            self.at += 1
+            if letter in (")", ":") and self.at - 1 > start and self.pattern[self.at - 2] != "-":
+                return flags, letter == ")"
+            if letter == "-" and on:
+                on = False
+            elif letter in _LETTERS:
+                flags = flags._replace(**{_LETTERS[letter]: on})
+            elif letter in ("u", "R"):
+                if on != (letter == "u"):
+                    self.unsupported = f"the flag {'' if on else '-'}{letter}"
+            else:
+                raise BadPattern(f"there is no flag {letter!r}", self.at - 1)
+        raise BadPattern("the ( is not closed", start - 2)
+
+    def _take(self, text: str) -> bool:
+        if self.pattern.startswith(text, self.at):
+            self.at += len(text)
+            return True
+        return False
+
+    # --- repetition -----------------------------------------------------------------------------------------------
+
+    def _repeated(self, atom: str | None, flags: Flags, start: int) -> str:
+        if atom is None:  # flags, which stand for no text
+            return ""
+        while self.at < len(self.pattern):
+            while flags.verbose and self.at < len(self.pattern) and self._skip_blank():
+                pass
+            operator = self._operator()
+            if operator is None:
+                break
+            lazy = self._take("?") != flags.lazy
+            # grouped, because Python reads a second operator as something else
+            atom = f"(?:{atom}){operator}{'?' if lazy else ''}"
+        return atom
+
+    def _operator(self) -> str | None:
+        start = self.at
+        if self.at >= len(self.pattern):
+            return None
+        if self.pattern[self.at] in "*+?":
+            self.at += 1
+            return self.pattern[start]
+        if not self._take("{"):
+            return None
+        end = self.pattern.find("}", self.at)
+        counted = re.fullmatch(r"\s*([0-9]*)\s*(?:(,)\s*([0-9]*)\s*)?", self.pattern[self.at : end]) if end >= 0 else None
+        if counted is None or not counted[1]:
+            raise BadPattern("the { is no count such as {2}, {2,} or {2,5}", start)
+        if any(number and (len(number) > 9 or int(number) > REPEAT_MAX) for number in (counted[1], counted[3])):
+            raise BadPattern("the count is too large", start)
+        if counted[3] and int(counted[1]) > int(counted[3]):
+            raise BadPattern(f"the count runs backwards, from {counted[1]} to {counted[3]}", start)
+        self.at = end + 1
+        return "{" + counted[1] + (counted[2] or "") + (counted[3] or "") + "}"
+
+    # --- escapes and classes --------------------------------------------------------------------------------------
+
+    def _escape(self, start: int) -> str:
+        if self.at >= len(self.pattern):
+            raise BadPattern("a backslash ends the pattern", start)
+        letter = self.pattern[self.at]
+        if letter.lower() in _SETS:
+            self.at += 1
+            inside = _SETS[letter.lower()]
+            return f"[{inside}]" if letter.islower() else f"[^{inside}{_STRAY}]"
+        if letter in "bB":
+            self.at += 1
+            if letter == "b" and self.pattern.startswith("{", self.at):
+                return self._word_edge(start)
+            return f"\\{letter}"
+        if letter in "<>":
+            self.at += 1
+            return r"(?:\b(?=\w))" if letter == "<" else r"(?:\b(?<=\w))"
+        if letter in "Az":
+            self.at += 1
+            return "\\A" if letter == "A" else "\\Z"
+        if letter in "pP":
+            self._property(start)
+            return "."
+        if letter.isdigit() and letter.isascii():
+            raise BadPattern("references to groups are not supported in a pattern", start)
+        return re.escape(self._character(start))
+
+    def _word_edge(self, start: int) -> str:
+        edges = {
+            "{start}": r"(?:\b(?=\w))",
+            "{end}": r"(?:\b(?<=\w))",
+            "{start-half}": r"(?<!\w)",
+            "{end-half}": r"(?!\w)",
+        }
+        for edge, source in edges.items():
+            if self._take(edge):
+                return source
+        return "\\b"  # what follows may be a count
+
+    def _property(self, start: int) -> None:
+        self.at += 1
+        if self._take("{"):
+            end = self.pattern.find("}", self.at)
+            if end < 0:
+                raise BadPattern("the { is not closed", start)
+            self.at = end + 1
+        elif self.at < len(self.pattern):
+            self.at += 1
+        else:
+            raise BadPattern("a backslash ends the pattern", start)
+        self.unsupported = f"the Unicode property {self.pattern[start : self.at]}"
+
+    def _character(self, start: int) -> str:
+        """Read the rest of an escape that stands for one character."""
+        letter = self.pattern[self.at]
+        self.at += 1
+        if letter in _CONTROLS:
+            self.line_ends = self.line_ends or letter == "n"
+            return _CONTROLS[letter]
+        if letter in "xuU":
+            return self._code_point(letter, start)
+        if letter in _PUNCTUATION:
+            return letter
+        raise BadPattern(f"there is no escape \\{letter}", start)
+
+    def _code_point(self, letter: str, start: int) -> str:
+        if self._take("{"):
+            end = self.pattern.find("}", self.at)
+            digits = self.pattern[self.at : end] if end >= 0 else ""
+            self.at = end + 1
+        else:
+            size = {"x": 2, "u": 4, "U": 8}[letter]
+            digits = self.pattern[self.at : self.at + size]
+            self.at += size
+            if len(digits) < size:
+                digits = ""
+        if not re.fullmatch(r"[0-9A-Fa-f]{1,8}", digits) or not _is_scalar(int(digits, 16)):
+            raise BadPattern(f"\\{letter} needs the number of a character in hexadecimal", start)
+        character = chr(int(digits, 16))
+        self.line_ends = self.line_ends or character == "\n"
+        return character
+
+    def _class(self, start: int) -> str:
+        negated = self._take("^")
+        parts: list[str] = []
+        first = True
+        while True:
+            if self.at >= len(self.pattern):
+                raise BadPattern("the [ is not closed", start)
+            character = self.pattern[self.at]
+            if character == "]" and not first:
+                self.at += 1
+                break
+            first = False
+            if character == "[":
+                parts.append(self._nested(start))
+            elif self.pattern[self.at : self.at + 2] in ("&&", "--", "~~"):
+                self.unsupported = f"the operator {self.pattern[self.at : self.at + 2]} in a class"
+                self.at += 2
+            else:
+                parts.append(self._range(start))
+        inside = "".join(parts)
+        return f"[^{inside}{_STRAY}]" if negated else f"[{inside}]"
+
+    def _nested(self, start: int) -> str:
+        named = re.compile(r"\[:(\^?)([a-z]+):\]").match(self.pattern, self.at)
+        if named is not None and named[2] in _ASCII_SETS:
+            self.at = named.end()
+            if named[1]:
+                self.unsupported = f"the class {named[0]}"
+            return _ASCII_SETS[named[2]]
+        self.at += 1
+        self._class(self.at - 1)
+        self.unsupported = "a class inside a class"
+        return ""
+
+    def _range(self, start: int) -> str:
+        at = self.at
+        low = self._member(start)
+        if self.pattern.startswith("-", self.at) and self.pattern[self.at + 1 : self.at + 2] not in ("]", "-", ""):
+            self.at += 1
+            high = self._member(start)
+            if len(low) > 1 or len(high) > 1:
+                raise BadPattern("a range needs a single character at each end", at)
+            if high < low:
+                raise BadPattern("the range runs backwards", at)
+            return f"{re.escape(low)}-{re.escape(high)}"
+        return low if len(low) > 1 else re.escape(low)
+
+    def _member(self, start: int) -> str:
+        """Read one member of a class: a character, or the source of a set."""
+        at = self.at
+        if at >= len(self.pattern):
+            raise BadPattern("the [ is not closed", start)
+        character = self.pattern[at]
+        self.at += 1
+        if character != "\\":
+            self.line_ends = self.line_ends or character == "\n"
+            return character
+        if self.at >= len(self.pattern):
+            raise BadPattern("a backslash ends the pattern", at)
+        letter = self.pattern[self.at]
+        if letter.lower() in _SETS:
+            self.at += 1
+            if letter.islower():
+                return _SETS[letter]
+            if letter == "S":
+                self.unsupported = "\\S inside a class"
+            return f"\\{letter}"
+        if letter in "pP":
+            self._property(at)
+            return "pp"
+        if letter.isdigit() and letter.isascii():
+            raise BadPattern("references to groups are not supported in a pattern", at)
+        return self._character(at)
+
+
+def _is_scalar(code: int) -> bool:
+    return code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
+
+
+# --- replacements ---------------------------------------------------------------------------------------------------
+
+_REFERENCE = re.compile(r"\$(?:(\$)|([0-9A-Za-z_]+)|\{([^}]*)\})")
+
+
+def references(replacement: str) -> list[tuple[str, int]]:
+    """Return the groups that a replacement names, each with its place."""
+    found = ((match[2] or match[3], match.start()) for match in _REFERENCE.finditer(replacement) if not match[1])
+    return [(name, at) for name, at in found if name is not None]
+
+
+def expanded(replacement: str, match: re.Match[str]) -> str:
+    """Return what takes the place of a match."""
+
+    def value(reference: re.Match[str]) -> str:
+        if reference[1]:
+            return "$"
+        name = reference[2] or reference[3]
+        if not name:
+            return reference[0]
+        try:
+            return match[int(name) if name.isdigit() else name] or ""
+        except (IndexError, KeyError):
+            return ""
+
+    return _REFERENCE.sub(value, replacement)

@@ -1,0 +1,160 @@
+"""Find what the user has written down about a subject."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from tongs.call import Output
+from tongs.context import Context
+from tongs.declaration import tool
+from tongs.errors import ToolError
+from tongs.knowledge.folders import FILES_MAX, SKILL, Listing, Stamp, Survey
+from tongs.knowledge.index import Entry
+from tongs.knowledge.locations import CLIENTS, PERSONAL, kind_of_folder
+from tongs.output import views
+from tongs.params import Bounds, Items
+from tongs.times import rfc3339
+from tongs.workspace import Workspace
+
+Kind = Literal["kb", "skill", "agent", "command"]
+
+_LABELS = {"kb": "Knowledge", "skill": "Skills", "agent": "Agents", "command": "Commands"}
+_PROJECT = "workspace:"  # what the name of a shelf in the workspace begins with
+
+
+@tool(effects="read")
+def related_context(
+    ctx: Context,
+    query: str,
+    types: Annotated[list[Kind], Items(maximum=4)] | None = None,
+    limit: Annotated[int, Bounds(minimum=1, maximum=20, clamp=True)] = 5,
+    client: Literal["claude", "codex", "pi", "all"] | None = None,
+    rebuild: bool = False,
+) -> Output:
+    """Rank the user's knowledge entries, skills, agents and commands for a prompt or a failure; best first.
+
+    Looks into the user's own folders (shared ones, those of the client, configured ones) and .tongs/skills, agents and
+    commands of the workspace. Nothing that fits: no results. The answer is JSON: results with type, name, title,
+    description, path, score from 0 to 1 and the words that matched; index; warnings. It holds no contents: use
+    read_file where readable is true.
+
+    Args:
+        query: Prompt, task, error text, or output of a tool that failed.
+        types: Only these kinds. Default: all.
+        limit: How many results to return at most.
+        client: Whose skills to include, in place of the client of the request; all is for an overview across clients.
+        rebuild: Make the index anew.
+    """
+    if not query.strip():
+        raise ToolError("invalid_args", "query is empty.", suggestion="Send the prompt or the failed output as query.")
+    chosen, warnings = _client(ctx, client)
+    answer = ctx.knowledge.related(
+        query,
+        client=chosen,
+        kinds=types or (),
+        limit=limit,
+        rebuild=rebuild,
+        project=[_Shelf(ctx.workspace, name) for name in PERSONAL],
+        check=ctx.fence.check,
+    )
+    results = [_result(ctx, entry) for entry in answer.entries]
+    refresh = answer.refresh
+    data: dict[str, Any] = {
+        "results": results,
+        "index": {
+            "entry_count": refresh.entries,
+            "rebuilt": rebuild or (refresh.read > 0 and refresh.read == refresh.entries),
+            "refreshed": refresh.read,
+            "build_time": rfc3339(refresh.at) if refresh.at else None,
+            "source_count": answer.shelves,
+            "client": chosen,
+        },
+    }
+    if warnings or answer.warnings:
+        data["warnings"] = [*warnings, *answer.warnings]
+    return Output(data=data, view=_view(results))
+
+
+def _client(ctx: Context, client: str | None) -> tuple[str, list[str]]:
+    if client is not None:
+        return client, []
+    declared = (ctx.client or "").strip().lower()
+    if declared in CLIENTS:
+        return declared, []
+    fact = f"client {declared[:40]!r} is not known" if declared else "client not provided"
+    return "none", [f"{fact}; pass top-level client=claude|codex|pi to include client-specific skills"]
+
+
+def _result(ctx: Context, entry: Entry) -> dict[str, Any]:
+    path = entry.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    found = {
+        "type": entry.kind,
+        "name": entry.name,
+        "title": entry.title,
+        "description": entry.description,
+        "path": path,
+        "score": entry.score,
+        "matched": list(entry.matched),
+        "readable": _is_readable(ctx, entry.path),
+    }
+    return {**found, "source": entry.source} if entry.source else found
+
+
+def _is_readable(ctx: Context, path: str) -> bool:
+    try:
+        ctx.workspace.judge(path, write=False)
+    except ToolError:
+        return False
+    return True
+
+
+def _view(results: list[dict[str, Any]]) -> dict[str, Any]:
+    groups = []
+    for kind, label in _LABELS.items():
+        files = [views.File(found["path"], content=found["title"]) for found in results if found["type"] == kind]
+        if files:
+            groups.append(views.Group(label, files, icon="search"))
+    return views.file_groups(groups) if groups else views.none("nothing related was found")
+
+
+class _Shelf:
+    """The skills, agents or commands of the workspace, reached through its door."""
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        self._workspace = workspace
+        self._folder = f".tongs/{name}"
+        self._kind = kind_of_folder(name)
+        self.key = f"{_PROJECT}{workspace.root}/{self._folder}"
+
+    def kind_of(self, path: str) -> str:
+        return "skill" if path.endswith("/" + SKILL) else self._kind
+
+    def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
+        files: dict[str, Stamp] = {}
+        try:
+            for seen, (path, entry) in enumerate(self._workspace.walk(self._folder, depth=8)):
+                if seen >= FILES_MAX:
+                    return Survey(files, {}, full=True)
+                if self._is_entry(path) and entry.is_file(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    files[path] = Stamp(status.st_size, status.st_mtime_ns)
+        except OSError:
+            return Survey(files, {})  # an entry vanished while it was looked at
+        except ToolError:
+            check()
+        return Survey(files, {})
+
+    def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
+        try:
+            with self._workspace.stream(path, remember=False) as stream:
+                data = next(iter(stream), b"")[:limit]
+                return data, Stamp(stream.status.st_size, stream.status.st_mtime_ns)
+        except (ToolError, OSError):
+            return None
+
+    def _is_entry(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        if name == SKILL:
+            return True
+        if not name.lower().endswith(".md") or name.lower() == "readme.md":
+            return False
+        return self._kind != "skill" or folder == self._folder
