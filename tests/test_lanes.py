@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -50,7 +51,7 @@ def test_a_call_starts_exactly_when_every_earlier_one_it_must_wait_for_has_ended
         running = [number for number in started if number not in ended]
         if pending and (not running or random.random() < 0.6):
             number = pending.pop(0)
-            tickets[number] = lanes.enter(touched[number], lambda number=number: started.append(number))
+            tickets[number] = lanes.enter(touched[number], partial(started.append, number))
         else:
             assert running, "every call waits for another"
             number = random.choice(running)

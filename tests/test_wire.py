@@ -182,14 +182,12 @@ def test_requests_are_told_apart_however_they_are_laid_out(raw, found):
 
 @pytest.mark.parametrize("newlines", [False, True])
 def test_a_request_over_the_limit_is_one_error_and_the_next_is_answered(newlines):
-    filler = b'"x",\n' if newlines else b'"x",'
+    filler = b'"' + b"x" * 1000 + b'",' + b"\n" * newlines
     large = b'{"tool":"a","args":{"l":[' + filler * (wire.MAX_REQUEST_BYTES // len(filler) + 1) + b'"x"]}}'
 
     found = split(large + b'\n{"tool":"b"}\n')
 
-    assert found[-1] == "b"
-    assert found[0] == "error"
-    assert len(found) <= 3
+    assert found == ["error", "b"]
 
 
 def test_lines_of_a_session_are_cut_at_the_limit_without_losing_the_next():
@@ -202,7 +200,7 @@ def test_lines_of_a_session_are_cut_at_the_limit_without_losing_the_next():
 
 
 good = st.sampled_from([b'{"tool":"g"}', b'{"tool":"g","args":{"a":[1,{"b":"}]"}]}}', pretty("g")])
-bad = st.sampled_from([b"nonsense", b'{"tool":', b'{"tool":"x"', b"]", b'"text', b"{]", b"\xff\xfe", b'{"a":1}}'])
+bad = st.sampled_from([b"nonsense", b'{"tool":"x"', b"]", b'"text', b"{]", b"\xff\xfe", b'{"a":1}}'])
 
 
 @given(st.lists(good, max_size=6))
@@ -213,7 +211,7 @@ def test_good_requests_are_all_found_whatever_stands_between_them(requests):
 
 @given(st.lists(st.tuples(good, bad), min_size=1, max_size=5))
 def test_what_is_malformed_costs_only_itself(pairs):
-    """Every good request on a line of its own is found, however the lines between them are malformed."""
+    """Every good request on a line of its own is found when the lines before it could not go on with it."""
     raw = b"\n".join(piece for request, noise in pairs for piece in (noise, json.dumps(json.loads(request)).encode()))
 
     assert split(raw).count("g") == len(pairs)
@@ -256,7 +254,7 @@ def work(raw: bytes) -> int:
     ],
 )
 def test_hostile_input_is_split_with_work_that_grows_as_the_input_does(hostile):
-    small, large = hostile(20_000), hostile(160_000)
+    small, large = hostile(4_000), hostile(32_000)
     allowance = 4 * 1024 * 1024
 
     assert work(large) <= 20 * len(large) + allowance
@@ -283,7 +281,7 @@ def test_a_reply_is_one_line_that_says_what_the_result_says(text, data, id):
         reply = json.loads(raw)
         assert reply["ok"] is True
         assert reply["result"] == (
-            text if result.data is None else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+            result.text if result.data is None else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
         )
         assert reply.get("id") == result.id
 
@@ -330,4 +328,6 @@ def test_what_a_tool_returns_that_is_not_json_fails_that_call_and_keeps_its_id(r
 
 
 def test_surrogates_in_names_do_not_break_a_reply():
-    assert json.loads(wire.encode_result(Result("caf\udce9"))) == {"ok": True, "result": "caf\\udce9"}
+    reply = json.loads(wire.encode_result(Result("caf\udce9", meta={"name": "\ud800"})).decode())
+
+    assert reply == {"ok": True, "result": "caf�", "meta": {"name": "�"}}

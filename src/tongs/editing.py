@@ -14,6 +14,9 @@ from tongs.text.encodings import Span
 from tongs.text.matching import Match, find_edit
 from tongs.workspace import Draft
 
+LARGE_BYTES = 1024 * 1024
+AROUND_LINES = 8  # more than a diff shows around a change
+
 
 class Document:
     """A file's bytes and their text, changed together so that bytes outside the changes stay as they are."""
@@ -23,32 +26,85 @@ class Document:
             raise ToolError("binary_file", f"{path} is binary ({len(data)} bytes); tools change text only.", path=path)
         self.path = path
         self.data = data
-        self.text, self.encoding = encodings.decode(data)
-        self.before = self.text
+        self._original = data
+        self._change: Shown | None = None  # known without looking at the whole
+        # of a large file in plain ASCII the text is made only when an edit needs more than its surroundings
+        self._plain = len(data) > LARGE_BYTES and data.isascii()
+        self._text: str | None = None
+        self._before: str | None = None
+        self.encoding = encodings.UTF8
+        if not self._plain:
+            self._text, self.encoding = encodings.decode(data)
+            self._before = self._text
+
+    @property
+    def text(self) -> str:
+        """The text as it is now."""
+        if self._text is None:
+            self._text = self.data.decode()
+        return self._text
+
+    @property
+    def before(self) -> str:
+        """The text as it was."""
+        if self._before is None:
+            self._before = self._original.decode()
+        return self._before
 
     def apply(self, spans: list[Span]) -> None:
         """Replace the spans of the present text."""
-        self.data = encodings.splice(self.data, self.text, self.encoding, spans)
-        if self.encoding.name == "utf-8" and self.data.isascii():
-            self.text = self.data.decode()  # one copy, where pieces would take two
-            return
-        pieces = []
+        text = self.text
+        self.data = encodings.splice(self.data, text, self.encoding, spans)
+        self._change = None
+        pieces: list[str] = []
         done = 0
         for span in sorted(spans):
-            pieces += (self.text[done : span.start], span.new)
+            pieces += (text[done : span.start], span.new)
             done = span.end
-        self.text = "".join((*pieces, self.text[done:]))
+        self._text = "".join((*pieces, text[done:]))
 
     @property
     def change(self) -> Shown:
         """What was changed so far."""
+        if self._change is not None:
+            return self._change
         return Shown(self.path, _visible(self.before, self.encoding), _visible(self.text, self.encoding))
 
     def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Match:
         """Replace the one place where the text occurs."""
-        match = find_edit(self.text, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
-        self.apply([match.span])
+        match = self._edit_large(old_text, new_text, fuzzy_indent=fuzzy_indent) if self._plain else None
+        if match is None:
+            match = find_edit(self.text, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
+            self.apply([match.span])
         return match
+
+    def _edit_large(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Match | None:
+        """Edit a large file by looking only at the lines around the place; None when that is not enough."""
+        data = self.data
+        sought = old_text.encode("ascii", "ignore")
+        at = data.find(sought)
+        if len(sought) != len(old_text) or at < 0 or data.find(sought, at + 1) >= 0 or data is not self._original:
+            return None
+        start, end = at, at + len(sought)
+        for _ in range(AROUND_LINES):
+            start = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
+            end = data.find(b"\n", end) + 1 or len(data)
+        around = data[start:end].decode()
+        near = find_edit(around, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
+        span, lines = near.span, data.count(b"\n", 0, start)
+        whole = memoryview(data)
+        new = encodings.encode(span.new, self.encoding)
+        self.data = b"".join((whole[: start + span.start], new, whole[start + span.end :]))
+        self._plain, self._text = self.data.isascii(), None
+        self._change = Shown(
+            self.path, around, around[: span.start] + span.new + around[span.end :], lines_before=lines
+        )
+        return Match(
+            Span(start + span.start, start + span.end, span.new),
+            near.exact,
+            near.first_line + lines,
+            near.last_line + lines,
+        )
 
 
 def open_document(draft: Draft, path: str) -> Document:
@@ -77,18 +133,25 @@ def require(path: str, data: bytes | None, *, if_checksum: str | None = None, if
 class Shown:
     """One file's change as text: before and after, None for a file that is not there."""
 
-    def __init__(self, path: str, before: str | None, after: str | None, new_path: str | None = None) -> None:
+    def __init__(
+        self, path: str, before: str | None, after: str | None, new_path: str | None = None, *, lines_before: int = 0
+    ) -> None:
         self.path = path
         self.before = before
         self.after = after
         self.new_path = new_path
+        self._lines_before = lines_before  # where the texts are only parts of the file
         self._hunks: list[diffing.Hunk] | None = None
 
     @property
     def hunks(self) -> list[diffing.Hunk]:
         """Where the texts differ; found once, for the diff and for the view."""
         if self._hunks is None:
-            self._hunks = diffing.compare(self.before or "", self.after or "")
+            skipped = self._lines_before
+            self._hunks = [
+                hunk._replace(old_start=hunk.old_start + skipped, new_start=hunk.new_start + skipped)
+                for hunk in diffing.compare(self.before or "", self.after or "")
+            ]
         return self._hunks
 
     @property

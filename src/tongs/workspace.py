@@ -464,7 +464,7 @@ class Draft:
         if files:
             history = workspace._store.history()
             contents = [(file, old.data) for file, (old, _) in zip(files, targets, strict=True)]
-            recording = history.begin(workspace._session, self._operation, contents)
+            recording = history.begin(workspace._session, self._operation, contents, self._link)
             self._carry_out(recording, files, targets)
             id = recording.id
         for path in self._new:
@@ -473,6 +473,24 @@ class Draft:
         stamps = {path: self._stamp(path) for path in self._new}
         workspace._store.trail.stamp(workspace._store.id, workspace._session, stamps)
         return id
+
+    def _link(self, path: str, destination: str) -> bool:
+        """Give a target that the change replaces a second name, for the history to keep it under."""
+        with self._workspace._door.place(path, write=True) as place:
+            if place.status is None or place.status.st_nlink != 1:
+                return False  # under another name it could go on changing
+            if _identity(place.status) != _identity(self._old[path].status):
+                return False
+            try:
+                os.link(place.name, destination, src_dir_fd=place.folder, follow_symlinks=False)
+                descriptor = os.open(destination, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                return False  # another file system, or one without links
+            try:
+                os.fsync(descriptor)
+                return os.fstat(descriptor).st_ino == place.status.st_ino
+            finally:
+                os.close(descriptor)
 
     def _differs(self, path: str) -> bool:
         mode = self._modes.get(path)
@@ -592,7 +610,8 @@ def _first(entry: tuple[str, bool, os.DirEntry[str]]) -> str:
 
 
 def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:
-    return None if status is None else (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    # without the time of the last change to the inode: giving it a second name is one
+    return None if status is None else (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns)
 
 
 def _read_all(descriptor: int, size: int) -> bytes:

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 DEPTH_MAX = 8
 FILES_MAX = 20_000
@@ -28,11 +28,9 @@ _SUFFIXES = {
 SKILL = "SKILL.md"
 
 
-class Stamp(NamedTuple):
-    """What tells whether a file changed; mtime 0: it may have, look again."""
-
-    size: int
-    mtime: int
+# the size and the time of change of a file, which tell whether it changed; time 0: it may have, look again.
+# Plain, because making ten thousand of anything else takes longer than the question may
+Stamp: TypeAlias = tuple[int, int]
 
 
 class Listing(NamedTuple):
@@ -108,7 +106,7 @@ class Folder:
         finally:
             os.close(descriptor)
         settled = status.st_mtime_ns if status.st_mtime_ns < now - SETTLED_NS else 0
-        return b"".join(pieces), Stamp(status.st_size, settled)
+        return b"".join(pieces), (status.st_size, settled)
 
     def _listed(self, folder: str, known: Listing | None) -> Listing | None:
         try:
@@ -191,15 +189,14 @@ def prefixes(path: str) -> Iterator[str]:
 def _look(paths: tuple[str, ...], files: dict[str, Stamp]) -> bool:
     """Add what the files are now; False when one is no regular file any more."""
     whole = True
-    look = os.lstat
     for path in paths:
         try:
-            status = look(path)
+            status = os.lstat(path)
         except OSError:
             whole = False
             continue
         if stat.S_ISREG(status.st_mode):
-            files[path] = Stamp(status.st_size, status.st_mtime_ns)
+            files[path] = (status.st_size, status.st_mtime_ns)
         else:
             whole = False
     return whole

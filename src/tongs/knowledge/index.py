@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 BATCH = 250
 CANDIDATES = 60
+COMMON = 50  # from so many documents on, counting those of a term takes a while, and is done beforehand
 UNUSED_SECONDS = 30 * 86_400
 USED_SECONDS = 86_400  # how exactly it is known when a folder was last asked for
 
@@ -33,6 +34,7 @@ CREATE TABLE entries (
          description TEXT NOT NULL, source TEXT NOT NULL, UNIQUE (shelf, path));
 CREATE VIRTUAL TABLE texts USING fts5(title, tags, description, body);
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab('texts', 'row');
+CREATE TABLE common (term TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID""",
 )
 
@@ -113,7 +115,7 @@ class Index:
 
     def clear(self) -> None:
         """Forget everything."""
-        tables = ("texts", "entries", "listings", "shelves", "facts")
+        tables = ("texts", "entries", "listings", "shelves", "common", "facts")
         self._version = None
 
         def work(db: sqlite3.Connection) -> None:
@@ -153,7 +155,7 @@ class Index:
                 known[id] = keys[os.fsdecode(key)] = _Known(id, used, {}, {})
             decode = os.fsdecode
             for id, path, size, mtime in db.execute("SELECT shelf, path, size, mtime FROM entries"):
-                known[id].files[decode(path)] = Stamp(size, mtime)
+                known[id].files[decode(path)] = (size, mtime)
             for id, path, mtime, files, folders in db.execute("SELECT * FROM listings"):
                 known[id].listings[decode(path)] = Listing(mtime, _unpacked(files), _unpacked(folders))
             self._known, self._version, self._built = keys, version, _built(db)
@@ -190,6 +192,7 @@ class Index:
 
         if mine is None or listings != mine.listings:
             self._store.write(work)
+        self._store.write(_count_common)
         # replaced as a whole: other threads may be looking at the old ones
         self._known = {**self._known, shelf.key: _Known(id, int(time.time()), files, listings)}
         return read
@@ -211,7 +214,7 @@ class Index:
             for path in gone:
                 _remove(db, id, os.fsencode(path))
             if gone:
-                self._built = _stamp(db)
+                self._built = _stamp(db, len(gone))
             return id
 
         return self._store.write(work)
@@ -239,7 +242,7 @@ class Index:
                             words.indexed(document.body),
                         ),
                     )
-            self._built = _stamp(db)
+            self._built = _stamp(db, len(rows))
 
         self._store.write(work)
 
@@ -291,9 +294,14 @@ def _remove(db: sqlite3.Connection, shelf: int, path: bytes) -> None:
         db.execute("DELETE FROM entries WHERE id=?", row)
 
 
-def _stamp(db: sqlite3.Connection) -> int:
+def _stamp(db: sqlite3.Connection, changes: int) -> int:
+    """Note that so many rows changed, and when."""
     now = time.time_ns()
     db.execute("INSERT OR REPLACE INTO facts VALUES ('built', ?)", (now,))
+    db.execute(
+        "INSERT INTO facts VALUES ('changes', ?) ON CONFLICT (name) DO UPDATE SET value=value+excluded.value",
+        (changes,),
+    )
     return now
 
 
@@ -302,13 +310,27 @@ def _built(db: sqlite3.Connection) -> int:
     return int(row[0]) if row is not None else 0
 
 
+def _count_common(db: sqlite3.Connection) -> None:
+    """Count the documents of frequent terms again, once a tenth of all is new: weights need not be exact."""
+    facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
+    changes = facts.get("changes", 0)
+    if changes * 10 <= facts.get("counted", 0) or not changes:
+        return
+    total = int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
+    db.execute("DELETE FROM common")
+    if total >= COMMON:
+        db.execute("INSERT INTO common SELECT term, doc FROM vocabulary WHERE doc>=?", (COMMON,))
+    db.execute("INSERT OR REPLACE INTO facts VALUES ('counted', ?), ('changes', 0)", (total,))
+
+
 def _weighed(db: sqlite3.Connection, asked: Mapping[str, str]) -> ranking.Question:
     total = int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
     frequencies = {}
     for term in asked:
-        row = db.execute("SELECT doc FROM vocabulary WHERE term=?", (term,)).fetchone()
+        row = db.execute("SELECT documents FROM common WHERE term=?", (term,)).fetchone()
+        row = row or db.execute("SELECT doc FROM vocabulary WHERE term=?", (term,)).fetchone()
         if row is not None:
-            frequencies[term] = int(row[0])
+            frequencies[term] = min(int(row[0]), total)
     return ranking.weigh(asked, frequencies, total)
 
 

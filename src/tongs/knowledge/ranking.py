@@ -13,18 +13,20 @@ MATCHED_TERMS = 16
 TERMS_MAX = 256
 LONG_TERMS = 12  # a longer question is pasted output: what no document knows in it is chaff
 SUBJECT_TERMS = 6  # so many of the weightiest terms are what a long question is about
+ROOM = 2500  # documents that the rarest terms may lead to, all together
+HEAD_TERMS = 3
 EDGE_CHARACTERS = 16 * 1024
 
 _FIELDS = (1.0, 1.0, 0.7, 0.35)  # title, tags, description, text
 
 
 class Asked(NamedTuple):
-    """A term of the question: the word it came from, how much it says, whether any document has it."""
+    """A term of the question: the word it came from, how much it says, how many documents have it."""
 
     term: str
     word: str
     weight: float
-    known: bool
+    documents: int
 
 
 class Question(NamedTuple):
@@ -35,8 +37,23 @@ class Question(NamedTuple):
 
     @property
     def match(self) -> str:
-        """The terms to look up, as FTS5 wants them; empty when no document can answer."""
-        return " OR ".join(f'"{asked.term}"' for asked in self.terms if asked.known)
+        """The terms to look up, as FTS5 wants them; empty when no document can answer.
+
+        The rarest are looked up everywhere, as long as they lead to few documents; the next ones only in title, tags
+        and description, where a frequent word still says something.
+        """
+        anywhere: list[str] = []
+        heads: list[str] = []
+        room = ROOM
+        for asked in self.terms:
+            quoted = f'"{asked.term}"'
+            if asked.documents <= room and not heads:
+                anywhere.append(quoted)
+                room -= asked.documents
+            elif len(heads) < HEAD_TERMS:
+                heads.append(quoted)
+        parts = [*anywhere, *([f"{{title tags description}} : ({' OR '.join(heads)})"] if heads else ())]
+        return " OR ".join(parts)
 
 
 def ask(text: str) -> dict[str, str]:
@@ -58,12 +75,12 @@ def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) 
     if not known:
         return Question((), 0.0)
     average = sum(known.values()) / len(known)
-    terms = [Asked(term, word, known.get(term, average), term in known) for term, word in asked.items()]
+    terms = [Asked(term, word, known.get(term, average), frequencies.get(term, 0)) for term, word in asked.items()]
     if len(terms) > LONG_TERMS:
-        terms = [term for term in terms if term.known]
+        terms = [term for term in terms if term.documents]
     terms.sort(key=lambda term: -term.weight)
     whole = sum(term.weight for term in terms[:SUBJECT_TERMS])
-    return Question(tuple(term for term in terms if term.known)[:MATCHED_TERMS], whole)
+    return Question(tuple(term for term in terms if term.documents)[:MATCHED_TERMS], whole)
 
 
 def score(question: Question, fields: Sequence[str]) -> tuple[float, list[str]]:

@@ -261,7 +261,9 @@ class _Reader:
         if not self._take("{"):
             return None
         end = self.pattern.find("}", self.at)
-        counted = re.fullmatch(r"\s*([0-9]*)\s*(?:(,)\s*([0-9]*)\s*)?", self.pattern[self.at : end]) if end >= 0 else None
+        counted = (
+            re.fullmatch(r"\s*([0-9]*)\s*(?:(,)\s*([0-9]*)\s*)?", self.pattern[self.at : end]) if end >= 0 else None
+        )
         if counted is None or not counted[1]:
             raise BadPattern("the { is no count such as {2}, {2,} or {2,5}", start)
         if any(number and (len(number) > 9 or int(number) > REPEAT_MAX) for number in (counted[1], counted[3])):

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -68,17 +68,24 @@ class _Blob(NamedTuple):
     data: bytes
 
 
+# gives the file at a path of the workspace a second name, when that is possible and safe
+Linker = Callable[[str, str], bool]
+
+
 class Recording:
     """An unfinished change: its marker in the journal folder is locked until it is closed."""
 
-    def __init__(self, history: History, id: str, marker: str, descriptor: int) -> None:
+    def __init__(self, history: History, id: str, marker: str, descriptor: int, linked: Sequence[_Blob] = ()) -> None:
         self.id = id
         self._history = history
         self._marker = marker
         self._descriptor = descriptor
+        self._linked = linked
 
     def keep(self) -> None:
         """The change is complete: its snapshots are now history."""
+        for blob in self._linked:
+            self._history.secure(blob, self.id)
         self._history._settle(self.id, keep=True)
         self._close()
 
@@ -112,24 +119,31 @@ class History:
 
     # --- recording ----------------------------------------------------------------------------------------------
 
-    def begin(self, session: str, operation: str, files: Sequence[tuple[Snapshot, bytes | None]]) -> Recording:
-        """Store the snapshots with their old contents durably, and open the journal entry."""
+    def begin(
+        self, session: str, operation: str, files: Sequence[tuple[Snapshot, bytes | None]], link: Linker | None = None
+    ) -> Recording:
+        """Store the snapshots with their old contents durably, and open the journal entry.
+
+        `link` may give an old file a second name; a large one is then kept under it instead of being copied, until
+        `secure` has looked whether somebody still writes to it.
+        """
         id = os.urandom(6).hex()
         marker, descriptor = self._mark(id)
         try:
             blobs = [_packed(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
             large = [blob for blob in blobs if len(blob.data) > INLINE_BYTES]
             snapshots = [snapshot for snapshot, _ in files]
+            paths = {snapshot.before: snapshot.path for snapshot in snapshots}
+            linked: list[_Blob] = []
             stored = False
             while not stored:
-                for blob in large:
-                    self._write_blob(blob, id)
+                linked += [blob for blob in large if self._write_blob(blob, id, paths[blob.hash], link)]
                 stored = self._db.write(lambda db: self._insert(db, id, session, operation, snapshots, blobs))
         except BaseException:
             os.unlink(marker)
             os.close(descriptor)
             raise
-        return Recording(self, id, marker, descriptor)
+        return Recording(self, id, marker, descriptor, linked)
 
     def _mark(self, id: str) -> tuple[str, int]:
         # locked before it gets its name, so that nobody ever sees an unlocked marker of a living process
@@ -179,27 +193,32 @@ class History:
         )
         return True
 
-    def _write_blob(self, blob: _Blob, id: str) -> None:
-        """Write a large blob as a file, synced, unless it is there."""
+    def _write_blob(self, blob: _Blob, id: str, source: str, link: Linker | None) -> bool:
+        """Keep a large blob as a file, synced, unless it is there; tell whether it is only a link."""
         path = self._blob_path(blob.hash)
-        if os.path.exists(path):
-            return
+        names = _names(path)
+        if names == 1:
+            return False
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         temporary = f"{path}.{id}"  # by its name others see whether its writer lives
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            view = memoryview(blob.data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        # a second name means that another change has linked, and not yet replaced, a file that can still be written to
+        linked = not names and link is not None and hasattr(fcntl, "F_SETLEASE") and link(source, temporary)
+        if not linked:
+            _write_synced(temporary, blob.data)
         os.rename(temporary, path)
-        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        _sync_folder(os.path.dirname(path))
+        return linked
+
+    def secure(self, blob: _Blob, id: str) -> None:
+        """Replace a link by a copy when somebody has the file open for writing.
+
+        Its old name is gone, so nobody can open it any more: who does not write to it now never will.
+        """
+        path = self._blob_path(blob.hash)
+        if _is_written(path):
+            _write_synced(f"{path}.{id}", blob.data)
+            os.rename(f"{path}.{id}", path)
+            _sync_folder(os.path.dirname(path))
 
     def _blob_path(self, hash: bytes) -> str:
         name = hash.hex()
@@ -439,6 +458,46 @@ class History:
             return [Change(row[1], row[2], row[3], row[4], _snapshots(db, row[0])) for row in found]
 
         return self._db.read(work)
+
+
+def _names(path: str) -> int:
+    """Return how many names a file has; 0 when it is not there."""
+    try:
+        return os.stat(path).st_nlink
+    except FileNotFoundError:
+        return 0
+
+
+def _write_synced(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(path: str) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _is_written(path: str) -> bool:
+    """Whether somebody has the file open for writing, or that cannot be known."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _packed(hash: bytes, data: bytes) -> _Blob:

@@ -104,6 +104,8 @@ def _mode(operation: Operation, before: int | None) -> int | None:
 
 def _patched(draft: Draft, path: str, operation: Operation) -> Document:
     document = open_document(draft, path)
+    if any(line.text.startswith("\ufeff") for hunk in operation.hunks for line in hunk.lines):
+        document.show_mark()
     document.apply(apply_hunks(document.text, operation._replace(path=path)))
     return document
 

@@ -136,7 +136,7 @@ class _Shelf:
                     return Survey(files, {}, full=True)
                 if self._is_entry(path) and entry.is_file(follow_symlinks=False):
                     status = entry.stat(follow_symlinks=False)
-                    files[path] = Stamp(status.st_size, status.st_mtime_ns)
+                    files[path] = (status.st_size, status.st_mtime_ns)
         except OSError:
             return Survey(files, {})  # an entry vanished while it was looked at
         except ToolError:
@@ -147,7 +147,7 @@ class _Shelf:
         try:
             with self._workspace.stream(path, remember=False) as stream:
                 data = next(iter(stream), b"")[:limit]
-                return data, Stamp(stream.status.st_size, stream.status.st_mtime_ns)
+                return data, (stream.status.st_size, stream.status.st_mtime_ns)
         except (ToolError, OSError):
             return None
 

@@ -1,0 +1,327 @@
+"""What `rg --json` tells, taken in as it comes: the first matches by path and line are kept, the others counted.
+
+ripgrep writes one object per line, and all lines of a file together: begin, match and context, end. A line may be as
+long as the file, so that nothing here waits for the end of a line before it looks at it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from bisect import insort
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+LINE_CHARACTERS = 200
+MATCHED_LINES = 20  # shown of a match that runs over more
+EVENT_BYTES = 1 << 20  # longer ones are not kept in memory
+RAW_BYTES = 2048  # shorter ones are kept as they are, because most are never shown
+
+_BEGIN, _MATCH, _CONTEXT, _END = (b'{"type":"%s"' % kind for kind in (b"begin", b"match", b"context", b"end"))
+_PATH = b'{"type":"begin","data":{"path":{"text":"'
+_PATH_END = b'"}}}'
+_FACTS = re.compile(rb'"binary_offset":(null|\d+),.*"matched_lines":(\d+),"matches":(\d+)')
+_CONTINUATION = bytes(range(0x80, 0xC0))  # bytes that go on with a character
+
+
+class Match(NamedTuple):
+    """A match: where it begins, counted from 1, the column in characters; the text of its lines; where it ends."""
+
+    line: int
+    column: int
+    text: str
+    end_line: int
+
+
+class LongLine(NamedTuple):
+    """A match in a line too long to keep: the bytes before the line, and those of it before the match."""
+
+    line: int
+    offset: int
+    start: int
+
+
+class Matched(NamedTuple):
+    """One file's matches, and the texts of lines that were told of it, by number."""
+
+    path: str
+    matches: list[Match | LongLine]
+    lines: dict[int, str]
+
+
+class Events:
+    """Takes in the output of ripgrep; `accepts` is asked whether the matches of a path count."""
+
+    def __init__(self, accepts: Callable[[str], bool], *, keep: int, per_match: bool, per_file: int | None) -> None:
+        self.total = 0
+        self.files = 0
+        self.binary: list[str] = []  # a few of the files that turned out to be binary
+        self.cut: list[str] = []  # files of which only the first matches were told
+        self.complete = False
+        self._accepts = accepts
+        self._keep = keep
+        self._per_match = per_match  # not per line
+        self._per_file = per_file
+        self._kept: list[tuple[str, int, _File]] = []
+        self._kept_matches = 0
+        self._rest = b""
+        self._long: _Long | None = None
+        self._file: _File | None = None
+        self._skipping = False
+
+    def feed(self, chunk: bytes) -> None:
+        """Take in some more."""
+        if self._long is not None:
+            chunk = self._long.feed(chunk)
+            if not self._long.ended:
+                return
+            if self._file is not None:
+                self._file.take_long(self._long)
+            self._long = None
+        data = self._rest + chunk if self._rest else chunk
+        end = data.rfind(b"\n") + 1
+        self._rest = data[end:]
+        self._lines(data, end)
+        if len(self._rest) > EVENT_BYTES:
+            self._long = _Long(self._rest)
+            self._rest = b""
+
+    def matched(self) -> list[Matched]:
+        """Return what was kept, in the order of paths."""
+        left = self._keep
+        found = []
+        for path, count, file in self._kept:
+            found.append(file.matched(path, min(count, left)))
+            left -= count
+        return found
+
+    def _lines(self, data: bytes, end: int) -> None:
+        at = 0
+        while at < end:
+            if self._skipping:
+                # no text can hold this: quotation marks in it are escaped
+                at = data.find(_END, at, end)
+                if at < 0:
+                    return
+                self._skipping = False
+            stop = data.find(b"\n", at, end)
+            if data.startswith(_MATCH, at) or data.startswith(_CONTEXT, at):
+                if self._file is not None:
+                    self._skipping = not self._file.take(data[at:stop])
+            elif data.startswith(_BEGIN, at):
+                self._begin(data[at:stop])
+            elif data.startswith(_END, at):
+                self._end(data[at:stop])
+            else:
+                self.complete = True  # the summary comes last
+            at = stop + 1
+
+    def _begin(self, line: bytes) -> None:
+        path = _path(line)
+        full = self._kept_matches >= self._keep
+        wanted = self._accepts(path)
+        self._file = _File(path, self._keep, per_match=self._per_match) if wanted else None
+        # what would come after all that is kept is only counted
+        self._skipping = not wanted or (full and bool(self._kept) and path > self._kept[-1][0]) or not self._keep
+
+    def _end(self, line: bytes) -> None:
+        file, self._file = self._file, None
+        if file is None:
+            return
+        facts = _FACTS.search(line)
+        if facts is None:
+            return
+        if facts[1] != b"null":
+            if len(self.binary) < 10:
+                self.binary.append(file.path)
+            return
+        count = int(facts[3 if self._per_match else 2])
+        self.total += count
+        self.files += 1
+        if self._per_file is not None and count >= self._per_file:
+            self.cut.append(file.path)
+        if file.count:
+            insort(self._kept, (file.path, file.count, file))
+            self._kept_matches += file.count
+            while self._kept_matches - self._kept[-1][1] >= self._keep:
+                self._kept_matches -= self._kept.pop()[1]
+
+
+def _path(line: bytes) -> str:
+    if line.startswith(_PATH) and line.endswith(_PATH_END) and b"\\" not in line:
+        text = line[len(_PATH) : -len(_PATH_END)].decode()
+    else:
+        text = _text(json.loads(line)["data"]["path"]).decode("utf-8", "surrogateescape")
+    return text.removeprefix("./")
+
+
+def _text(value: Any) -> bytes:
+    """Return what stands as text, or in base64 where it is not UTF-8."""
+    return value["text"].encode() if "text" in value else b64decode(value["bytes"])
+
+
+class _File:
+    """The matches of one file, in order, up to `keep`."""
+
+    def __init__(self, path: str, keep: int, *, per_match: bool) -> None:
+        self.path = path
+        self.count = 0
+        self._keep = keep
+        self._per_match = per_match
+        self._events: list[bytes | _Event] = []
+
+    def __lt__(self, other: object) -> bool:  # two files have never the same path
+        return False
+
+    def take(self, line: bytes) -> bool:
+        """Take one event; False when no more are needed."""
+        is_match = line.startswith(_MATCH)
+        if is_match and self.count >= self._keep:
+            return False
+        if not self._per_match and len(line) <= RAW_BYTES:
+            self.count += is_match
+            self._events.append(line)
+        else:
+            event = _event(line, self._keep - self.count, per_match=self._per_match)
+            self.count += len(event.matches)
+            self._events.append(event)
+        return True
+
+    def take_long(self, long: _Long) -> None:
+        """Take an event that was too long to be kept."""
+        event = long.event()
+        if event.matches and self.count >= self._keep:
+            return
+        self.count += len(event.matches)
+        self._events.append(event)
+
+    def matched(self, path: str, count: int) -> Matched:
+        """Return the first matches of the file."""
+        matches: list[Match | LongLine] = []
+        lines: dict[int, str] = {}
+        for event in self._events:
+            if isinstance(event, bytes):
+                event = _event(event, self._keep, per_match=self._per_match)
+            matches += event.matches
+            lines.update(event.lines)
+        return Matched(path, matches[:count], lines)
+
+
+class _Event(NamedTuple):
+    matches: list[Match | LongLine]
+    lines: dict[int, str]
+
+
+def _event(line: bytes, most: int, *, per_match: bool) -> _Event:
+    """Return the matches of an event, one for each line or each match, and its lines."""
+    data = json.loads(line)["data"]
+    raw = _text(data["lines"])
+    first = data["line_number"]
+    texts = raw.removesuffix(b"\n").split(b"\n")
+    lines = {first + index: cut(shown(text)) for index, text in enumerate(texts[: 4 * MATCHED_LINES])}
+    if not line.startswith(_MATCH):
+        return _Event([], lines)
+    spans = [(submatch["start"], submatch["end"]) for submatch in data["submatches"]]
+    if not per_match:
+        start = spans[0][0] if spans else 0
+        text = shown(raw.removesuffix(b"\n"))
+        column = characters(raw[:start]) + 1
+        lines[first] = cut(text, column)
+        return _Event([Match(first, column, lines[first], first)], lines)
+    return _Event([_spanned(raw, texts, first, start, end) for start, end in spans[:most]], lines)
+
+
+def _spanned(raw: bytes, texts: list[bytes], first: int, start: int, end: int) -> Match:
+    """Return a match that may run over several lines."""
+    before = raw.count(b"\n", 0, start)
+    # a match that ends with a line end does not reach into the next line
+    after = raw.count(b"\n", 0, max(start, end - 1))
+    column = characters(raw[raw.rfind(b"\n", 0, start) + 1 : start]) + 1
+    rows = [cut(shown(texts[before]) if before < len(texts) else "", column)]
+    rows += [cut(shown(text)) for text in texts[before + 1 : min(after + 1, before + MATCHED_LINES)]]
+    if after - before >= MATCHED_LINES:
+        rows.append(f"… ({after - before + 1 - MATCHED_LINES} more lines)")
+    return Match(first + before, column, "\n".join(rows), first + after)
+
+
+def characters(data: bytes) -> int:
+    """Return how many characters the bytes spell; each stray byte counts as one."""
+    return len(data) if data.isascii() else len(data.translate(None, _CONTINUATION))
+
+
+def shown(line: bytes) -> str:
+    """Return a line as a reader may see it, without the carriage return at its end."""
+    return line.removesuffix(b"\r").decode("utf-8", "replace")
+
+
+def cut(text: str, column: int = 1) -> str:
+    """Return at most 200 characters of a line, with those around the column among them."""
+    if len(text) <= LINE_CHARACTERS:
+        return text
+    # a third of what is shown stands before the match
+    start = min(max(0, column - 1 - LINE_CHARACTERS // 3), len(text) - LINE_CHARACTERS)
+    end = start + LINE_CHARACTERS
+    before, after = start > 0, end < len(text)
+    return "…" * before + text[start + before : end - after] + "…" * after
+
+
+class _Long:
+    """An event that is longer than memory should hold: its beginning, and the numbers that follow its text."""
+
+    _WANTED = (b',"line_number":', b'"absolute_offset":', b'},"start":')
+
+    def __init__(self, head: bytes) -> None:
+        self.ended = False
+        self._head = head[: 4 * LINE_CHARACTERS * 4]
+        self._is_match = head.startswith(_MATCH)
+        self._numbers: list[int] = []
+        self._window = b""
+        self.feed(head)
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Look through some more; return what follows the end of the event."""
+        stop = chunk.find(b"\n")
+        rest = b""
+        if stop >= 0:
+            self.ended = True
+            chunk, rest = chunk[:stop], chunk[stop + 1 :]
+        data = self._window + chunk
+        at = 0
+        while len(self._numbers) < len(self._WANTED):
+            needle = self._WANTED[len(self._numbers)]
+            found = data.find(needle, at)
+            if found < 0:
+                at = max(at, len(data) - len(needle))
+                break
+            number = re.compile(rb"\d+(?=\D)").match(data, found + len(needle))
+            if number is None and not self.ended:
+                at = found  # its digits are still to come
+                break
+            self._numbers.append(int(number[0]) if number is not None else 0)
+            at = found + len(needle)
+        self._window = b"" if self.ended or len(self._numbers) == len(self._WANTED) else data[at:]
+        return rest
+
+    def event(self) -> _Event:
+        """Return what is known of it."""
+        line, offset, start = (*self._numbers, 0, 0, 0)[:3]
+        if self._is_match:
+            return _Event([LongLine(line, offset, start)], {})
+        return _Event([], {line: cut(self._beginning() + "…")})
+
+    def _beginning(self) -> str:
+        found = re.search(rb'"lines":\{"(text|bytes)":"', self._head)
+        if found is None:
+            return ""
+        piece = self._head[found.end() :]
+        if found[1] == b"bytes":
+            return shown(b64decode(piece[: len(piece) // 4 * 4]))
+        text = piece.decode("utf-8", "ignore")
+        for missing in range(12):  # the cut may go through an escape
+            try:
+                value: str = json.loads(f'"{text[: len(text) - missing]}"')
+            except ValueError:
+                continue
+            return value
+        return ""

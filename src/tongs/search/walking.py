@@ -1,0 +1,81 @@
+"""Walking a tree by handles of its folders, so that no name is ever trusted twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Folder(NamedTuple):
+    """An open folder on the way down: its handle, its path below the start ("" or ending with "/"), its names."""
+
+    handle: int
+    path: str
+    entries: list[os.DirEntry[str]]
+
+
+Wanted = Callable[[Folder, "os.DirEntry[str]", bool], bool]  # the folder, the entry, whether the entry is a folder
+
+
+def walk(
+    start: int,
+    wanted: Wanted,
+    *,
+    failed: Callable[[str, OSError], None] = lambda path, error: None,
+    enter: Callable[[Folder], None] = lambda folder: None,
+    leave: Callable[[Folder], None] = lambda folder: None,
+) -> Iterator[tuple[int, str, str]]:
+    """Yield handle of the folder, path and name of every regular file below the folder `start`, in the order of paths.
+
+    Links are not followed. What vanishes or cannot be read is told to `failed` and passed over.
+    """
+    # a stack, because trees may be deeper than Python calls
+    stack: list[tuple[Folder, Iterator[tuple[str, os.DirEntry[str]]]]] = []
+
+    def descend(handle: int, path: str) -> None:
+        try:
+            with os.scandir(handle) as found:
+                folder = Folder(handle, path, list(found))
+        except OSError as error:
+            failed(path, error)
+            os.close(handle)
+            return
+        enter(folder)
+        chosen = []
+        for entry in folder.entries:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if (is_folder or entry.is_file(follow_symlinks=False)) and wanted(folder, entry, is_folder):
+                # as whole paths sort: a folder by its name and the slash behind it
+                chosen.append((entry.name + "/" if is_folder else entry.name, entry))
+        chosen.sort(key=_name)
+        stack.append((folder, iter(chosen)))
+
+    try:
+        descend(os.open(".", FOLDER, dir_fd=start), "")
+        while stack:
+            folder, entries = stack[-1]
+            name, entry = next(entries, ("", None))
+            if entry is None:
+                stack.pop()
+                leave(folder)
+                os.close(folder.handle)
+            elif name[-1] != "/":
+                yield folder.handle, folder.path + name, name
+            else:
+                try:
+                    inner = os.open(entry.name, FOLDER, dir_fd=folder.handle)
+                except OSError as error:
+                    failed(folder.path + name, error)
+                    continue
+                descend(inner, folder.path + name)
+    finally:
+        for folder, _ in stack:
+            os.close(folder.handle)
+
+
+def _name(pair: tuple[str, os.DirEntry[str]]) -> str:
+    return pair[0]

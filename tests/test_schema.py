@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tongs import schema as schemas
+from tongs.call import Call
+from tongs.errors import ToolError
+from tongs.params import Bounds, Count, Items, Line, Mark, ReadPath, WritePath
+from tongs.schema import Schema, check, check_any, from_annotation, from_function, public
+
+
+class Point(NamedTuple):
+    """A point.
+
+    Args:
+        x: Across.
+        name: What it is called.
+    """
+
+    x: int
+    name: str = "origin"
+
+
+@pytest.mark.parametrize(
+    "annotation, schema",
+    [
+        (str, {"type": "string"}),
+        (int, {"type": "integer"}),
+        (float, {"type": "number"}),
+        (bool, {"type": "boolean"}),
+        (Any, {}),
+        (str | None, {"type": "string"}),
+        (str | int, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        (str | int | None, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        (list[str], {"type": "array", "items": {"type": "string"}}),
+        (list[list[int]], {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}),
+        (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (dict[str, Any], {"type": "object", "additionalProperties": True}),
+        (dict, {"type": "object", "additionalProperties": True}),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (ReadPath, {"type": "string", "x-touch": "read"}),
+        (WritePath, {"type": "string", "x-touch": "write"}),
+        (Annotated[list[str], Mark("read"), Items(1, 20)],
+         {"type": "array", "items": {"type": "string"}, "x-touch": "read", "minItems": 1, "maxItems": 20}),
+        (Line, {"type": "integer", "minimum": 1}),
+        (Count, {"type": "integer", "minimum": 0}),
+        (Annotated[float, Bounds(0.5, 2, clamp=True)], {"type": "number", "minimum": 0.5, "maximum": 2, "x-clamp": True}),
+        (Annotated[int, Bounds(maximum=9)] | None, {"type": "integer", "maximum": 9}),
+        (Point, {
+            "type": "object",
+            "properties": {
+                "x": {"type": "integer", "description": "Across."},
+                "name": {"type": "string", "description": "What it is called.", "default": "origin"},
+            },
+            "required": ["x"],
+            "additionalProperties": False,
+        }),
+    ],
+)  # fmt: skip
+def test_a_type_has_one_schema(annotation, schema):
+    assert from_annotation(annotation) == schema
+
+
+@pytest.mark.parametrize("annotation", [bytes, set, tuple[int, int], object, complex])
+def test_a_type_that_json_has_not_is_refused_when_the_tool_is_declared(annotation):
+    with pytest.raises(TypeError):
+        from_annotation(annotation)
+
+
+def example(ctx, path: ReadPath, limit: Annotated[int, Bounds(1, 10, clamp=True)] = 5, *, deep: bool = False) -> str:
+    """Do something.
+
+    At length: with a colon.
+
+    Args:
+        path: Where:
+            on two lines.
+        limit: How many.
+    """
+    return path
+
+
+def test_a_signature_and_its_docstring_give_description_and_schema():
+    description, schema, annotations = from_function(example, skip=1)
+
+    assert description == "Do something.\n\nAt length: with a colon."
+    assert schema["required"] == ["path"]
+    assert schema["properties"]["path"]["description"] == "Where: on two lines."
+    assert schema["properties"]["limit"]["default"] == 5
+    assert schema["properties"]["deep"] == {"type": "boolean", "default": False}
+    assert list(annotations) == ["path", "limit", "deep"]
+    assert "x-" not in json.dumps(public(schema))
+
+
+# --- checking ---------------------------------------------------------------------------------------------------------
+
+SCHEMA = from_function(example, skip=1)[1]
+
+
+def refusal(args: Any, schema: Schema = SCHEMA) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        check(schema, args)
+    assert caught.value.code == "invalid_args"
+    return caught.value
+
+
+def violations(error: ToolError) -> list[str]:
+    found: Any = error.details["violations"]
+    return [violation["path"] for violation in found]
+
+
+@pytest.mark.parametrize(
+    "args, filled",
+    [
+        ({"path": "a"}, {"path": "a", "limit": 5, "deep": False}),
+        ({"path": "a", "limit": None}, {"path": "a", "limit": 5, "deep": False}),
+        ({"path": "a", "limit": 7.0}, {"path": "a", "limit": 7, "deep": False}),
+        ('{"path": "a", "deep": true}', {"path": "a", "limit": 5, "deep": True}),
+    ],
+)
+def test_good_arguments_are_filled(args, filled):
+    checked = check(SCHEMA, args)
+
+    assert checked == (filled, [])
+    assert all(type(checked.args[name]) is type(value) for name, value in filled.items())
+
+
+@pytest.mark.parametrize(
+    "value, limit, note",
+    [
+        (11, 10, "limit 11 was changed to 10, its maximum"),
+        (10**400, 10, None),
+        (-(10**400), 1, None),
+        (0, 1, "limit 0 was changed to 1, its minimum"),
+        (1e300, 10, None),
+    ],
+)
+def test_a_number_beyond_a_soft_limit_is_moved_to_it_and_that_is_noted(value, limit, note):
+    args, notes = check(SCHEMA, {"path": "a", "limit": value})
+
+    assert args["limit"] == limit
+    assert len(notes) == 1
+    assert note is None or notes == [note]
+
+
+@pytest.mark.parametrize(
+    "args, paths",
+    [
+        ({}, ["path"]),
+        (None, [""]),
+        ([], [""]),
+        ("text", [""]),
+        ({"path": 1}, ["path"]),
+        ({"path": None}, ["path"]),
+        ({"path": "a", "limit": "5"}, ["limit"]),
+        ({"path": "a", "limit": True}, ["limit"]),
+        ({"path": "a", "limit": 1.5}, ["limit"]),
+        ({"path": "a", "deep": 1}, ["deep"]),
+        ({"path": "a", "deep": "true"}, ["deep"]),
+        ({"Path": "a"}, ["Path", "path"]),
+        ({"limit": "x", "deep": 0, "more": 1}, ["limit", "deep", "more", "path"]),
+    ],
+)
+def test_every_violation_is_reported_with_its_path(args, paths):
+    assert violations(refusal(args)) == paths
+
+
+@pytest.mark.parametrize(
+    "given_name, meant",
+    [("pth", "path"), ("PATH", "path"), ("file_path", "path"), ("limits", "limit"), ("Deep", "deep")],
+)
+def test_a_misspelt_argument_is_refused_with_the_name_that_was_meant(given_name, meant):
+    error = refusal({given_name: "a"})
+
+    assert f"did you mean {meant}?" in error.message
+
+
+def test_a_word_near_to_nothing_gets_the_list_of_arguments():
+    assert "the arguments are: path, limit, deep" in refusal({"path": "a", "zzzz": 1}).message
+
+
+def test_a_value_outside_an_enumeration_gets_the_nearest():
+    schema = {"type": "object", "properties": {"kind": from_annotation(Literal["head", "tail"])}}
+
+    error = refusal({"kind": "heads"}, schema)
+
+    assert error.suggestion == 'Use kind "head".'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"path": "a", "path": "b"}',
+        '{"path": "\\ud800"}',
+        '{"path": NaN}',
+        '{"path": ' + "[" * 200 + "]" * 200 + "}",
+        "[" * 100_000,
+        '"{}"',
+        "{",
+    ],
+)
+def test_json_text_is_decoded_once_and_as_strictly_as_a_request(text):
+    with pytest.raises(ToolError) as caught:
+        check(SCHEMA, text)
+
+    assert caught.value.code in ("invalid_args", "invalid_request")
+
+
+def test_json_text_inside_json_text_stays_text():
+    schema = from_function(nested_lists, skip=0)[1]
+
+    assert check(schema, {"rows": '[["a"]]'}).args == {"rows": [["a"]]}
+    assert violations(refusal({"rows": ['["a"]']}, schema)) == ["rows[0]"]
+
+
+def nested_lists(rows: list[list[str]]) -> str:
+    return ""
+
+
+def test_a_flood_of_unknown_arguments_is_refused_with_little_work():
+    """Guessing what was meant is dear: it is done for those that are told, not for all that a request can hold."""
+    args = {f"path{number:06d}": 1 for number in range(200_000)}
+    calls = 0
+    real = schemas.did_you_mean
+
+    def counted(*arguments: Any) -> str | None:
+        nonlocal calls
+        calls += 1
+        return real(*arguments)
+
+    schemas.did_you_mean = counted
+    try:
+        error = refusal(args)
+    finally:
+        schemas.did_you_mean = real
+
+    assert calls <= 1000
+    assert len(error.message) < 10_000
+
+
+def test_a_request_with_misspelt_arguments_is_refused_through_the_front_door(runtime):
+    result = runtime.request(Call("read_file", {"file": "a.txt", "start": 1}, id=3))
+
+    assert (result.error.code, result.id) == ("invalid_args", 3)
+    assert "path is required and missing" in result.error.message
+
+
+# --- the two checkers agree -------------------------------------------------------------------------------------------
+
+names = st.sampled_from(["a", "b", "c_d", "path"])
+numbers = st.integers(-3, 3)
+
+
+def with_bounds(kind: str) -> st.SearchStrategy[Schema]:
+    limits = st.fixed_dictionaries({}, optional={"minimum": numbers, "maximum": numbers})
+    return limits.map(lambda bounds: {"type": kind, **bounds})
+
+
+leaves: st.SearchStrategy[Schema] = st.one_of(
+    st.just({"type": "string"}),
+    st.just({"type": "boolean"}),
+    st.just({"type": "string", "enum": ["x", "y"]}),
+    with_bounds("integer"),
+    with_bounds("number"),
+    st.just({}),
+    st.just({"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+    st.just({"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "string"}}]}),
+)
+
+
+def arrays(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
+    limits = st.fixed_dictionaries({}, optional={"minItems": st.integers(0, 2), "maxItems": st.integers(0, 3)})
+    return st.tuples(inner, limits).map(lambda pair: {"type": "array", "items": pair[0], **pair[1]})
+
+
+@st.composite
+def objects(draw: st.DrawFn, inner: st.SearchStrategy[Schema]) -> Schema:
+    properties = draw(st.dictionaries(names, inner, max_size=3))
+    required = [name for name in properties if draw(st.booleans())]
+    for name, known in properties.items():
+        if name not in required and draw(st.booleans()) and known.get("type") == "string" and "enum" not in known:
+            properties[name] = {**known, "default": "filled"}
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
+
+
+def maps(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
+    return st.one_of(st.just(True), inner).map(lambda extra: {"type": "object", "additionalProperties": extra})
+
+
+some_schemas = st.recursive(leaves, lambda inner: st.one_of(arrays(inner), objects(inner), maps(inner)), max_leaves=5)
+signatures = objects(some_schemas)
+
+values = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), numbers, st.sampled_from([0.0, 1.0, 1.5, -2.0]), st.sampled_from(["x", "y", "z", ""])
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(names, inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+@st.composite
+def fitting(draw: st.DrawFn, schema: Schema) -> Any:
+    """Draw a value that mostly fits a schema, and now and then does not."""
+    if draw(st.integers(0, 9)) == 0:
+        return draw(values)
+    if "anyOf" in schema:
+        return draw(fitting(draw(st.sampled_from(schema["anyOf"]))))
+    match schema.get("type"):
+        case "string":
+            value = draw(st.sampled_from(schema.get("enum", ["x", "text", ""])))
+        case "boolean":
+            value = draw(st.booleans())
+        case "integer":
+            value = draw(st.one_of(numbers, numbers.map(float)))
+        case "number":
+            value = draw(st.one_of(numbers, st.sampled_from([0.5, 1.0])))
+        case "array":
+            value = draw(st.lists(fitting(schema["items"]), max_size=3))
+        case "object":
+            value = {
+                name: draw(fitting(known))
+                for name, known in schema.get("properties", {}).items()
+                if draw(st.booleans())
+            }
+            extra = schema["additionalProperties"]
+            if extra is not False and draw(st.booleans()):
+                value[draw(names)] = draw(values if extra is True else fitting(extra))
+        case _:
+            value = draw(values)
+    if isinstance(value, dict | list) and draw(st.integers(0, 4)) == 0:
+        return json.dumps(value)
+    return value
+
+
+def outcome(checker: Any, schema: Schema, args: Any) -> Any:
+    try:
+        return json.dumps(checker(schema, args).args, sort_keys=True)
+    except ToolError as error:
+        assert error.code in ("invalid_args", "invalid_request")
+        return "refused"
+
+
+@given(st.data())
+@settings(max_examples=400)
+def test_the_two_checkers_agree_on_what_a_signature_can_say(data):
+    """For every schema that a signature can express and every value: both refuse it, or both accept it and hand on
+    the same arguments, defaults filled, whole numbers whole, null and JSON text treated alike."""
+    schema = data.draw(signatures)
+    args = data.draw(fitting(schema))
+
+    assert outcome(check, schema, args) == outcome(check_any, schema, args)
+
+
+@pytest.mark.parametrize(
+    "schema, args, message",
+    [
+        ({"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False}, {"pth": 1}, "did you mean path?"),
+        ({"type": "object", "properties": {"n": {"multipleOf": 3}}}, {"n": 4}, "n: "),
+        ({"type": "object", "required": ["a"]}, {}, "a"),
+        ({"type": "object", "properties": {"l": {"items": {"type": "object", "properties": {"x": {}}, "additionalProperties": False}}}}, {"l": [{"y": 1}]}, "l[0].y"),
+    ],
+)  # fmt: skip
+def test_violations_of_any_schema_are_told_in_the_same_words(schema, args, message):
+    with pytest.raises(ToolError) as caught:
+        check_any(schema, args)
+
+    assert caught.value.code == "invalid_args"
+    assert message in caught.value.message
