@@ -79,6 +79,8 @@ def load(workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any]) -
         if environ.get(variable):
             values[name], sources[name] = _checked(name, _from_text(name, environ[variable]), variable), variable
     for name, value in flags.items():
+        if name not in KEYS:
+            raise _no_key(name, "flag")
         values[name], sources[name] = _checked(name, value, "flag"), "flag"
     return Settings(values, sources)
 
@@ -145,11 +147,15 @@ def _flat(data: Mapping[str, Any], shown: str, prefix: str = "") -> dict[str, An
         elif isinstance(value, dict) and any(known.startswith(key + ".") for known in KEYS):
             flat.update(_flat(value, shown, key + "."))
         else:
-            from tongs.schema import did_you_mean
-
-            near = did_you_mean(key, KEYS)
-            raise _broken(shown, f"there is no key {key}" + (f"; did you mean {near}?" if near else ""))
+            raise _no_key(key, shown)
     return flat
+
+
+def _no_key(key: str, shown: str) -> ToolError:
+    from tongs.schema import did_you_mean
+
+    near = did_you_mean(key, KEYS)
+    return _broken(shown, f"there is no key {key[:200]}" + (f"; did you mean {near}?" if near else ""))
 
 
 def _checked(name: str, value: Any, shown: str) -> Any:

@@ -12,8 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.catalog import Catalog
     from tongs.config import Settings
+    from tongs.door import Door
     from tongs.knowledge.related import Knowledge
     from tongs.output.overflow import Overflow
+    from tongs.processes import Processes
     from tongs.state.memory import Memory
     from tongs.workspace import Workspace
 
@@ -70,8 +72,10 @@ class Context:
     __slots__ = (
         "_knowledge",
         "_memory",
+        "_processes",
         "catalog",
         "client",
+        "door",
         "fence",
         "meta",
         "overflow",
@@ -84,6 +88,7 @@ class Context:
         self,
         *,
         workspace: Workspace,
+        door: Door,
         session: str,
         client: str | None,
         settings: Settings,
@@ -92,8 +97,10 @@ class Context:
         fence: Fence,
         memory: Callable[[], Memory],
         knowledge: Callable[[], Knowledge],
+        processes: Callable[[Fence], Processes],
     ) -> None:
         self.workspace = workspace
+        self.door = door  # for tools that search: folders by handle, under the same rules
         self.session = session
         self.client = client
         self.settings = settings
@@ -102,6 +109,7 @@ class Context:
         self.fence = fence
         self._memory = memory
         self._knowledge = knowledge
+        self._processes = processes
         self.meta: dict[str, Any] = {}  # facts for programs that do not depend on the outcome
 
     @property
@@ -113,3 +121,8 @@ class Context:
     def knowledge(self) -> Knowledge:
         """The user's knowledge entries, skills, agents and commands, ranked."""
         return self._knowledge()
+
+    @property
+    def processes(self) -> Processes:
+        """Child processes that end with the call."""
+        return self._processes(self.fence)

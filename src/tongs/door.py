@@ -16,6 +16,7 @@ from tongs.errors import ToolError
 from tongs.policy.paths import PathRules
 
 LINKS_MAX = 40
+PATH_MAX = 4096
 
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -93,6 +94,9 @@ class Door:
         """Return the root a path names and its parts, by text alone; raise when it leaves every root."""
         if "\0" in path:
             raise ToolError("invalid_args", "The path holds a NUL character.", suggestion="Send the path without it.")
+        if len(path) > PATH_MAX:
+            # walked name by name it would work, and no other program could open what is made there
+            raise plain_error(OSError(errno.ENAMETOOLONG, ""), path)
         if not path.isascii() and any("\ud800" <= character < "\udc80" for character in path):
             raise ToolError("invalid_args", "The path holds a lone surrogate.", suggestion="Send whole characters.")
         expanded = os.path.expanduser(path) if path.startswith("~") else path
@@ -237,9 +241,8 @@ class _Walk:
             if stat.S_ISLNK(status.st_mode):
                 links += 1
                 if links > LINKS_MAX:
-                    raise ToolError(
-                        "file_not_found", f"{self._path} goes through too many links; they may form a circle."
-                    )
+                    shown = self._root.shown(names)
+                    raise ToolError("file_not_found", f"{shown} is one of too many links; they may form a circle.")
                 names.pop()
                 try:
                     target = os.readlink(part, dir_fd=folder)
@@ -315,7 +318,7 @@ class _Walk:
         shown = self._root.shown(names)
         if self._write:
             return ToolError("not_a_file", f"{shown} is a file, not a folder.", suggestion="Use a path under a folder.")
-        return ToolError("file_not_found", f"{self._path} does not exist: {shown} is a file, not a folder.")
+        return ToolError("file_not_found", f"{shown} is a file, not a folder: there is nothing below it.")
 
 
 def _below(path: str, prefix: str) -> list[str] | None:

@@ -51,6 +51,12 @@ class Document:
             self._before = self._original.decode()
         return self._before
 
+    def show_mark(self) -> None:
+        """Let the byte order mark of UTF-8 be a part of the text, as it is for diff and git."""
+        if self.encoding.name == "utf-8" and self.encoding.bom:
+            self._text = self._before = "\ufeff" + self.text
+            self.encoding = encodings.UTF8
+
     def apply(self, spans: list[Span]) -> None:
         """Replace the spans of the present text."""
         text = self.text

@@ -86,7 +86,7 @@ class Stream:
         while open_ends:
             ready = poller.poll(self._milliseconds())
             self._check()
-            if not ready:
+            if not ready or self._seconds() == 0:
                 self.timed_out = True
                 self._child.kill()
                 return

@@ -28,6 +28,7 @@ from tongs.workspace import Store, Workspace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.knowledge.related import Knowledge
+    from tongs.processes import Processes
     from tongs.state.history import History
     from tongs.state.memory import Memory
 
@@ -222,9 +223,22 @@ class Runtime:
                 running.time_out()  # in vain when it is committing: then its own answer comes
         return results[0]
 
-    def submit(self, call: Call, done: Callable[[Result], None]) -> Running:
-        """Start a call and return at once; `done` gets the result, from another thread or this one."""
+    def submit(
+        self,
+        call: Call,
+        done: Callable[[Result], None],
+        *,
+        here: bool = False,
+        began: Callable[[Running], None] | None = None,
+    ) -> Running:
+        """Start a call and return at once; `done` gets the result, from another thread or this one.
+
+        `here` runs a call that need not wait for others on this thread, and returns when it has ended. `began` gets
+        the call before it runs.
+        """
         running = Running(self, call, done)
+        if began is not None:
+            began(running)
         try:
             running.prepared = prepared = pipeline.prepare(call, self.catalog, self.settings["dialect"])
         except ToolError as error:
@@ -236,7 +250,17 @@ class Runtime:
         paths = self._lane_paths(prepared, running.session)
         with self._lock:
             self._running.add(running)
-            running.turn = self._lanes.enter(paths, lambda: self._workers.put(lambda: self._run(running, prepared)))
+            entering = here
+
+            def start() -> None:
+                if not entering:
+                    self._workers.put(lambda: self._run(running, prepared))
+
+            running.turn = self._lanes.enter(paths, start)
+            runs_here = here and not running.turn.waits
+            entering = False
+        if runs_here:
+            self._run(running, prepared)
         return running
 
     def watch_deadlines(self) -> None:
@@ -277,7 +301,7 @@ class Runtime:
             result = pipeline.perform(prepared, ctx, running.decision, _nobody_to_ask)
         except ToolError as error:
             result = _failed(prepared.call, error)
-        except Exception as error:  # noqa: BLE001  # the border: our own bugs end here
+        except BaseException as error:  # noqa: BLE001  # the border: our own bugs end here, and a tool's sys.exit
             result = _failed(prepared.call, self._incident(error))
         # after the record, so that the next call in the lane knows what this one saw; before the answer, so that a call
         # sent because of it finds the lane free
@@ -295,6 +319,7 @@ class Runtime:
         running.workspace = workspace
         ctx = Context(
             workspace=workspace,
+            door=store.door,
             session=running.session,
             client=running.call.client,
             settings=self.settings,
@@ -303,6 +328,7 @@ class Runtime:
             fence=running.fence,
             memory=self.memory,
             knowledge=self.knowledge,
+            processes=_processes,
         )
         reports = workspace.recover()
         if reports:
@@ -391,6 +417,12 @@ class Runtime:
         if chosen in (None, "jinn"):
             return [(tool.name, tool.description, public(tool.schema)) for tool in self.catalog.tools()]
         return [(entry.name, entry.description, public(entry.schema)) for entry in dialect(chosen).values()]
+
+
+def _processes(fence: Fence) -> Processes:
+    from tongs.processes import Processes
+
+    return Processes(fence)
 
 
 def _failed(call: Call, error: ToolError) -> Result:

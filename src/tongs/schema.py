@@ -18,6 +18,9 @@ Schema = dict[str, Any]
 CLAMP = "x-clamp"  # marks a number that is moved to its limit instead of refused
 TOUCH = "x-touch"  # the effect of the call on what the argument names
 
+TOLD_MAX = 20  # violations in the message
+LISTED_MAX = 100  # violations in the details; a request can hold millions
+
 _TYPES: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _ARTICLES = {
     "string": "text",
@@ -210,24 +213,26 @@ def check_any(schema: Schema, args: Any) -> Checked:
     import jsonschema_rs
 
     value = _with_defaults(schema, _decoded(schema, args))
-    errors = sorted(
-        jsonschema_rs.validator_for(schema).iter_errors(value), key=lambda error: list(map(str, error.instance_path))
-    )
+    try:
+        validator = jsonschema_rs.validator_for(schema, retriever=_no_retrieval)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise ToolError("tool_invalid", f"The schema of the tool is not usable: {shown(str(error))}.") from error
+    errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.instance_path)))
     if errors:
-        raise refusal([_foreign(schema, error) for error in errors])
+        raise refusal([violation for error in errors for violation in _foreign(schema, error)])
     return Checked(value, [])
 
 
 def refusal(violations: list[Violation]) -> ToolError:
     """Return the one error that reports all violations."""
-    message = "; ".join(violation.message for violation in violations[:20])
-    if len(violations) > 20:
-        message += f"; and {len(violations) - 20} more"
+    message = "; ".join(violation.message for violation in violations[:TOLD_MAX])
+    if len(violations) > TOLD_MAX:
+        message += f"; and {len(violations) - TOLD_MAX} more"
     return ToolError(
         "invalid_args",
         message + ("" if message.endswith("?") else "."),
         suggestion=next((violation.suggestion for violation in violations if violation.suggestion), None),
-        violations=[{"path": violation.path, "message": violation.message} for violation in violations],
+        violations=[{"path": violation.path, "message": violation.message} for violation in violations[:LISTED_MAX]],
     )
 
 
@@ -350,7 +355,7 @@ def _check_object(schema: Schema, value: Any, path: str, violations: list[Violat
         known = properties.get(name)
         if known is None:
             if extra is False:
-                violations.append(_unknown(prefix, name, properties))
+                violations.append(_unknown(prefix, name, properties, guess=len(violations) < TOLD_MAX))
             elif isinstance(extra, dict):
                 checked[name] = _check(extra, item, prefix + name, violations, notes)
             else:
@@ -370,46 +375,70 @@ def _check_object(schema: Schema, value: Any, path: str, violations: list[Violat
     return checked
 
 
-def _unknown(prefix: str, name: str, properties: Iterable[str]) -> Violation:
-    near = did_you_mean(name, properties)
+def _unknown(prefix: str, name: str, properties: Iterable[str], *, guess: bool) -> Violation:
+    """Return the violation for a name that is no argument; guessing what was meant is dear, so only when it is told."""
+    path = prefix + (name if len(name) <= 100 else name[:100] + "…")
+    near = did_you_mean(name, properties) if guess else None
     if near:
-        return Violation(prefix + name, f"{prefix}{name} is not an argument; did you mean {near}?", f"Use {near}.")
+        return Violation(path, f"{path} is not an argument; did you mean {near}?", f"Use {near}.")
     known = ", ".join(properties) or "none"
-    return Violation(prefix + name, f"{prefix}{name} is not an argument; the arguments are: {known}")
+    return Violation(path, f"{path} is not an argument; the arguments are: {known}")
 
 
-def _with_defaults(schema: Schema, value: Any) -> Any:
-    """Fill defaults of properties that are absent; null counts as absent where the property is optional."""
-    properties = schema.get("properties")
-    if not isinstance(value, dict) or not isinstance(properties, dict):
+def _with_defaults(schema: Any, value: Any) -> Any:
+    """Treat a value as `check` does, at any depth: defaults filled, null absent where it may be, 10.0 an integer."""
+    if not isinstance(schema, dict):
         return value
+    if isinstance(schema.get("anyOf"), list):
+        fitting = [choice for choice in schema["anyOf"] if isinstance(choice, dict) and _has_type(choice, value)]
+        return _with_defaults(fitting[0], value) if len(fitting) == 1 else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value) if schema.get("type") in ("integer", "number") else value
+    if isinstance(value, list):
+        return [_with_defaults(schema.get("items"), item) for item in value]
+    return _object_with_defaults(schema, value) if isinstance(value, dict) else value
+
+
+def _object_with_defaults(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
     required = schema.get("required", ())
     filled = {}
     for name, item in value.items():
-        known = properties.get(name)
-        if isinstance(known, dict):
-            if item is None and name not in required:
-                continue
-            item = _decoded(known, item)
-            item = (
-                int(item) if known.get("type") == "integer" and isinstance(item, float) and item.is_integer() else item
-            )
-            item = _with_defaults(known, item)
-        filled[name] = item
-    for name, known in properties.items():
-        if name not in filled and isinstance(known, dict) and "default" in known:
-            filled[name] = known["default"]
+        if not isinstance(known.get(name), dict):
+            filled[name] = _with_defaults(schema.get("additionalProperties"), item)
+        elif item is not None or name in required:
+            filled[name] = _with_defaults(known[name], _decoded(known[name], item))
+    for name, inner in known.items():
+        if name not in filled and isinstance(inner, dict) and "default" in inner:
+            filled[name] = inner["default"]
     return filled
 
 
-def _foreign(schema: Schema, error: Any) -> Violation:
+def _has_type(schema: Schema, value: Any) -> bool:
+    kind = kind_of(value)
+    return schema.get("type") in (kind, None) or (schema["type"] == "number" and kind == "integer")
+
+
+def _no_retrieval(uri: str) -> Any:
+    # a schema is data: checking arguments opens no file and no connection
+    raise ToolError("tool_invalid", f"The schema refers to {uri}, which is not part of it.")
+
+
+def _foreign(schema: Schema, error: Any) -> list[Violation]:
     path = ""
     for part in error.instance_path:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     if type(error.kind).__name__.endswith("AdditionalProperties"):
-        holder = schema
-        for part in error.schema_path[:-1]:
-            holder = holder[part]
-        unknown = error.kind.unexpected[0]
-        return _unknown(f"{path}." if path else "", unknown, holder.get("properties", {}))
-    return Violation(path, f"{path or 'args'}: {error.message}")
+        holder: Any = schema
+        try:
+            for part in error.schema_path[:-1]:
+                holder = holder[part]
+            names = list(holder.get("properties", {}))
+        except (AttributeError, IndexError, KeyError, TypeError):
+            names = []  # by way of a reference
+        prefix = f"{path}." if path else ""
+        return [
+            _unknown(prefix, name, names, guess=index < TOLD_MAX) for index, name in enumerate(error.kind.unexpected)
+        ]
+    return [Violation(path, f"{path or 'args'}: {error.message}")]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tongs.context import Fence
 from tongs.digests import Digest, sha256
-from tongs.door import Door, Place, not_a_file
+from tongs.door import Door, Place, Root, not_a_file
 from tongs.errors import ToolError
 from tongs.state.trail import Stamp, Trail
 
@@ -138,37 +138,57 @@ class Workspace:
         Sensitive names never appear. A folder that vanishes or cannot be read is passed over.
         """
         with self._door.open_folder(path) as (descriptor, place):
-            yield from self._list(descriptor, place, place.parts, depth, hidden)
+            yield from self._walk(descriptor, place, depth, hidden=hidden)
 
-    def _list(
-        self, folder: int, place: Place, parts: tuple[str, ...], depth: int, hidden: bool
-    ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        self._fence.check()
-        entries = []
-        with os.scandir(folder) as found:
-            for entry in found:
-                if (hidden or not entry.name.startswith(".")) and not self._door.is_sensitive(
-                    place.root, (*parts, entry.name)
-                ):
-                    is_folder = entry.is_dir(follow_symlinks=False)
-                    # as the whole paths sort: a folder by its name and the slash behind it
-                    entries.append((entry.name + "/" if is_folder else entry.name, is_folder, entry))
-        entries.sort(key=_first)
-        prefix = place.root.shown(parts)
+    def _walk(self, folder: int, place: Place, depth: int, *, hidden: bool) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        prefix = place.root.shown(place.parts)
         base = "" if prefix == "." else prefix + "/"
-        for name, is_folder, entry in entries:
-            yield base + name, entry
-            if is_folder and depth > 1:
-                try:
-                    inner = os.open(
-                        entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
-                    )
-                except OSError:
+        handles = [folder]
+        # by a stack of our own: generators inside generators cost a step per level for every entry
+        levels = [(base, place.parts, iter(self._entries(folder, place.root, place.parts, hidden=hidden)))]
+        try:
+            while levels:
+                base, parts, entries = levels[-1]
+                for name, entry in entries:
+                    yield base + name, entry
+                    if name.endswith("/") and len(levels) < depth:
+                        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+                        try:
+                            handles.append(os.open(entry.name, flags, dir_fd=handles[-1]))
+                        except OSError:
+                            continue
+                        inner = (*parts, entry.name)
+                        levels.append(
+                            (base + name, inner, iter(self._entries(handles[-1], place.root, inner, hidden=hidden)))
+                        )
+                        break
+                else:
+                    levels.pop()
+                    if levels:
+                        os.close(handles.pop())
+        finally:
+            for handle in handles[1:]:
+                os.close(handle)
+
+    def _entries(
+        self, folder: int, root: Root, parts: tuple[str, ...], *, hidden: bool
+    ) -> list[tuple[str, os.DirEntry[str]]]:
+        """Return what a folder shows, folders with a slash behind their names, in the order that whole paths have."""
+        self._fence.check()
+        door = self._door
+        is_harmless = door.rules.is_harmless
+        found = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if not hidden and name[0] == ".":
                     continue
-                try:
-                    yield from self._list(inner, place, (*parts, entry.name), depth - 1, hidden)
-                finally:
-                    os.close(inner)
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if (is_folder or not is_harmless(name)) and door.is_sensitive(root, (*parts, name)):
+                    continue
+                found.append((name + "/" if is_folder else name, entry))
+        found.sort(key=_first)
+        return found
 
     # --- changing -------------------------------------------------------------------------------------------------
 
@@ -206,6 +226,8 @@ class Workspace:
         with self._door.place(path, write=True) as place:
             if place.status is not None and not stat.S_ISREG(place.status.st_mode):
                 raise not_a_file(place.path, place.status.st_mode)
+            if not place.path.isascii() and any("\ud800" <= character <= "\udfff" for character in place.path):
+                raise ToolError("invalid_args", "Tools change only files whose names are UTF-8.")  # as snapshots are
             return place.path
 
     # --- history --------------------------------------------------------------------------------------------------
@@ -605,7 +627,7 @@ def too_large(path: str, size: int, limit: int, suggestion: str | None = None) -
     return ToolError("file_too_large", message, suggestion=suggestion, path=path, size=size)
 
 
-def _first(entry: tuple[str, bool, os.DirEntry[str]]) -> str:
+def _first(entry: tuple[str, os.DirEntry[str]]) -> str:
     return entry[0]
 
 

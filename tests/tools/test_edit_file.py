@@ -250,3 +250,52 @@ def test_a_file_over_the_limit_is_edited_only_by_force(runtime, workspace):
     assert (refused.error.code, forced.ok) == ("file_too_large", True)
     with open(workspace.join("big.txt"), "rb") as file:
         assert file.read(5) == b"U\nxxx"
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("number", [1, 2, 60_000, 119_999, 120_000])
+@pytest.mark.parametrize("new", ["changed", "two\nlines", "", "é\nü"])
+def test_a_large_file_is_edited_like_a_small_one(runtime, workspace, ending, number, new):
+    lines = [f"line number {count}" for count in range(1, 120_001)]
+    workspace.write("a.txt", ending.join(lines) + ending)
+    old = f"line number {number}{ending}"
+
+    preview = edit(runtime, old_text=old, new_text=new + "\n", dry_run=True)
+    result = edit(runtime, old_text=old, new_text=new + "\n")
+
+    lines[number - 1] = new.replace("\n", ending)
+    expected = (ending.join(lines) + ending).encode()
+    assert workspace.bytes("a.txt") == expected
+    assert result.meta["edit"]["first_changed_line"] == number
+    runtime.call("undo", action="restore", id=result.meta["undo"])
+    assert git_apply(workspace, preview.text) == {"a.txt": expected}
+
+
+def test_several_edits_of_a_large_file_are_made_in_order(runtime, workspace):
+    workspace.write("a.txt", "".join(f"line number {count}\n" for count in range(1, 120_001)))
+    edits = [
+        {"path": "a.txt", "old_text": "line number 100000\n", "new_text": "é first\n", "show_context": 1},
+        {"path": "a.txt", "old_text": "é first\n", "new_text": "second\n"},
+        {"path": "a.txt", "old_text": "line number 50000\n", "new_text": ""},
+    ]
+
+    preview = runtime.call("multi_edit", edits=edits, dry_run=True)
+    patched = git_apply(workspace, preview.text)
+    result = runtime.call("multi_edit", edits=edits)
+
+    assert result.ok, result.error
+    assert "100000*| é first" in result.text
+    assert tree_bytes(workspace) == patched
+    assert workspace.read("a.txt").count("\n") == 119_999
+
+
+def test_errors_about_a_large_file_count_its_lines(runtime, workspace):
+    workspace.write("a.txt", "".join(f"line number {count}\n" for count in range(1, 120_001)))
+
+    many = edit(runtime, old_text="line number 11999", new_text="x").error
+    none = edit(runtime, old_text="lime number 70000", new_text="x").error
+    same = edit(runtime, old_text="line number 70000\n", new_text="line number 70000\n").error
+
+    assert (many.code, many.details["lines"][0]) == ("edit_not_unique", 11_999)
+    assert none.code == "edit_not_found"
+    assert same.code == "edit_no_change"

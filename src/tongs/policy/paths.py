@@ -36,6 +36,7 @@ class PathRules:
         self._readable = _Patterns(readable)
         self._protected = _Patterns(protected)
         self._plain: dict[str, bool] = {}
+        self._firsts = self._sensitive.firsts()
 
     def check(self, parts: Sequence[str], *, write: bool) -> None:
         """Judge the last name of a path whose other names were judged before; raise when it is refused."""
@@ -55,7 +56,16 @@ class PathRules:
 
     def is_sensitive(self, path: str) -> bool:
         """Whether the last name of the path is sensitive."""
-        return self._sensitive.match(path) and not self._readable.match(path)
+        return (
+            not self.is_harmless(path.rpartition("/")[2])
+            and self._sensitive.match(path)
+            and not self._readable.match(path)
+        )
+
+    def is_harmless(self, name: str) -> bool:
+        """Whether a name cannot be sensitive, told by its first character: quick, for the many names of a listing."""
+        firsts = self._firsts
+        return firsts is not None and name.isascii() and name[:1].lower() not in firsts
 
 
 class _Patterns:
@@ -65,6 +75,11 @@ class _Patterns:
         self._globs = [pattern for pattern in folded if _is_glob(pattern) and "/" not in pattern]
         self.deep = [pattern.strip("/") for pattern in folded if "/" in pattern]
         self._compiled: re.Pattern[str] | None = None
+
+    def firsts(self) -> frozenset[str] | None:
+        """Return the first characters that a matching name can have; None when that cannot be told from a name."""
+        found = {pattern[:1] for pattern in (*self._names, *self._globs)}
+        return None if self.deep or found & {"*", "?", ""} else frozenset(found)
 
     def match(self, path: str) -> bool:
         folded = _fold(path)

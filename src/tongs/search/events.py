@@ -46,7 +46,7 @@ class Matched(NamedTuple):
     """One file's matches, and the texts of lines that were told of it, by number."""
 
     path: str
-    matches: list[Match | LongLine]
+    matches: list[Match]
     lines: dict[int, str]
 
 
@@ -87,12 +87,12 @@ class Events:
             self._long = _Long(self._rest)
             self._rest = b""
 
-    def matched(self) -> list[Matched]:
-        """Return what was kept, in the order of paths."""
+    def matched(self, look_up: Callable[[str, LongLine], Match]) -> list[Matched]:
+        """Return what was kept, in the order of paths; `look_up` reads what was too long to keep."""
         left = self._keep
         found = []
-        for path, count, file in self._kept:
-            found.append(file.matched(path, min(count, left)))
+        for _, count, file in self._kept:
+            found.append(file.matched(min(count, left), look_up))
             left -= count
         return found
 
@@ -142,10 +142,14 @@ class Events:
         if self._per_file is not None and count >= self._per_file:
             self.cut.append(file.path)
         if file.count:
-            insort(self._kept, (file.path, file.count, file))
+            insort(self._kept, (file.path, file.count, file), key=_first)
             self._kept_matches += file.count
             while self._kept_matches - self._kept[-1][1] >= self._keep:
                 self._kept_matches -= self._kept.pop()[1]
+
+
+def _first(entry: tuple[str, int, _File]) -> str:
+    return entry[0]
 
 
 def _path(line: bytes) -> str:
@@ -171,9 +175,6 @@ class _File:
         self._per_match = per_match
         self._events: list[bytes | _Event] = []
 
-    def __lt__(self, other: object) -> bool:  # two files have never the same path
-        return False
-
     def take(self, line: bytes) -> bool:
         """Take one event; False when no more are needed."""
         is_match = line.startswith(_MATCH)
@@ -196,7 +197,7 @@ class _File:
         self.count += len(event.matches)
         self._events.append(event)
 
-    def matched(self, path: str, count: int) -> Matched:
+    def matched(self, count: int, look_up: Callable[[str, LongLine], Match]) -> Matched:
         """Return the first matches of the file."""
         matches: list[Match | LongLine] = []
         lines: dict[int, str] = {}
@@ -205,7 +206,8 @@ class _File:
                 event = _event(event, self._keep, per_match=self._per_match)
             matches += event.matches
             lines.update(event.lines)
-        return Matched(path, matches[:count], lines)
+        whole = [look_up(self.path, match) if isinstance(match, LongLine) else match for match in matches[:count]]
+        return Matched(self.path, whole, lines)
 
 
 class _Event(NamedTuple):

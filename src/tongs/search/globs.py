@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 BRACES_MAX = 50
 ALTERNATIVES_MAX = 256
+_PLAIN = "._"  # beside letters and digits, what means itself
 _DEEP_MAX = 2  # a regular expression may try every depth for so many `**`; more of them are matched by table
 
 
@@ -38,6 +39,7 @@ class Class(NamedTuple):
 
 
 Token = str | Class | None  # a character, one of a class, any one character
+SLASH = "/"
 STAR = "*/"  # a star: no character is two characters long
 
 
@@ -195,7 +197,7 @@ def _expand(sequence: _Sequence, glob: str) -> list[list[Token]]:
 def _split(tokens: Sequence[Token]) -> list[list[Token]]:
     parts: list[list[Token]] = [[]]
     for token in tokens:
-        if token == "/":
+        if token == SLASH:
             parts.append([])
         else:
             parts[-1].append(token)
@@ -206,7 +208,7 @@ def _split(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def matcher(globs: Iterable[Glob]) -> Callable[[str], bool]:
-    """Return a function that tells whether a path, relative to the folder that is searched, matches any of the globs."""
+    """Return whether a path, relative to the folder that is searched, matches any of the globs."""
     given = list(globs)
     names = [_pattern(glob.components[0]) for glob in given if glob.anywhere]
     paths = [_path_pattern(glob) for glob in given if not glob.anywhere and _depths(glob) <= _DEEP_MAX]
@@ -246,7 +248,7 @@ def _quoted(token: Token) -> str:
         return token.source
     if token == STAR:
         return "*"
-    return token if token.isalnum() or token in "._" else "\\" + token
+    return token if token.isalnum() or token in _PLAIN else "\\" + token
 
 
 def component_matcher(component: Component) -> Callable[[str], object]:

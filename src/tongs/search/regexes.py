@@ -3,7 +3,8 @@
     pattern    = branch *( "|" branch )
     branch     = *( atom [ repeat ] | "(?" flags ")" )
     repeat     = ( "*" | "+" | "?" | "{" n [ "," [ m ] ] "}" ) [ "?" ]
-    atom       = character | "." | "^" | "$" | escape | class | "(" [ "?:" | "?P<name>" | "?<name>" | "?flags:" ] pattern ")"
+    atom       = character | "." | "^" | "$" | escape | class | "(" [ opening ] pattern ")"
+    opening    = "?:" | "?P<" name ">" | "?<" name ">" | "?" flags ":"
 
 Python's own expressions look alike and differ in places: these are the places. Look-around and references back are in
 neither notation, because no linear-time search can have them. Lines end with LF or CRLF, as they do for ripgrep.
@@ -358,6 +359,7 @@ class _Reader:
 
     def _class(self, start: int) -> str:
         negated = self._take("^")
+        line_ends = self.line_ends
         parts: list[str] = []
         first = True
         while True:
@@ -376,6 +378,8 @@ class _Reader:
             else:
                 parts.append(self._range(start))
         inside = "".join(parts)
+        if negated:
+            self.line_ends = line_ends
         return f"[^{inside}{_STRAY}]" if negated else f"[{inside}]"
 
     def _nested(self, start: int) -> str:

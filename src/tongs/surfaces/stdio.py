@@ -14,6 +14,8 @@ from tongs.surfaces.oneshot import Writer
 from tongs.surfaces.opening import open_runtime
 
 TIDY_SECONDS = 0.5
+MOMENT_SECONDS = 0.005
+QUIET_LOOKS = 20  # without a request, after which nobody looks until the next one comes
 PENDING_MAX = 4096  # calls under way; beyond, reading waits
 
 
@@ -34,12 +36,70 @@ def serve(runtime: Runtime, reader: wire.Reader, writer: Writer) -> None:
     """Answer requests as they end, until the input does and everything was answered."""
     runtime.watch_deadlines()
     session = _Session(runtime, writer)
-    for line in wire.read_lines(reader):
-        if isinstance(line, ToolError):
-            session.send(Result(error=line))
-        elif line.strip():
-            session.take(line)
+    _Readers(session, reader).run()
     session.drain()
+
+
+class _Readers:
+    """One thread reads requests and runs each call itself, which saves handing it to another.
+
+    A call that takes longer than a moment must not keep the next request waiting: then another thread goes on
+    reading, and the first one ends with its call.
+    """
+
+    def __init__(self, session: _Session, reader: wire.Reader) -> None:
+        self._session = session
+        self._lines = wire.read_lines(reader)
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._awake = threading.Event()
+        self._reading = 0  # which of the threads reads
+        self._taken = 0  # requests so far
+        self._busy = False
+
+    def run(self) -> None:
+        """Read until the end of input."""
+        threading.Thread(target=self._watch, name="tongs-reading", daemon=True).start()
+        self._read(0)
+        self._ended.wait()
+
+    def _read(self, number: int) -> None:
+        try:
+            for line in self._lines:
+                self._busy = True
+                if not self._awake.is_set():
+                    self._awake.set()
+                if isinstance(line, ToolError):
+                    self._session.send(Result(error=line))
+                elif line.strip():
+                    self._session.take(line)
+                with self._lock:
+                    if self._reading != number:
+                        return
+                    self._busy = False
+                    self._taken += 1
+        except BaseException:
+            self._ended.set()
+            raise
+        self._ended.set()
+
+    def _watch(self) -> None:
+        seen, quiet = -1, 0
+        while not self._ended.is_set():
+            if quiet > QUIET_LOOKS:
+                self._awake.clear()
+                if not self._busy:
+                    self._awake.wait()
+                quiet = 0
+            self._ended.wait(MOMENT_SECONDS)
+            with self._lock:
+                quiet = 0 if self._busy or self._taken != seen else quiet + 1
+                if self._busy and self._taken == seen:
+                    self._reading += 1
+                    self._taken += 1
+                    self._busy = False
+                    threading.Thread(target=self._read, args=(self._reading,), name="tongs-call", daemon=True).start()
+                seen = self._taken
 
 
 class _Session:
@@ -47,7 +107,6 @@ class _Session:
         self._runtime = runtime
         self._writer = writer
         self._lock = threading.Lock()
-        self._running: dict[int, Running] = {}
         self._by_id: dict[Any, Running] = {}
         self._room = threading.Semaphore(PENDING_MAX)
         self._idle = threading.Condition(self._lock)
@@ -96,11 +155,12 @@ class _Session:
                 if not self._count:
                     self._idle.notify_all()
 
-        running = self._runtime.submit(call, done)
-        if key is not None:
-            with self._lock:
-                if not running.settled:
+        def began(running: Running) -> None:
+            if key is not None:
+                with self._lock:
                     self._by_id[key] = running
+
+        self._runtime.submit(call, done, here=True, began=began)
 
     def _cancel(self, request: wire.Cancel) -> None:
         with self._lock:

@@ -7,6 +7,7 @@ from tongs.digests import sha256
 from tongs.output import views
 from tongs.params import Count, ReadPath
 from tongs.text import diffing, encodings
+from tongs.text.lines import count_lines
 
 
 @tool(effects="read")
@@ -29,6 +30,7 @@ def diff_files(ctx: Context, path_a: ReadPath, path_b: ReadPath, context_lines: 
     old, new = (encodings.visible(encodings.decode(found.data)[0]) for found in (a, b))
     if old == new:
         return Output("The texts are the same; their encodings differ.", meta=meta)
+    context_lines = min(context_lines, count_lines(old), count_lines(new))  # more there is not to show
     hunks = diffing.diff_hunks(old, new, context_lines)
     meta["first_changed_line"] = diffing.first_changed_line(old, new)
     text = diffing.unified_diff(old, new, a.path, new_path=b.path, context=context_lines, rename=False)

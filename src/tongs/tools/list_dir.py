@@ -52,7 +52,7 @@ def list_dir(
         args: dict[str, Any] = {"path": path, "depth": depth, "max_entries": max_entries, "offset": shown}
         extra = {"changed_since": changed_since, "hidden": hidden, "details": details}
         data["next"] = {"tool": "list_dir", "args": {**args, **{key: value for key, value in extra.items() if value}}}
-    files = [views.File(item["name"] if details else item) for item in entries]
+    files = [views.File(item["name"] if details else item) for item in entries[: views.FILES]]
     folder, _ = ctx.workspace.status(path)
     return Output(data=data, view=views.file_list(files, total=total), meta={"path": folder})
 

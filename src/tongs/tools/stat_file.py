@@ -49,8 +49,10 @@ def _contents(ctx: Context, path: str) -> dict[str, object]:
         return {**facts, "encoding": "binary"}
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
         return _wide(ctx, path)
-    # a character may lie across two chunks
-    encoding = encodings.detect(head if head is last else head[: head.rfind(b"\n") + 1] or head)
+    if head is not last:
+        # a character may lie across two chunks
+        head = head[: head.rfind(b"\n") + 1] or head.rstrip(bytes(range(128, 256))) or head
+    encoding = encodings.detect(head)
     facts["encoding"] = encoding.name
     facts["bom"] = bool(encoding.bom)
     facts["line_ending"] = _ending(feeds, pairs, returns)

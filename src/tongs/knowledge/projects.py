@@ -1,0 +1,447 @@
+"""What kind of project a folder is, by the names and contents of its configuration files.
+
+One table says which file speaks for which language and what its commands are by convention. What a file itself says
+(scripts, tasks, sections, dependencies) goes before convention; where two files answer the same question, the earlier
+one in the table does, except that a justfile goes before all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+Read = Callable[[str], "str | None"]  # the text of a file in the folder; None when it cannot be read
+
+
+class Project(NamedTuple):
+    """What is known of one folder."""
+
+    languages: tuple[str, ...] = ()
+    build_tool: str | None = None
+    test_command: str | None = None
+    linter: str | None = None
+    type_checker: str | None = None
+    package_manager: str | None = None
+    frameworks: tuple[str, ...] = ()
+    config_files: tuple[str, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as JSON, without what is not known; the lists are always there."""
+        data = self._asdict()
+        lists = ("languages", "frameworks", "config_files")
+        return {name: list(data[name]) if name in lists else data[name] for name in data if name in lists or data[name]}
+
+
+class Found(NamedTuple):
+    """What one configuration file says. A command with a leading `~` is a convention that a task goes before."""
+
+    languages: tuple[str, ...] = ()
+    build: str | None = None
+    test: str | None = None
+    lint: str | None = None
+    types: str | None = None
+    manager: str | None = None
+    frameworks: tuple[str, ...] = ()
+
+
+class Folder:
+    """The names in a folder and the way to read its files, each once."""
+
+    def __init__(self, names: Collection[str], read: Read, manager: str | None = None) -> None:
+        self.names = names
+        self.manager = manager  # of the JavaScript project around this one
+        self._read = read
+        self._texts: dict[str, str | None] = {}
+
+    def text(self, name: str) -> str:
+        """Return the text of a file, empty when there is none to be read."""
+        if name not in self._texts:
+            self._texts[name] = self._read(name) if name in self.names else None
+        return self._texts[name] or ""
+
+    def object(self, name: str) -> dict[str, Any]:
+        """Return the JSON object in a file, empty when it holds none."""
+        try:
+            value = json.loads(self.text(name).removeprefix("\ufeff") or "null")
+        except (ValueError, RecursionError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Return the TOML table in a file, empty when it holds none."""
+        import tomllib
+
+        try:
+            return tomllib.loads(self.text(name).removeprefix("\ufeff"))
+        except (ValueError, RecursionError):
+            return {}
+
+    def first(self, *names: str) -> str | None:
+        """Return the first of these names that is there."""
+        return next((name for name in names if name in self.names), None)
+
+
+def detect(names: Collection[str], read: Read, *, manager: str | None = None) -> Project:
+    """Return what a folder with these names is; folders end with a slash."""
+    folder = Folder(names, read, manager)
+    found = [probe(folder, name) for wanted, probe in PROBES if (name := folder.first(*wanted)) is not None]
+    languages = dict.fromkeys(language for one in found for language in one.languages)
+    if "TypeScript" in languages:
+        languages.pop("JavaScript", None)
+    tasks = _tasks(folder)
+    return Project(
+        tuple(languages),
+        _command("build", [one.build for one in found], tasks),
+        _command("test", [one.test for one in found], tasks),
+        _command("lint", [one.lint for one in found], tasks),
+        next((one.types for one in found if one.types), None),
+        next((one.manager for one in found if one.manager), None),
+        tuple(dict.fromkeys(framework for one in found for framework in one.frameworks)),
+        tuple(name for name in CONFIG_FILES if name in folder.names),
+    )
+
+
+def is_project(names: Collection[str]) -> bool:
+    """Whether a folder with these names is a project of its own."""
+    return not ROOTS.isdisjoint(names)
+
+
+def _command(what: str, said: Iterable[str | None], tasks: list[tuple[str, Collection[str]]]) -> str | None:
+    """Return the command: of a justfile, else as configured, else of another task file, else by convention."""
+    runners = [runner for runner, names in tasks if what in names]
+    if runners and runners[0] == "just":
+        return f"just {what}"
+    given = [command for command in said if command]
+    configured = next((command for command in given if not command.startswith("~")), None)
+    if configured:
+        return configured
+    if runners:
+        return f"{runners[0]} {what}"
+    if what == "build" and not given and tasks:
+        return tasks[0][0]
+    return given[0][1:] if given else None
+
+
+# --- task files ---------------------------------------------------------------------------------------------------
+
+
+_RECIPE = re.compile(r"^@?([A-Za-z_][\w-]*)[^:=\n]*:(?!=)", re.MULTILINE)
+_TARGET = re.compile(r"^([A-Za-z_][\w./-]*(?:[ \t]+[\w./-]+)*)[ \t]*::?(?![=:])", re.MULTILINE)
+_TASK = re.compile(r"^(?:  |    |\t)([\w-]+):", re.MULTILINE)
+
+
+def _tasks(folder: Folder) -> list[tuple[str, Collection[str]]]:
+    """Return the task runners that have a file here, each with the names of its tasks."""
+    found: list[tuple[str, Collection[str]]] = []
+    if name := folder.first("justfile", "Justfile", ".justfile"):
+        found.append(("just", set(_RECIPE.findall(folder.text(name)))))
+    if name := folder.first("Makefile", "makefile", "GNUmakefile"):
+        targets = {target for line in _TARGET.findall(folder.text(name)) for target in line.split()}
+        found.append(("make", targets))
+    if name := folder.first("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml"):
+        section = re.split(r"^tasks:[^\n]*$", folder.text(name), maxsplit=1, flags=re.MULTILINE)
+        inner = re.split(r"^\S", section[1], maxsplit=1, flags=re.MULTILINE)[0] if len(section) > 1 else ""
+        found.append(("task", set(_TASK.findall(inner))))
+    return found
+
+
+# --- one probe per kind of file -----------------------------------------------------------------------------------
+
+
+def _go(folder: Folder, name: str) -> Found:
+    golangci = folder.first(".golangci.yml", ".golangci.yaml", ".golangci.toml", ".golangci.json")
+    return Found(("Go",), "go build ./...", "go test ./...", "golangci-lint run" if golangci else "go vet ./...")
+
+
+_LOCKS = {
+    "pnpm-lock.yaml": "pnpm",
+    "yarn.lock": "yarn",
+    "bun.lockb": "bun",
+    "bun.lock": "bun",
+    "package-lock.json": "npm",
+    "npm-shrinkwrap.json": "npm",
+}
+_RUN = {"npm": "npx", "pnpm": "pnpm exec", "yarn": "yarn", "bun": "bunx"}
+_NODE_FRAMEWORKS = {
+    "next": "Next.js",
+    "react": "React",
+    "vue": "Vue",
+    "svelte": "Svelte",
+    "@sveltejs/kit": "SvelteKit",
+    "nuxt": "Nuxt",
+    "@angular/core": "Angular",
+    "astro": "Astro",
+    "express": "Express",
+    "@nestjs/core": "NestJS",
+}
+
+
+def _node(folder: Folder, name: str) -> Found:
+    package = folder.object("package.json")
+    manager = _node_manager(folder, package)
+    scripts = _mapping(package.get("scripts"))
+    needs = {
+        *_mapping(package.get("dependencies")),
+        *_mapping(package.get("devDependencies")),
+        *_mapping(package.get("peerDependencies")),
+    }
+    run = _RUN[manager]
+    test = f"{manager} run test" if _is_script(scripts, "test") else None
+    if test is None:
+        runners = {"vitest": f"{run} vitest run", "jest": f"{run} jest", "mocha": f"{run} mocha"}
+        test = next((command for need, command in runners.items() if need in needs), None)
+        test = test or ("bun test" if manager == "bun" else None)
+    lint = f"{manager} run lint" if _is_script(scripts, "lint") else None
+    if lint is None and ("eslint" in needs or folder.first(*_ESLINT)):
+        lint = f"{run} eslint ."
+    elif lint is None and ("@biomejs/biome" in needs or folder.first("biome.json", "biome.jsonc")):
+        lint = f"{run} biome check ."
+    typescript = folder.first("tsconfig.json") is not None
+    frameworks = [shown for need, shown in _NODE_FRAMEWORKS.items() if need in needs]
+    if folder.first("next.config.js", "next.config.mjs", "next.config.ts") and "Next.js" not in frameworks:
+        frameworks.insert(0, "Next.js")
+    return Found(
+        ("TypeScript" if typescript or name in ("bun.lockb", "bun.lock") else "JavaScript",),
+        f"{manager} run build" if _is_script(scripts, "build") else f"~{manager}",
+        test,
+        lint,
+        f"{run} tsc --noEmit" if typescript and "typescript" in needs else None,
+        manager,
+        tuple(frameworks),
+    )
+
+
+_ESLINT = (
+    "eslint.config.js",
+    "eslint.config.mjs",
+    "eslint.config.cjs",
+    "eslint.config.ts",
+    ".eslintrc",
+    ".eslintrc.js",
+    ".eslintrc.cjs",
+    ".eslintrc.json",
+    ".eslintrc.yml",
+)
+
+
+def _node_manager(folder: Folder, package: Mapping[str, Any]) -> str:
+    declared = package.get("packageManager")
+    if isinstance(declared, str) and declared.partition("@")[0] in _RUN:
+        return declared.partition("@")[0]
+    locked = next((manager for lock, manager in _LOCKS.items() if lock in folder.names), None)
+    return locked or folder.manager or "npm"
+
+
+def _is_script(scripts: Mapping[str, Any], name: str) -> bool:
+    # npm init writes a test that only says that there is none
+    return isinstance(scripts.get(name), str) and "no test specified" not in scripts[name]
+
+
+def _rust(folder: Folder, name: str) -> Found:
+    return Found(("Rust",), "cargo build", "cargo test", "cargo clippy", manager="cargo")
+
+
+_PYTHON_LOCKS = {"uv.lock": "uv", "poetry.lock": "poetry", "pdm.lock": "pdm", "Pipfile.lock": "pipenv"}
+_PYTHON_RUN = {"uv": "uv run ", "poetry": "poetry run ", "pdm": "pdm run ", "pipenv": "pipenv run "}
+_PYTHON_BUILD = {"uv": "uv build", "poetry": "poetry build", "pdm": "pdm build", "hatch": "hatch build"}
+_PYTHON_FRAMEWORKS = {"django": "Django", "fastapi": "FastAPI", "flask": "Flask"}
+_REQUIREMENT = re.compile(r"^\s*[\"']?([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
+
+
+def _python(folder: Folder, name: str) -> Found:
+    project = folder.table("pyproject.toml")
+    tools = _mapping(project.get("tool"))
+    needs = _python_needs(folder, project, tools)
+    manager = next((manager for lock, manager in _PYTHON_LOCKS.items() if lock in folder.names), None)
+    backend = str(_mapping(project.get("build-system")).get("build-backend", ""))
+    for known in ("uv", "poetry", "pdm", "hatch"):
+        if manager is None and (known in tools or (known != "hatch" and backend.startswith(known))):
+            manager = known
+    manager = manager or ("pipenv" if "Pipfile" in folder.names else "pip")
+    run = _PYTHON_RUN.get(manager, "")
+    setup, tox = folder.text("setup.cfg"), folder.text("tox.ini")
+    configured = (
+        "[tool:pytest]" in setup or "[pytest]" in tox or folder.first("pytest.ini", "conftest.py", ".pytest.ini")
+    )
+    if "pytest" in tools or "pytest" in needs or configured:
+        test = f"{run}pytest"
+    elif "manage.py" in folder.names:
+        test = f"{run}python manage.py test"
+    elif folder.first("tox.ini", "noxfile.py"):
+        test = "tox" if "tox.ini" in folder.names else "nox"
+    else:
+        test = f"~{run}pytest"
+    lint = f"{run}ruff check" if "ruff" in tools or "ruff" in needs or folder.first("ruff.toml", ".ruff.toml") else None
+    if lint is None and ("flake8" in needs or ".flake8" in folder.names or "[flake8]" in setup + tox):
+        lint = f"{run}flake8"
+    mypy = "mypy" in tools or "mypy" in needs or folder.first("mypy.ini", ".mypy.ini") or "[mypy]" in setup
+    pyright = "pyright" in tools or "pyright" in needs or "pyrightconfig.json" in folder.names
+    types = f"{run}mypy ." if mypy else f"{run}pyright" if pyright else None
+    frameworks = [shown for need, shown in _PYTHON_FRAMEWORKS.items() if need in needs]
+    if "manage.py" in folder.names and "django" in folder.text("manage.py").lower() and "Django" not in frameworks:
+        frameworks.insert(0, "Django")
+    build = _PYTHON_BUILD.get(manager) if "build-system" in project or manager != "uv" else "uv sync"
+    build = build or ("python -m build" if "build-system" in project or "setup.py" in folder.names else None)
+    return Found(("Python",), build or f"~{manager}", test, lint, types, manager, tuple(frameworks))
+
+
+def _python_needs(folder: Folder, project: Mapping[str, Any], tools: Mapping[str, Any]) -> set[str]:
+    """Return the names of the packages that a Python project asks for, normalised."""
+    section = _mapping(project.get("project"))
+    poetry = _mapping(tools.get("poetry"))
+    lines: list[Any] = [*_list(section.get("dependencies"))]
+    for group in (*_mapping(section.get("optional-dependencies")).values(),):
+        lines += _list(group)
+    for group in _mapping(project.get("dependency-groups")).values():
+        lines += _list(group)
+    lines += _list(_mapping(tools.get("uv")).get("dev-dependencies"))
+    lines += [*_mapping(poetry.get("dependencies")), *_mapping(poetry.get("dev-dependencies"))]
+    for group in _mapping(poetry.get("group")).values():
+        lines += _mapping(_mapping(group).get("dependencies"))
+    pipfile = folder.table("Pipfile") if "Pipfile" in folder.names else {}
+    lines += [*_mapping(pipfile.get("packages")), *_mapping(pipfile.get("dev-packages"))]
+    for name in sorted(folder.names):
+        if name.startswith("requirements") and name.endswith((".txt", ".in")):
+            lines += folder.text(name).split("\n")
+    if "setup.py" in folder.names:
+        lines += re.findall(r"[\"']([A-Za-z0-9._-]++)[^\"'\n]*+[\"']", folder.text("setup.py"))
+    found = (_REQUIREMENT.match(line) for line in lines if isinstance(line, str))
+    return {re.sub(r"[-_.]+", "-", match[1]).lower() for match in found if match}
+
+
+def _php(folder: Folder, name: str) -> Found:
+    composer = folder.object("composer.json")
+    scripts = _mapping(composer.get("scripts"))
+    needs = {*_mapping(composer.get("require")), *_mapping(composer.get("require-dev"))}
+    phpunit = "phpunit/phpunit" in needs or folder.first("phpunit.xml", "phpunit.xml.dist")
+    test = "composer run test" if "test" in scripts else "vendor/bin/phpunit" if phpunit else None
+    lint = "composer run lint" if "lint" in scripts else None
+    if lint is None and (folder.first("phpstan.neon", "phpstan.neon.dist") or "phpstan/phpstan" in needs):
+        lint = "vendor/bin/phpstan analyse"
+    known = {"laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony"}
+    frameworks = tuple(shown for need, shown in known.items() if need in needs)
+    build = "composer run build" if "build" in scripts else "~composer"
+    return Found(("PHP",), build, test, lint, manager="composer", frameworks=frameworks)
+
+
+def _deno(folder: Folder, name: str) -> Found:
+    tasks = _mapping(folder.object(name).get("tasks"))
+    return Found(
+        ("TypeScript",),
+        "deno task build" if "build" in tasks else "~deno",
+        "deno task test" if "test" in tasks else "deno test",
+        "deno task lint" if "lint" in tasks else "deno lint",
+        manager="deno",
+    )
+
+
+def _ruby(folder: Folder, name: str) -> Found:
+    gems = set(re.findall(r"^[ \t]*gem[ \t]+[\"']([\w-]+)[\"']", folder.text("Gemfile"), re.MULTILINE))
+    rails = "rails" in gems or "Rails" in folder.text("config.ru")
+    if "rspec" in gems or "rspec-rails" in gems or folder.first(".rspec"):
+        test: str | None = "bundle exec rspec"
+    else:
+        test = "bin/rails test" if rails else "bundle exec rake test" if "Rakefile" in folder.names else None
+    lint = "bundle exec rubocop" if "rubocop" in gems or ".rubocop.yml" in folder.names else None
+    known = {"Rails": rails, "Sinatra": "sinatra" in gems}
+    frameworks = tuple(shown for shown, is_there in known.items() if is_there)
+    return Found(("Ruby",), "~bundle install", test, lint, manager="bundler", frameworks=frameworks)
+
+
+def _maven(folder: Folder, name: str) -> Found:
+    maven = "./mvnw" if "mvnw" in folder.names else "mvn"
+    text = folder.text("pom.xml")
+    languages = ("Java", "Kotlin") if "kotlin-maven-plugin" in text else ("Java",)
+    lint = f"{maven} checkstyle:check" if "maven-checkstyle-plugin" in text else None
+    return Found(languages, f"{maven} package", f"{maven} test", lint, manager="maven", frameworks=_spring(text))
+
+
+def _gradle(folder: Folder, name: str) -> Found:
+    gradle = "./gradlew" if "gradlew" in folder.names else "gradle"
+    text = folder.text(name)
+    kotlin = re.search(r"kotlin\s*\(|org\.jetbrains\.kotlin|kotlin-gradle-plugin", text) is not None
+    lint = f"{gradle} ktlintCheck" if "ktlint" in text else f"{gradle} check" if "checkstyle" in text else None
+    language = "Kotlin" if kotlin else "Java"
+    return Found((language,), f"{gradle} build", f"{gradle} test", lint, manager="gradle", frameworks=_spring(text))
+
+
+def _spring(text: str) -> tuple[str, ...]:
+    return ("Spring Boot",) if "spring-boot" in text or "org.springframework.boot" in text else ()
+
+
+def _elixir(folder: Folder, name: str) -> Found:
+    text = folder.text("mix.exs")
+    credo = ":credo" in text or ".credo.exs" in folder.names
+    frameworks = ("Phoenix",) if re.search(r":phoenix\b", text) else ()
+    return Found(
+        ("Elixir",), "mix compile", "mix test", "mix credo" if credo else None, manager="mix", frameworks=frameworks
+    )
+
+
+def _cmake(folder: Folder, name: str) -> Found:
+    call = re.search(r"^[ \t]*project[ \t]*\(([^)]{0,2000})\)", folder.text(name), re.MULTILINE | re.IGNORECASE)
+    words = call[1].replace('"', " ").split()[1:] if call else []
+    languages = tuple(shown for word, shown in (("C", "C"), ("CXX", "C++")) if word in words)
+    lint = "run-clang-tidy -p build" if ".clang-tidy" in folder.names else None
+    return Found(
+        languages or ("C", "C++"), "cmake -S . -B build && cmake --build build", "ctest --test-dir build", lint
+    )
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+# --- the table ----------------------------------------------------------------------------------------------------
+
+# the files that speak for one kind of project, and what listens to them; the first in a folder is asked first
+PROBES: tuple[tuple[tuple[str, ...], Callable[[Folder, str], Found]], ...] = (
+    (("go.mod", "go.work"), _go),
+    (("package.json", "bun.lockb", "bun.lock"), _node),
+    (("deno.json", "deno.jsonc"), _deno),
+    (("Cargo.toml",), _rust),
+    (("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "manage.py"), _python),
+    (("composer.json",), _php),
+    (("Gemfile",), _ruby),
+    (("pom.xml",), _maven),
+    (("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"), _gradle),
+    (("mix.exs",), _elixir),
+    (("CMakeLists.txt",), _cmake),
+)
+
+# what makes a folder inside a project a project of its own; a CMakeLists.txt or a Makefile is in every folder of some
+ROOTS = frozenset(name for names, probe in PROBES for name in names if probe is not _cmake) - {
+    "go.work",
+    "setup.cfg",
+    "manage.py",
+    "settings.gradle",
+    "settings.gradle.kts",
+    "bun.lock",
+    "bun.lockb",
+}
+
+CONFIG_FILES = (
+    *(name for names, _ in PROBES for name in names),
+    *("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", ".justfile"),
+    *("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml"),
+    *("tsconfig.json", "next.config.js", "next.config.mjs", "next.config.ts", "biome.json", "biome.jsonc", *_ESLINT),
+    *("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock"),
+    *("pnpm-workspace.yaml", "lerna.json", "nx.json", "turbo.json", "Cargo.lock", "go.sum"),
+    *(".golangci.yml", ".golangci.yaml", ".golangci.toml", ".golangci.json", "rustfmt.toml", "clippy.toml"),
+    *("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pytest.ini", "tox.ini", "noxfile.py"),
+    *("ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini", "pyrightconfig.json", ".flake8"),
+    *("composer.lock", "phpunit.xml", "phpunit.xml.dist", "phpstan.neon", "phpstan.neon.dist"),
+    *("Gemfile.lock", "Rakefile", ".rspec", ".rubocop.yml", ".credo.exs", ".formatter.exs", "mix.lock"),
+    *("deno.lock", ".clang-tidy", ".clang-format", "Dockerfile", "docker-compose.yml", "compose.yaml"),
+)
+
+
+def merged(values: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Yield each value once, in the order in which they first occur."""
+    yield from dict.fromkeys(value for some in values for value in some)

@@ -1,0 +1,73 @@
+"""Find files by name."""
+
+from typing import Annotated, Any, Literal
+
+from tongs.call import Output
+from tongs.context import Context
+from tongs.declaration import tool
+from tongs.output import views
+from tongs.params import Bounds, ReadPath
+from tongs.search.selection import Selection
+from tongs.search.tree import open_tree
+
+LITTLE = 3  # fewer files than this make one wonder what ignore rules hide
+
+
+@tool(effects="read")
+def find_files(
+    ctx: Context,
+    pattern: str,
+    path: ReadPath = ".",
+    limit: Annotated[int, Bounds(1, 10_000, clamp=True)] = 1000,
+    offset: Annotated[int, Bounds(0, 1_000_000, clamp=True)] = 0,
+    sort: Literal["name", "mtime"] = "name",
+    exclude: str | None = None,
+    hidden: bool = False,
+    no_ignore: bool = False,
+) -> Output:
+    """Find files by a glob such as `*.go`, `**/*.json`, `src/**/*_test.go` or `*.{js,ts}`.
+
+    A glob without a slash matches names at any depth, one with a slash is relative to path. Files that .gitignore
+    hides are left out, and so are the folders .git, node_modules, vendor, __pycache__, .cache, dist and build. The
+    answer is JSON: files, truncated, total_count, limit_used, backend; when truncated, next is the call that goes on.
+
+    Args:
+        pattern: Glob that the files must match.
+        path: Folder to look in, relative to the workspace.
+        limit: How many files to return at most.
+        offset: Skip this many files.
+        sort: By name, or by mtime with the newest first.
+        exclude: Glob of files to leave out.
+        hidden: Also find names that begin with a dot; sensitive ones never appear.
+        no_ignore: Also find files that .gitignore hides.
+    """
+    selection = Selection(
+        include=[pattern],
+        exclude=[] if exclude is None else [exclude],
+        hidden=hidden,
+        no_ignore=no_ignore,
+        argument="pattern",
+    )
+    with open_tree(ctx, path) as tree:
+        found = tree.files(selection, keep=offset + limit, newest=sort == "mtime")
+        shown = [tree.shown(name) for name in found.paths[offset:]]
+        ignored = tree.hidden(selection, found.total) if found.total < LITTLE and not found.is_minimum else 0
+    end = offset + len(shown)
+    data: dict[str, Any] = {
+        "files": shown,
+        "truncated": end < found.total or found.is_minimum,
+        "total_count": found.total,
+        "limit_used": limit,
+        "backend": tree.backend,
+    }
+    if found.is_minimum:
+        data["total_is_minimum"] = True
+    if ignored:
+        data["ignored"] = ignored
+        data["hint"] = f"Ignore rules hide {ignored} more; no_ignore: true finds them."
+    if end < found.total and shown:
+        args: dict[str, Any] = {"pattern": pattern, "path": path, "limit": limit, "offset": end}
+        extra = {"sort": sort if sort != "name" else "", "exclude": exclude, "hidden": hidden, "no_ignore": no_ignore}
+        data["next"] = {"tool": "find_files", "args": {**args, **{key: value for key, value in extra.items() if value}}}
+    meta = {"unreadable": found.unreadable} if found.unreadable else {}
+    return Output(data=data, view=views.file_list([views.File(name) for name in shown], total=found.total), meta=meta)

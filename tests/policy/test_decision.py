@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.errors import ToolError
+from tongs.policy.decision import Vote, decide
+
+STRICTER = ("allow", "ask", "deny")
+words = st.text(max_size=3)
+votes = st.lists(st.builds(Vote, st.sampled_from(STRICTER), words, words, st.none()))
+
+
+@given(votes)
+def test_the_strictest_vote_wins_and_the_first_of_equals_gives_the_reason(cast):
+    """deny beats ask beats allow, however many there are and in whatever order; silence asks."""
+    decision = decide(iter(cast))
+
+    if not cast:
+        assert decision.verdict == "ask"
+        return
+    strictest = max((vote.verdict for vote in cast), key=STRICTER.index)
+    assert decision is next(vote for vote in cast if vote.verdict == strictest)
+
+
+@given(votes, votes)
+def test_more_votes_never_loosen_a_decision(cast, more):
+    if cast:
+        before, after = decide(cast).verdict, decide([*cast, *more]).verdict
+        assert STRICTER.index(after) >= STRICTER.index(before)
+
+
+def test_a_denial_answers_with_its_own_error():
+    error = ToolError("sensitive_path", "no")
+
+    decision = decide([Vote("allow", "a", ""), Vote("deny", "b", "no", error), Vote("deny", "c", "never")])
+
+    assert decision.error is error

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.errors import ToolError
+from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+
+RULES = PathRules(SENSITIVE, READABLE, PROTECTED)
+
+
+def verdict(path: str, *, write: bool, rules: PathRules = RULES) -> str:
+    """Judge every name of a path in turn, as a walk does."""
+    parts = path.split("/")
+    try:
+        for end in range(1, len(parts) + 1):
+            rules.check(parts[:end], write=write)
+    except ToolError as error:
+        return error.code
+    return "fine"
+
+
+@pytest.mark.parametrize(
+    "path, reading, writing",
+    [
+        ("a.txt", "fine", "fine"),
+        ("src/a.py", "fine", "fine"),
+        (".git", "sensitive_path", "sensitive_path"),
+        (".git/config", "sensitive_path", "sensitive_path"),
+        ("a/b/.git/HEAD", "sensitive_path", "sensitive_path"),
+        (".ssh/id_rsa", "sensitive_path", "sensitive_path"),
+        (".aws/credentials", "sensitive_path", "sensitive_path"),
+        (".gnupg", "sensitive_path", "sensitive_path"),
+        (".env", "sensitive_path", "sensitive_path"),
+        (".env.local", "sensitive_path", "sensitive_path"),
+        ("app/.env.production.local", "sensitive_path", "sensitive_path"),
+        (".env.example", "fine", "fine"),
+        (".env.sample", "fine", "fine"),
+        (".env.template", "fine", "fine"),
+        (".env.example/.env", "sensitive_path", "sensitive_path"),
+        (".env.example.local", "sensitive_path", "sensitive_path"),
+        (".GIT/config", "sensitive_path", "sensitive_path"),
+        (".Env.Local", "sensitive_path", "sensitive_path"),
+        (".gitignore", "fine", "fine"),
+        (".github/workflows/ci.yml", "fine", "fine"),
+        (".gitmodules", "fine", "fine"),
+        ("git/config", "fine", "fine"),
+        ("a.git/config", "fine", "fine"),
+        ("environment", "fine", "fine"),
+        ("x.env", "fine", "fine"),
+        (".envrc", "fine", "fine"),
+        (".tongs/config.toml", "fine", "protected_path"),
+        ("a/.tongs", "fine", "protected_path"),
+        (".claude/settings.json", "fine", "protected_path"),
+        (".Codex/x", "fine", "protected_path"),
+        (".cursor/rules", "fine", "protected_path"),
+        (".mcp.json", "fine", "protected_path"),
+        ("a/b/agents.config.json", "fine", "protected_path"),
+        ("AGENTS.CONFIG.JSON", "fine", "protected_path"),
+        (".mcp.json.bak", "fine", "fine"),
+        (".tongs/.git/x", "sensitive_path", "protected_path"),
+        ("\uff0egit/config", "sensitive_path", "sensitive_path"),
+        (".\uff47it", "sensitive_path", "sensitive_path"),
+        (".g\u200bit", "sensitive_path", "sensitive_path"),
+        ("\ufeff.git", "sensitive_path", "sensitive_path"),
+        (".e\u200dnv", "sensitive_path", "sensitive_path"),
+        (".\u212bws", "fine", "fine"),
+        ("\u202e.ssh", "sensitive_path", "sensitive_path"),
+    ],
+)
+def test_names_are_judged_as_the_list_says(path, reading, writing):
+    assert (verdict(path, write=False), verdict(path, write=True)) == (reading, writing)
+    assert (verdict(path, write=False), verdict(path, write=True)) == (
+        reading,
+        writing,
+    )  # and the same when asked again
+
+
+@pytest.mark.parametrize(
+    "pattern, matching, other",
+    [
+        ("*.pem", ["a.pem", "x/b.PEM", ".pem"], ["a.pem.txt", "pem"]),
+        ("secret", ["secret", "a/secret/b"], ["secrets", "a/secrets"]),
+        ("private/*", ["private/a", "private/a/b"], ["x/private/a", "private"]),
+        ("/private", ["private", "private/a"], ["x/private"]),
+        ("a/**/key", ["a/key", "a/b/key", "a/b/c/key"], ["key", "a/b/keys"]),
+        ("**/vault", ["vault", "a/vault", "a/b/vault/x"], ["vaults"]),
+        ("id_?", ["id_a", "x/id_1"], ["id_", "id_ab"]),
+        ("weird[1].txt", ["weird[1].txt"], ["weird1.txt"]),
+        ("a+b(c).txt", ["a+b(c).txt"], ["aab.txt"]),
+        ("new\nline", ["new\nline"], ["new"]),
+    ],
+)
+def test_patterns_with_a_slash_are_for_the_path_and_others_for_each_name(pattern, matching, other):
+    rules = PathRules([pattern], [], [])
+
+    assert {path: verdict(path, write=False, rules=rules) for path in matching} == dict.fromkeys(
+        matching, "sensitive_path"
+    )
+    assert {path: verdict(path, write=False, rules=rules) for path in other} == dict.fromkeys(other, "fine")
+
+
+names = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=12)
+
+
+@given(st.lists(names, min_size=1, max_size=4), st.sampled_from([".git", ".ssh", ".env", ".env.x"]), st.integers(0, 4))
+def test_a_sensitive_name_anywhere_in_a_path_refuses_it(parts, name, position):
+    path = "/".join([*parts[:position], name, *parts[position:]])
+
+    for write in (False, True):
+        assert verdict(path, write=write) in ("sensitive_path", "protected_path" if write else "sensitive_path")
+
+
+@given(st.sampled_from([".git", ".aws", ".env.local"]), st.data())
+def test_no_spelling_that_some_file_system_takes_for_the_same_gets_past(name, data):
+    """Case, compatibility forms and characters that are not shown: whatever mixture of them, the name is refused."""
+    forms = {
+        character: [
+            character,
+            character.upper(),
+            *(
+                chr(code)
+                for code in (*range(0xFF01, 0xFF5F), 0x2024, 0xFE52)
+                if unicodedata.normalize("NFKC", chr(code)).casefold() == character
+            ),
+        ]
+        for character in name
+    }
+    hidden = st.sampled_from(["", "", "\u200b", "\u200c", "\u200d", "\ufeff", "\u2060", "\u00ad", "\u202a"])
+    spelt = "".join(data.draw(st.sampled_from(forms[character])) + data.draw(hidden) for character in name)
+
+    assert verdict(spelt, write=False) == "sensitive_path"
+
+
+@given(names)
+def test_judging_never_fails_and_does_not_depend_on_what_was_asked_before(name):
+    fresh = PathRules(SENSITIVE, READABLE, PROTECTED)
+
+    assert verdict(name, write=True) == verdict(name, write=True, rules=fresh)
+    assert verdict(name, write=False) == verdict(name, write=False, rules=fresh)

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.context import Fence
+from tongs.errors import ToolError
+from tongs.state import memory as module
+from tongs.state.memory import GLOBAL, Memory, check_name
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "config"
+
+
+@pytest.fixture
+def memory(tmp_path, config):
+    (tmp_path / "workspace").mkdir()
+    opened = Memory(str(config), str(tmp_path / "workspace"))
+    yield opened
+    opened.close()
+
+
+def nothing() -> None:
+    """A call that nobody gave up."""
+
+
+# --- many processes -----------------------------------------------------------------------------------------------
+
+SAVE = """
+import sys
+from tongs import Runtime
+from tongs.testing import environment
+base, number, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with Runtime(base + "/workspace", environ=environment(base)) as runtime:
+    sys.stdin.read()
+    for turn in range(count):
+        for key in (f"own.{number}.{turn}", "shared"):
+            result = runtime.call("memory", action="save", key=key, value=f"{number}/{turn}", scope="global")
+            assert result.ok, result.error.message
+"""
+
+
+def together(script: str, base: object, count: int, *arguments: str) -> None:
+    """Run so many processes; each waits for the end of its input, which comes when all are there."""
+    command = [sys.executable, "-c", script, str(base)]
+    running = [
+        subprocess.Popen([*command, str(number), *arguments], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        for number in range(count)
+    ]
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.close()
+    for process in running:
+        assert process.stderr is not None
+        faults = process.stderr.read().decode()
+        process.stderr.close()
+        assert process.wait() == 0, faults
+
+
+def test_twenty_processes_that_save_at_once_lose_nothing(tmp_path, config, memory):
+    together(SAVE, tmp_path, 20, "10")
+
+    found = {entry.key: entry.value for entry in memory.entries(GLOBAL).entries}
+    shared = found.pop("shared")
+    assert found == {f"own.{number}.{turn}": f"{number}/{turn}" for number in range(20) for turn in range(10)}
+    assert shared in {f"{number}/9" for number in range(20)}
+    assert memory.search(GLOBAL, "own", limit=1000).total == 200
+
+
+IMPORT = """
+import sys
+from tongs import Runtime
+from tongs.testing import environment
+base = sys.argv[1]
+with Runtime(base + "/workspace", environ=environment(base)) as runtime:
+    sys.stdin.read()
+    assert runtime.call("memory", action="forget", key="gone", scope="global").ok
+    assert runtime.call("memory", action="recall", key="gone", scope="global").error.code == "not_found"
+"""
+
+
+def test_processes_that_start_at_once_take_memory_json_over_once(tmp_path, config, memory):
+    config.mkdir()
+    (config / "memory.json").write_text(json.dumps({"gone": "1", "kept": "2"}))
+
+    together(IMPORT, tmp_path, 8)
+
+    assert [entry.key for entry in memory.entries(GLOBAL).entries] == ["kept"]
+    assert sorted(path.name for path in config.glob("memory.json*")) == ["memory.json.migrated"]
+
+
+# --- memory.json --------------------------------------------------------------------------------------------------
+
+
+def test_memory_json_goes_into_global_once_and_is_renamed(config, memory):
+    config.mkdir()
+    (config / "memory.json").write_text(json.dumps({"host": "localhost", "port": 8080, "Ünfit key": "x"}))
+
+    assert memory.recall(GLOBAL, "host").value == "localhost"
+    assert memory.recall(GLOBAL, "port").value == "8080"
+    assert memory.notes == ["1 entries of memory.json were not taken over: 'Ünfit key'"]
+    assert (config / "memory.json.migrated").exists()
+    assert not (config / "memory.json").exists()
+
+    memory.forget(GLOBAL, "host", commit=nothing)
+    assert memory.recall(GLOBAL, "host") is None
+
+
+def test_memory_json_does_not_replace_what_was_saved_since(config, memory):
+    memory.save(GLOBAL, "host", "new", commit=nothing)
+    (config / "memory.json").write_text('{"host": "old"}')
+
+    assert memory.recall(GLOBAL, "host").value == "new"
+
+
+@pytest.mark.parametrize("contents", [b"", b"not json", b"[1]", b"\xff\xfe\x00", b"[" * 100_000, b"null"])
+def test_a_memory_json_that_cannot_be_read_stays_and_is_told(config, memory, contents):
+    config.mkdir()
+    (config / "memory.json").write_bytes(contents)
+
+    memory.save(GLOBAL, "key", "value", commit=nothing)
+
+    assert memory.recall(GLOBAL, "key").value == "value"
+    assert memory.notes[0].startswith("memory.json was left where it is")
+    assert (config / "memory.json").read_bytes() == contents
+
+
+# --- the database -------------------------------------------------------------------------------------------------
+
+
+def test_the_folder_and_the_database_are_for_their_owner_alone(config, memory):
+    memory.save(GLOBAL, "key", "value", commit=nothing)
+
+    assert stat.S_IMODE(config.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in config.iterdir()} == {0o600}
+    connection = sqlite3.connect(config / "memory.db")
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+def test_a_memory_that_somebody_holds_is_busy_after_a_while(config, memory, monkeypatch):
+    memory.save(GLOBAL, "key", "old", commit=nothing)
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.05)
+    other = sqlite3.connect(config / "memory.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(ToolError) as caught:
+        memory.save(GLOBAL, "key", "new", commit=nothing)
+
+    assert caught.value.code == "busy"
+    assert memory.recall(GLOBAL, "key").value == "old"
+    other.execute("ROLLBACK")
+    other.close()
+    memory.save(GLOBAL, "key", "new", commit=nothing)
+    assert memory.recall(GLOBAL, "key").value == "new"
+
+
+def test_callers_wait_five_seconds_for_other_writers():
+    assert module.PATIENCE_SECONDS == 5
+
+
+@pytest.mark.parametrize(
+    "contents", [b"not a database at all, but long enough" * 40, b"SQLite format 3\0" + b"\1" * 4000]
+)
+def test_a_damaged_database_is_an_error_that_says_what_to_do(config, memory, contents):
+    config.mkdir()
+    (config / "memory.db").write_bytes(contents)
+
+    for attempt in (lambda: memory.recall(GLOBAL, "key"), lambda: memory.save(GLOBAL, "key", "", commit=nothing)):
+        with pytest.raises(ToolError) as caught:
+            attempt()
+        assert "memory.db" in caught.value.suggestion
+    assert (config / "memory.db").read_bytes() == contents
+
+
+def test_a_configuration_directory_that_is_a_file_is_an_error_that_says_what_to_do(config, memory):
+    config.write_text("a file")
+
+    with pytest.raises(ToolError) as caught:
+        memory.save(GLOBAL, "key", "value", commit=nothing)
+
+    assert "TONGS_CONFIG_DIR" in caught.value.suggestion
+
+
+def test_a_call_that_was_given_up_saves_and_forgets_nothing(memory):
+    memory.save(GLOBAL, "key", "old", commit=nothing)
+    fence = Fence()
+    fence.give_up(ToolError("cancelled", "the caller went away"))
+
+    with pytest.raises(ToolError, match="went away"):
+        memory.save(GLOBAL, "key", "new", commit=fence.commit)
+    with pytest.raises(ToolError, match="went away"):
+        memory.forget(GLOBAL, "key", commit=fence.commit)
+
+    assert memory.recall(GLOBAL, "key").value == "old"
+
+
+# --- entries ------------------------------------------------------------------------------------------------------
+
+
+@given(value=st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=2000))
+def test_every_text_comes_back_as_it_was_saved(memory, value):
+    memory.save(GLOBAL, "key", value, commit=nothing)
+
+    assert memory.recall(GLOBAL, "key").value == value
+    assert [entry.value for entry in memory.entries(GLOBAL).entries] == [value]
+
+
+def test_an_expired_entry_is_gone_from_every_answer_and_from_the_file_at_the_next_save(config, memory):
+    memory.save(GLOBAL, "old", "stale words", seconds=3600, commit=nothing)
+    memory.save(GLOBAL, "new", "fresh words", seconds=3600, commit=nothing)
+    connection = sqlite3.connect(config / "memory.db", isolation_level=None)
+    connection.execute("UPDATE memories SET expires=1 WHERE key='old'")
+
+    assert memory.recall(GLOBAL, "old") is None
+    assert [entry.key for entry in memory.entries(GLOBAL).entries] == ["new"]
+    assert [entry.key for entry in memory.search(GLOBAL, "words").entries] == ["new"]
+
+    memory.save(GLOBAL, "other", "", commit=nothing)
+    assert connection.execute("SELECT count(*) FROM memories").fetchone() == (2,)
+    connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")  # raises when text and rows differ
+    connection.close()
+
+
+def test_a_second_save_replaces_value_tags_and_expiry_and_what_search_finds(memory):
+    memory.save(GLOBAL, "key", "apples", tags=["fruit"], seconds=60, commit=nothing)
+    memory.save(GLOBAL, "key", "bolts", commit=nothing)
+
+    entry = memory.recall(GLOBAL, "key")
+    assert (entry.value, entry.tags, entry.expires) == ("bolts", (), None)
+    assert memory.search(GLOBAL, "apples fruit").entries == []
+    assert memory.search(GLOBAL, "bolt").total == 1
+
+
+@pytest.mark.parametrize(
+    "query", ["", "   ", '"', "* OR", "NEAR(", "key:", "-", "'; DROP TABLE memories; --", "\0", "AND"]
+)
+def test_a_search_takes_any_text_as_words(memory, query):
+    memory.save(GLOBAL, "key", "value", commit=nothing)
+
+    assert memory.search(GLOBAL, query).total in (0, 1)
+    assert memory.recall(GLOBAL, "key").value == "value"
+
+
+# --- scopes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_the_project_is_the_nearest_folder_above_with_a_git(tmp_path, kind):
+    inner = tmp_path / "repository" / "deep" / "er"
+    inner.mkdir(parents=True)
+    git = tmp_path / "repository" / ".git"
+    git.mkdir() if kind == "folder" else git.write_text("gitdir: elsewhere\n")  # a worktree has a file
+
+    memory = Memory(str(tmp_path / "config"), str(inner))
+
+    assert memory.scope(None) == str(tmp_path / "repository")
+    assert memory.scope("project") == str(tmp_path / "repository")
+
+
+def test_a_link_and_what_it_leads_to_are_one_scope(tmp_path, memory):
+    (tmp_path / "link").symlink_to(tmp_path / "workspace")
+
+    assert memory.scope(str(tmp_path / "link")) == memory.scope(str(tmp_path / "workspace/../workspace/"))
+
+
+@pytest.mark.parametrize("scope", ["", "relative/path", "../up", "Global", "~/x", "/nul\0", "/\ud800"])
+def test_other_scopes_are_refused(memory, scope):
+    with pytest.raises(ToolError) as caught:
+        memory.scope(scope)
+
+    assert caught.value.code == "invalid_args"
+
+
+@pytest.mark.parametrize("name", ["a", "A.b-c_9", "-", "..", "x" * 128])
+def test_these_are_keys(name):
+    assert check_name("key", name) == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "é", "a\n", "\n", "x" * 129, "a\0", "٣"])
+def test_these_are_not_keys(name):
+    with pytest.raises(ToolError) as caught:
+        check_name("key", name)
+
+    assert caught.value.code == "invalid_args"
+
+
+def test_a_workspace_whose_name_is_not_utf8_is_a_project_too(tmp_path):
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff")
+    os.mkdir(folder)
+    memory = Memory(str(tmp_path / "config"), folder)
+
+    memory.save(memory.scope(None), "key", "value", commit=nothing)
+
+    found = memory.recall(memory.scope(None), "key")
+    memory.close()
+    assert found is not None
+    assert found.value == "value"

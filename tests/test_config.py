@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tongs import config, places
+from tongs.errors import ToolError
+from tongs.policy.paths import READABLE, SENSITIVE
+from tongs.runtime import Runtime
+from tongs.testing import environment, temporary_runtime
+
+
+@pytest.fixture
+def folders(base):
+    """The personal settings, the workspace, and an environment that leads to them."""
+    personal, workspace = Path(base, "config"), Path(base, "workspace")
+    personal.mkdir()
+    (workspace / ".tongs").mkdir(parents=True)
+    return personal, workspace, environment(base)
+
+
+def load(folders, *, personal: str = "", project: str = "", environ=None, flags=None) -> config.Settings:
+    (folders[0] / "config.toml").write_text(personal)
+    (folders[1] / ".tongs" / "config.toml").write_text(project)
+    return config.load(str(folders[1]), {**folders[2], **(environ or {})}, flags or {})
+
+
+def refusal(folders, **sources) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        load(folders, **sources)
+    assert caught.value.code == "denied"
+    return caught.value
+
+
+def test_later_sources_win_and_are_named(folders):
+    settings = load(
+        folders,
+        personal="undo.calls = 2\nundo.mb = 20\noutput.keep_days = 2\n",
+        environ={"TONGS_UNDO_MB": "30", "TONGS_OUTPUT_KEEP_DAYS": "3"},
+        flags={"output.keep_days": 4},
+    )
+
+    assert [settings[key] for key in ("undo.calls", "undo.mb", "output.keep_days", "output.keep_mb")] == [2, 30, 4, 500]
+    named = [settings.sources[key] for key in ("undo.calls", "undo.mb", "output.keep_days", "output.keep_mb")]
+    assert named == ["config.toml", "TONGS_UNDO_MB", "flag", "default"]
+
+
+@pytest.mark.parametrize("text", ["undo.calls = 7\n", "[undo]\ncalls = 7\n", "undo = { calls = 7 }\n"])
+def test_a_dotted_key_may_be_written_as_toml_allows(folders, text):
+    assert load(folders, personal=text)["undo.calls"] == 7
+
+
+@pytest.mark.parametrize(
+    "project, key, value",
+    [
+        ('workspace.sensitive = ["secret*"]', "workspace.sensitive", (*SENSITIVE, "secret*")),
+        ("workspace.sensitive = []", "workspace.sensitive", SENSITIVE),
+        ('workspace.readable = [".env"]', "workspace.readable", READABLE),
+        ('workspace.writable = [".tongs"]', "workspace.writable", ()),
+        ('workspace.roots = ["/"]', "workspace.roots", ()),
+        ("output.overflow_chars = 10", "output.overflow_chars", 10),
+        ("output.overflow_chars = 99999999", "output.overflow_chars", 50_000),
+        ("undo.calls = 1", "undo.calls", 500),
+        ("undo.mb = 1", "undo.mb", 200),
+        ('dialect = "jcli"', "dialect", None),
+    ],
+)  # fmt: skip
+def test_a_project_can_tighten_and_never_loosen(folders, project, key, value):
+    assert load(folders, project=project)[key] == value
+
+
+def test_every_setting_that_a_project_may_set_can_only_become_stricter():
+    """What a new setting must prove: joining with anything keeps what the user had, or makes it stricter."""
+    for name, key in config.KEYS.items():
+        if key.tighten is None:
+            continue
+        own = key.default
+        for theirs in ((), ("x",)) if key.type is list else (1, 10**9):
+            joined = key.tighten(own, theirs)
+            assert set(own) <= set(joined) if key.type is list else joined <= own, name
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("not toml", "config.toml"),
+        ("undo.calls = ", "config.toml"),
+        ("undo.cals = 1", "did you mean undo.calls?"),
+        ("udno.calls = 1", "there is no key udno"),
+        ("undo = 1", "there is no key undo"),
+        ("undo.calls = 'many'", "whole number"),
+        ("undo.calls = true", "whole number"),
+        ("undo.calls = 1.5", "whole number"),
+        ("undo.calls = 0", "at least 1"),
+        ("undo.calls = -1", "at least 1"),
+        ("undo.calls = 1979-05-27", "whole number"),
+        ("workspace.sensitive = 'x'", "array of texts"),
+        ("workspace.sensitive = [1]", "array of texts"),
+        ("dialect = 'klingon'", "one of jinn"),
+        ("undo.calls = " + "9" * 5000, "config.toml"),
+        ("x = " + "[" * 5000 + "]" * 5000, "config.toml"),
+        ("a." * 3000 + "b = 1", "there is no key"),
+        ("undo.calls = 1\nundo.calls = 2", "config.toml"),
+    ],
+)
+@pytest.mark.parametrize("place", ["personal", "project"])
+def test_a_file_that_is_not_understood_refuses_everything_and_says_why(folders, place, text, reason):
+    error = refusal(folders, **{place: text})
+
+    assert reason in error.message
+    assert "config.toml" in error.message
+    assert "config.toml" in error.suggestion
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("raw", [b"\xff\xfe", b"undo.calls = 1\0", b"\xef\xbb\xbfundo.calls = 1"])
+def test_bytes_that_are_not_toml_refuse_everything(folders, place, raw):
+    path = folders[0] if place == 0 else folders[1] / ".tongs"
+    (path / "config.toml").write_bytes(raw)
+
+    with pytest.raises(ToolError):
+        config.load(str(folders[1]), folders[2], {})
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "folder", "pipe"])
+def test_a_project_file_that_is_no_regular_file_is_refused_without_waiting(folders, target):
+    path = folders[1] / ".tongs" / "config.toml"
+    if target == "folder":
+        path.mkdir()
+    elif target == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+
+    with pytest.raises(ToolError) as caught:
+        config.load(str(folders[1]), folders[2], {})
+
+    assert caught.value.code == "denied"
+
+
+@pytest.mark.parametrize(
+    "environ, flags",
+    [
+        ({"TONGS_UNDO_CALLS": "many"}, {}),
+        ({"TONGS_UNDO_CALLS": "-1"}, {}),
+        ({"TONGS_DIALECT": "klingon"}, {}),
+        ({}, {"undo.calls": "many"}),
+        ({}, {"undo.cals": 1}),
+    ],
+)
+def test_a_wrong_variable_or_flag_is_refused_too(folders, environ, flags):
+    assert refusal(folders, environ=environ, flags=flags).message
+
+
+def test_a_broken_project_file_refuses_every_call_until_it_is_mended(base, folders):
+    (folders[1] / ".tongs" / "config.toml").write_text("nonsense")
+    with pytest.raises(ToolError, match=r"\.tongs/config\.toml"):
+        Runtime(str(folders[1]), environ=folders[2])
+
+    (folders[1] / ".tongs" / "config.toml").write_text("")
+    with temporary_runtime(base) as (runtime, _):
+        assert runtime.call("list_dir").ok
+
+
+def test_a_project_that_names_more_sensitive_files_is_obeyed(base, folders):
+    (folders[1] / ".tongs" / "config.toml").write_text('workspace.sensitive = ["private/*", "*.pem"]\n')
+    with temporary_runtime(base) as (runtime, folder):
+        for path in ("private/a.txt", "sub/key.pem"):
+            folder.write(path, "x")
+            assert runtime.call("read_file", path=path).error.code == "sensitive_path"  # type: ignore[union-attr]
+        folder.write("sub/private/a.txt", "x")
+        assert runtime.call("read_file", path="sub/private/a.txt").ok
+
+
+# --- the cache of parsed files ----------------------------------------------------------------------------------------
+
+
+def cached(base: str) -> list[Path]:
+    return list(Path(base, "state", "cache").glob("config-*.json"))
+
+
+def test_a_parsed_file_is_kept_and_used(base, folders):
+    (folders[0] / "config.toml").write_text("undo.calls = 7\n")
+    assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 7
+    [kept] = cached(base)
+    data = json.loads(kept.read_text())
+    data["data"]["undo"]["calls"] = 8
+    kept.write_text(json.dumps(data))
+
+    assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 8  # read from the cache, not from the file
+
+
+@pytest.mark.parametrize("change", ["contents", "time", "inode", "gone"])
+def test_a_file_that_changed_is_parsed_again(folders, change):
+    assert load(folders, personal="undo.calls = 7\n")["undo.calls"] == 7
+    path = folders[0] / "config.toml"
+    status = path.stat()
+    if change == "gone":
+        path.unlink()
+    elif change == "inode":
+        other = path.with_name("other")
+        other.write_text("undo.calls = 8\n")
+        os.replace(other, path)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    else:
+        path.write_text("undo.calls = 8\n")
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + (change == "time") * 1000 + 1))
+
+    settings = config.load(str(folders[1]), folders[2], {})
+
+    assert settings["undo.calls"] == (500 if change == "gone" else 8)
+
+
+@pytest.mark.parametrize("damage", ["", "null", "[]", "{", '{"stamp": 1}', '{"stamp": [], "data": 1}', "\0\0"])
+def test_a_damaged_cache_is_not_used(base, folders, damage):
+    load(folders, personal="undo.calls = 7\n")
+    for kept in cached(base):
+        kept.write_text(damage)
+
+    assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 7
+
+
+def test_a_refused_file_stays_refused_with_the_cache(folders):
+    for _ in range(3):
+        assert "undo.cals" in refusal(folders, personal="undo.cals = 1\n").message
+
+
+def test_a_state_folder_that_cannot_be_written_only_costs_the_cache(folders, base):
+    Path(base, "state").write_text("in the way")
+
+    assert load(folders, personal="undo.calls = 7\n")["undo.calls"] == 7
+
+
+# --- places -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "environ, config_dir, state_dir",
+    [
+        ({"HOME": "/h"}, "/h/.config/tongs", "/h/.local/state/tongs"),
+        ({"HOME": "/h", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s"}, "/c/tongs", "/s/tongs"),
+        ({"HOME": "/h", "TONGS_CONFIG_DIR": "/c", "TONGS_STATE_DIR": "/s"}, "/c", "/s"),
+        ({"HOME": "/h", "JINN_CONFIG_DIR": "/j"}, "/j/tongs", "/h/.local/state/tongs"),
+        ({"HOME": "/h", "JINN_CONFIG_DIR": "/j", "TONGS_CONFIG_DIR": "/c"}, "/c", "/h/.local/state/tongs"),
+        ({"HOME": "/h", "JINN_CONFIG_DIR": "/j", "XDG_CONFIG_HOME": "/c"}, "/j/tongs", "/h/.local/state/tongs"),
+        ({"HOME": "/h", "TONGS_CONFIG_DIR": "", "XDG_CONFIG_HOME": ""}, "/h/.config/tongs", "/h/.local/state/tongs"),
+    ],
+)
+def test_settings_and_state_are_where_the_environment_says(environ, config_dir, state_dir):
+    assert (places.config_dir(environ), places.state_dir(environ)) == (config_dir, state_dir)

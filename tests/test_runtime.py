@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+
+import pytest
+
+from tongs import Output, ToolError, tool
+from tongs.call import Call, Result
+from tongs.runtime import WORKERS_MAX
+from tongs.testing import temporary_runtime
+
+
+def code_of(result: Result) -> str | None:
+    return None if result.error is None else result.error.code
+
+
+# --- every call is answered -------------------------------------------------------------------------------------------
+
+
+def raising(error: BaseException):
+    @tool
+    def broken() -> Output:
+        """Fail."""
+        raise error
+
+    return broken
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        (ToolError("not_found", "nothing"), "not_found"),
+        (ValueError("private text"), "internal"),
+        (KeyError("x"), "internal"),
+        (OSError(5, "private text"), "internal"),
+        (RecursionError(), "internal"),
+        (MemoryError(), "internal"),
+        (SystemExit(1), "internal"),
+        (KeyboardInterrupt(), "internal"),
+        (GeneratorExit(), "internal"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "private text"), "internal"),
+    ],
+    ids=repr,
+)
+def test_whatever_a_tool_raises_the_call_is_answered_and_the_next_one_runs(base, error, code):
+    with temporary_runtime(base, tools=[raising(error)]) as (runtime, _):
+        for _ in range(3):
+            result = runtime.call("broken")
+            assert code_of(result) == code
+            assert "private text" not in str(result.error)
+        assert runtime.call("list_dir").ok
+
+
+def test_an_incident_is_in_the_log_under_the_id_that_the_answer_names(base):
+    with temporary_runtime(base, tools=[raising(ValueError("the cause"))]) as (runtime, _):
+        result = runtime.call("broken")
+
+    assert result.error is not None
+    with open(os.path.join(base, "state", "incidents.log")) as file:
+        log = file.read()
+    assert str(result.error.details["incident"]) in log
+    assert "ValueError: the cause" in log
+
+
+@pytest.mark.parametrize(
+    "path", ["caf\udce9.txt", "\ud800", "a\nb", "\x7f", "\u202e", "x" * 5000, "a/" * 50, "a/" * 5000]
+)
+@pytest.mark.parametrize("name", ["read_file", "write_file", "stat_file", "list_dir"])
+def test_any_path_is_answered(base, name, path):
+    with temporary_runtime(base) as (runtime, _):
+        args = {"content": "x"} if name == "write_file" else {}
+        result = runtime.call(name, path=path, **args)
+
+        assert code_of(result) != "internal", result.error
+        assert runtime.call("list_dir").ok
+
+
+@pytest.mark.parametrize(
+    "args", [None, [], "x", 5, {"path": {}}, {"path": ["a"]}, {1: 2}, {"path": b"a"}, {"path": object()}]
+)
+def test_any_arguments_are_answered(runtime, args):
+    result = runtime.request(Call("read_file", args))
+
+    assert code_of(result) in ("invalid_args", "internal")
+
+
+def test_a_call_that_cannot_be_recorded_has_no_answer_but_an_error(base):
+    with temporary_runtime(base) as (runtime, folder):
+        folder.write("a.txt", "secret\n")
+        assert runtime.call("read_file", path="a.txt").ok
+        runtime.trail.close()
+        for name in os.listdir(os.path.join(base, "state")):
+            if name.startswith("trail.db"):
+                os.unlink(os.path.join(base, "state", name))
+        os.mkdir(os.path.join(base, "state", "trail.db"))
+
+        result = runtime.call("read_file", path="a.txt")
+
+    assert result.error is not None
+    assert "secret" not in str(result)
+
+
+def test_more_calls_than_threads_are_all_answered(base):
+    gate = threading.Event()
+
+    @tool
+    def wait() -> Output:
+        """Wait."""
+        gate.wait()
+        return Output("done")
+
+    with temporary_runtime(base, tools=[wait]) as (runtime, _):
+        results: list[Result] = []
+        count = WORKERS_MAX * 2 + 5
+        done = threading.Semaphore(0)
+
+        def take(result: Result) -> None:
+            results.append(result)
+            done.release()
+
+        for _ in range(count):
+            runtime.submit(Call("wait"), take)
+        gate.set()
+        for _ in range(count):
+            done.acquire()
+
+        assert [result.text for result in results] == ["done"] * count
+        assert runtime.call("list_dir").ok
+
+
+def test_closing_a_runtime_gives_up_what_is_running_and_answers_it(base):
+    gate, inside = threading.Event(), threading.Event()
+
+    @tool
+    def wait() -> Output:
+        """Wait."""
+        inside.set()
+        gate.wait()
+        return Output("done")
+
+    results: list[Result] = []
+    with temporary_runtime(base, tools=[wait]) as (runtime, _):
+        runtime.submit(Call("wait", id=9), results.append)
+        inside.wait()
+    gate.set()
+
+    assert [(code_of(result), result.id) for result in results] == [("cancelled", 9)]
+
+
+def test_a_call_that_waits_its_turn_can_be_cancelled_and_never_runs(base):
+    gate, inside = threading.Event(), threading.Event()
+
+    @tool(effects="write", touches=lambda args: [__import__("tongs.call").call.Touch("write", "a.txt")])
+    def hold() -> Output:
+        """Hold a.txt."""
+        inside.set()
+        gate.wait()
+        return Output()
+
+    with temporary_runtime(base, tools=[hold]) as (runtime, folder):
+        results: list[Result] = []
+        runtime.submit(Call("hold"), lambda result: None)
+        inside.wait()
+        waiting = runtime.submit(Call("write_file", {"path": "a.txt", "content": "x"}), results.append)
+        waiting.cancel()
+        assert [code_of(result) for result in results] == ["cancelled"]
+        gate.set()
+        assert runtime.call("read_file", path="a.txt").error is not None  # after both, in the same lane
+        assert folder.tree() == {}
+
+
+# --- every call is recorded, and nothing of its contents --------------------------------------------------------------
+
+
+def test_every_call_is_in_the_trail_whatever_became_of_it(base):
+    with temporary_runtime(base, tools=[raising(ValueError())]) as (runtime, folder):
+        folder.write("a.txt", "x\n")
+        runtime.call("read_file", path="a.txt")
+        runtime.call("no_such_tool")
+        runtime.call("read_file", pth="a.txt")
+        runtime.call("read_file", path=".git/config")
+        runtime.call("broken")
+
+        rows = [(row.entry.tool, row.entry.decision, row.entry.outcome) for row in runtime.trail.rows()]
+
+    assert rows == [
+        ("read_file", "allow", "ok"),
+        ("no_such_tool", "deny", "unknown_tool"),
+        ("read_file", "deny", "invalid_args"),
+        ("read_file", "deny", "sensitive_path"),
+        ("broken", "allow", "internal"),
+    ]
+
+
+def test_the_trail_holds_no_contents_of_files_and_no_arguments(base):
+    with temporary_runtime(base) as (runtime, folder):
+        folder.write("a.txt", "old marker-one\n")
+        runtime.call("read_file", path="a.txt")
+        runtime.call("edit_file", path="a.txt", old_text="marker-one", new_text="marker-two")
+        runtime.call("edit_file", path="a.txt", old_text="marker-three", new_text="marker-four")
+    raw = b""
+    for name in os.listdir(os.path.join(base, "state")):
+        if name.startswith("trail.db"):
+            with open(os.path.join(base, "state", name), "rb") as file:
+                raw += file.read()
+
+    assert b"edit_file" in raw
+    assert b"marker" not in raw
+
+
+def test_messages_show_paths_of_the_workspace_and_not_of_the_machine(runtime, workspace):
+    workspace.write("dir/a.txt", "x\n")
+    workspace.write(".git/config", "x\n")
+    os.symlink("/etc/passwd", workspace.join("out"))
+    told = []
+    for path in ("missing.txt", "dir", "dir/a.txt/x", ".git/config", "out", "dir/../missing"):
+        for full in (path, workspace.join(path)):
+            for name, args in (
+                ("read_file", {}),
+                ("write_file", {"content": "", "if_absent": True}),
+                ("stat_file", {}),
+            ):
+                result = runtime.call(name, path=full, **args)
+                told.append((full, name, result.text, result.error and (result.error.message, result.error.details)))
+
+    leaks = [one for one in told if workspace.path in str(one[2:])]
+    assert leaks == []
+
+
+def test_the_answer_of_a_call_with_an_id_carries_it_on_every_way_out(runtime, workspace):
+    workspace.write("a.txt", "x\n")
+    ids = [0, "", False, [1], {"a": None}, "text"]
+    for id in ids:
+        for call in (
+            Call("read_file", {"path": "a.txt"}, id=id, request_id=id),
+            Call("read_file", {"path": "missing"}, id=id, request_id=id),
+            Call("read_file", {"pth": 1}, id=id, request_id=id),
+            Call("nothing", {}, id=id, request_id=id),
+        ):
+            result = runtime.request(call)
+            assert (result.id, result.request_id) == (id, id)
+            json.dumps(result.id)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts handles in /proc")
+def test_calls_leave_no_handles_open(runtime, workspace):
+    workspace.write("a.txt", "x\n")
+    os.symlink("a.txt", workspace.join("link"))
+    os.symlink("/etc", workspace.join("out"))
+
+    def round_of_calls() -> None:
+        for path in ("a.txt", "link", "missing", "out/passwd", ".git", "d/e/f.txt", "a.txt/x"):
+            runtime.call("read_file", path=path)
+            runtime.call("stat_file", path=path)
+            runtime.call("list_dir", path=path)
+            runtime.call("write_file", path=path, content="x")
+            runtime.call("edit_file", path=path, old_text="x", new_text="y")
+            runtime.call("edit_file", path=path, old_text="y", new_text="x")
+            runtime.call("edit_file", path=path, old_text="nothing", new_text="x")
+        listed = runtime.call("undo", action="list").data["snapshots"]
+        runtime.call("undo", action="restore", id=listed[0]["id"])
+
+    round_of_calls()
+    before = sorted(os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if exists(name))
+    for _ in range(3):
+        round_of_calls()
+    after = sorted(os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if exists(name))
+
+    assert len(after) == len(before), set(after) - set(before)
+
+
+def exists(name: str) -> bool:
+    return os.path.lexists(f"/proc/self/fd/{name}")

@@ -1,0 +1,148 @@
+"""Folders of before/ call.json after/ reply.json, run through every surface; the replies must be the same on all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.surfaces.commands import Command
+from tests.tools.changes import tree_bytes
+from tongs import wire
+from tongs.testing import Folder, temporary_runtime
+
+SCENARIOS = os.path.join(os.path.dirname(__file__), "scenarios")
+NAMES = sorted(os.listdir(SCENARIOS))
+
+Ask = Callable[[Any], dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def resident() -> Iterator[dict[str, str]]:
+    """The variables under which a resident process runs, for the whole session."""
+    with tempfile.TemporaryDirectory(prefix="tongs-", dir="/tmp") as base:
+        command = Command(base, TONGS_RESIDENT="auto")
+        assert command.run("resident", "start").returncode == 0
+        yield {name: value for name, value in command.environ.items() if name.startswith("TONGS_") or name == "HOME"}
+        assert command.run("resident", "stop").stdout == b"stopped\n"
+
+
+@contextmanager
+def through_library(base: str, resident: dict[str, str]) -> Iterator[Ask]:
+    with temporary_runtime(base) as (runtime, _):
+
+        def ask(request: Any) -> dict[str, Any]:
+            try:
+                call = wire.decode_request(json.dumps(request).encode())
+            except wire.Refused as refused:
+                return wire.envelope(refused.result)
+            assert not isinstance(call, wire.Cancel)
+            return json.loads(wire.encode_result(runtime.request(call)))
+
+        yield ask
+
+
+@contextmanager
+def through_one_shot(base: str, resident: dict[str, str]) -> Iterator[Ask]:
+    command = Command(base)
+    yield lambda request: command.ask(request)[0]
+
+
+@contextmanager
+def through_one_shot_together(base: str, resident: dict[str, str]) -> Iterator[Ask]:
+    """One process for all requests, as far as they do not need an answer first."""
+    command = Command(base)
+    process = command.start()
+    yield lambda request: exchange(process, request)
+    finish(process)
+
+
+@contextmanager
+def through_stdio(base: str, resident: dict[str, str]) -> Iterator[Ask]:
+    process = Command(base).start("stdio")
+    yield lambda request: exchange(process, request)
+    assert finish(process) == 0
+
+
+@contextmanager
+def through_resident(base: str, resident: dict[str, str]) -> Iterator[Ask]:
+    command = Command(base)
+    command.environ.update(resident)
+    yield lambda request: command.ask(request)[0]
+
+
+def exchange(process: subprocess.Popen[bytes], request: Any) -> dict[str, Any]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(request).encode() + b"\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+def finish(process: subprocess.Popen[bytes]) -> int:
+    out, errors = process.communicate(timeout=60)
+    assert (out, errors) == (b"", b"")
+    return process.returncode
+
+
+SURFACES = {
+    "library": through_library,
+    "one-shot": through_one_shot,
+    "several lines": through_one_shot_together,
+    "stdio": through_stdio,
+    "resident": through_resident,
+}
+
+
+def load(name: str, file: str) -> Any:
+    with open(os.path.join(SCENARIOS, name, file), encoding="utf-8") as opened:
+        return json.load(opened)
+
+
+def play(name: str, surface: str, base: str, resident: dict[str, str]) -> list[dict[str, Any]]:
+    """Run a scenario on a surface, hold it to its after/, and return its replies without what may differ."""
+    folder = Folder(os.path.join(base, "workspace"))
+    shutil.copytree(os.path.join(SCENARIOS, name, "before"), folder.path)
+    replies: list[dict[str, Any]] = []
+    with SURFACES[surface](base, resident) as ask:
+        for request in load(name, "call.json"):
+            undo = replies[-1].get("meta", {}).get("undo", "") if replies else ""
+            replies.append(ask(json.loads(json.dumps(request).replace("<undo>", undo))))
+    assert tree_bytes(folder) == tree_bytes(Folder(os.path.join(SCENARIOS, name, "after")))
+    return [plain(reply, os.path.realpath(folder.path)) for reply in replies]
+
+
+def plain(reply: dict[str, Any], root: str) -> dict[str, Any]:
+    reply.get("meta", {}).pop("timing", None)
+    text = json.dumps(reply, ensure_ascii=False).replace(root, "<workspace>")
+    text = re.sub(r"\b[0-9a-f]{12}\b", "<id>", text)
+    return json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text))
+
+
+def holds(expected: Any, found: Any) -> bool:
+    """Whether everything expected is there; objects may have more."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return all(key in found and holds(value, found[key]) for key, value in expected.items())
+    return type(expected) is type(found) and expected == found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_scenario_ends_as_it_says_and_alike_on_every_surface(name, tmp_path, resident):
+    expected = load(name, "reply.json")
+    played = {surface: play(name, surface, str(tmp_path / surface), resident) for surface in SURFACES}
+
+    for surface, replies in played.items():
+        assert len(replies) == len(expected)
+        for reply, part in zip(replies, expected, strict=True):
+            assert holds(part, reply), (surface, reply)
+            assert reply["ok"] == ("result" in reply) == ("error_code" not in reply)
+            assert reply["ok"] or reply["suggestion"]
+        assert replies == played["library"], surface

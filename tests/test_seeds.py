@@ -1,0 +1,288 @@
+"""Every call that the documents of the other systems print for file tools, as printed there."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+
+import pytest
+
+from tests.surfaces.commands import TONGS, Command
+from tests.tools.test_read_file import picture
+
+GO = """\
+package main
+
+import "fmt"
+
+func main() {
+\tfmt.Println("hello")
+\t// old
+\tvalue := 1
+\t_ = value
+}
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    command = Command(str(tmp_path))
+    command.environ["PATH"] = os.path.dirname(TONGS) + os.pathsep + command.environ["PATH"]
+    write = command.folder.write
+    write("main.go", GO)
+    write("go.mod", "module example.com/x\n\ngo 1.22\n")
+    write("a.go", "foo\n")
+    write("b.go", "baz\n")
+    write("hello.txt", "old content\n")
+    write("config.yaml", "host: localhost\nport: 8080\n")
+    return command
+
+
+def shell(command: Command, line: str) -> dict:
+    """Run a line of the document in a shell, with jinn called tongs."""
+    done = subprocess.run(
+        ["bash", "-c", line.replace("| jinn", "| tongs")],
+        cwd=command.folder.path,
+        env=command.environ,
+        capture_output=True,
+        timeout=60,
+    )
+    reply = json.loads(done.stdout)
+    assert done.stderr == b""
+    assert done.returncode == (0 if reply["ok"] else 1)
+    return reply
+
+
+# --- jinn ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line, result",
+    [
+        (
+            """echo '{"tool":"read_file","args":{"path":"main.go"}}' | jinn""",
+            "\n".join(f"{number:>2}\t{line}" for number, line in enumerate(GO.splitlines(), 1)),
+        ),
+        (
+            """echo '{"tool":"read_file","args":{"path":"main.go","tail":5}}' | jinn""",
+            "\n".join(f"{number:>2}\t{line}" for number, line in enumerate(GO.splitlines(), 1) if number > 5),
+        ),
+        ("""echo '{"tool":"write_file","args":{"path":"hello.txt","content":"Hello, world.\\n"}}' | jinn""", "wrote 14 bytes to hello.txt"),
+        (
+            """echo '{"tool":"write_file","args":{"path":"hello.txt","content":"new content\\n","dry_run":true}}' | jinn""",
+            "--- a/hello.txt\n+++ b/hello.txt\n@@ -1 +1 @@\n-old content\n+new content\n",
+        ),
+        (
+            """echo '{"tool":"edit_file","args":{"path":"main.go","old_text":"fmt.Println","new_text":"log.Println"}}' | jinn""",
+            "edited main.go: lines 6-6 (1 line) replaced with 1 line",
+        ),
+        (
+            """echo '{"tool":"edit_file","args":{"path":"main.go","old_text":"old","new_text":"new","show_context":2}}' | jinn""",
+            "edited main.go: lines 7-7 (1 line) replaced with 1 line\n--- context ---\n"
+            '5 | func main() {\n6 | \tfmt.Println("hello")\n7*| \t// new\n8 | \tvalue := 1\n9 | \t_ = value',
+        ),
+        (
+            """echo '{"tool":"edit_file","args":{"path":"config.yaml","old_text":"port: 8080","new_text":"port: 9090","dry_run":true}}' | jinn""",
+            "--- a/config.yaml\n+++ b/config.yaml\n@@ -1,2 +1,2 @@\n host: localhost\n-port: 8080\n+port: 9090\n",
+        ),
+        (
+            """echo '{"tool":"multi_edit","args":{"edits":[{"path":"a.go","old_text":"foo","new_text":"bar"},{"path":"b.go","old_text":"baz","new_text":"qux"}]}}' | jinn""",
+            "applied 2 edits:\nedited a.go: lines 1-1 (1 line) replaced with 1 line\n"
+            "edited b.go: lines 1-1 (1 line) replaced with 1 line",
+        ),
+    ],
+)  # fmt: skip
+def test_a_command_of_the_jinn_reference_answers_as_described(command, line, result):
+    reply = shell(command, line)
+
+    assert (reply["ok"], reply["result"]) == (True, result)
+
+
+def test_jinn_reads_a_window_that_the_file_does_not_reach(command):
+    line = """echo '{"tool":"read_file","args":{"path":"main.go","start_line":10,"end_line":20}}' | jinn"""
+
+    assert shell(command, line)["result"] == "10\t}"
+
+
+@pytest.mark.parametrize(
+    "line, files, errors",
+    [
+        ("""echo '{"tool":"multi_read","args":{"files":[{"path":"main.go"},{"path":"go.mod"}]}}' | jinn""", ["main.go", "go.mod"], []),
+        ("""echo '{"tool":"multi_read","args":{"files":[{"path":"main.go","start_line":1,"end_line":10},{"path":"go.mod","tail":5}]}}' | jinn""", ["main.go", "go.mod"], []),
+        ("""echo '{"tool":"multi_read","args":{"files":[{"path":"main.go"},{"path":"nonexistent.go"}]}}' | jinn""", ["main.go"], ["nonexistent.go"]),
+    ],
+)  # fmt: skip
+def test_jinn_reads_several_files(command, line, files, errors):
+    maps = json.loads(shell(command, line)["result"])
+
+    assert (list(maps["files"]), list(maps["errors"]), maps["truncation"]) == (files, errors, {})
+
+
+def test_jinn_applies_the_patch_of_its_reference(command):
+    command.folder.write("main.go", "a\nold\nb\n")
+    line = """echo '{"tool":"apply_patch","args":{"patch":"*** Begin Patch\\n*** Update File: main.go\\n@@\\n-old\\n+new\\n*** End Patch"}}' | jinn"""  # noqa: E501
+
+    assert shell(command, line)["ok"]
+    assert command.folder.read("main.go") == "a\nnew\nb\n"
+
+
+def test_jinn_lists_snapshots_then_restores_one_by_its_beginning(command):
+    shell(command, """echo '{"tool":"write_file","args":{"path":"hello.txt","content":"Hello, world.\\n"}}' | jinn""")
+
+    listed = json.loads(shell(command, """echo '{"tool":"undo","args":{"action":"list"}}' | jinn""")["result"])
+    (snapshot,) = listed["snapshots"]
+    line = """echo '{"tool":"undo","args":{"action":"restore","id":"a1b2c3"}}' | jinn"""
+    unknown = shell(command, line)
+    restored = shell(command, line.replace("a1b2c3", snapshot["id"][:6]))
+
+    assert {"id", "path", "timestamp", "operation"} <= set(snapshot)
+    assert (unknown["ok"], unknown["error_code"]) == (False, "not_found")
+    assert restored["ok"]
+    assert command.folder.read("hello.txt") == "old content\n"
+
+
+def test_jinn_looks_at_a_file_and_a_folder(command):
+    found = json.loads(shell(command, """echo '{"tool":"stat_file","args":{"path":"main.go"}}' | jinn""")["result"])
+    listed = json.loads(shell(command, """echo '{"tool":"list_dir","args":{"path":".","depth":2}}' | jinn""")["result"])
+
+    assert (found["path"], found["type"], found["size"], found["lines"]) == ("main.go", "file", len(GO), 10)
+    assert listed == {
+        "entries": ["a.go", "b.go", "config.yaml", "go.mod", "hello.txt", "main.go"],
+        "truncated": False,
+        "total_count": 6,
+    }
+
+
+def test_jinn_lists_its_tools(command):
+    tools = json.loads(shell(command, """echo '{"tool":"list_tools","args":{}}' | jinn""")["result"])
+
+    names = {tool["name"] for tool in tools["tools"]}
+    assert {"read_file", "multi_read", "write_file", "edit_file", "multi_edit", "apply_patch", "undo"} <= names
+    assert {"stat_file", "list_dir", "list_tools", "diff_files"} <= names
+
+
+def test_the_client_field_of_a_request_is_accepted(command):
+    for client in ("claude", "codex", "pi"):
+        assert command.ask({"tool": "read_file", "args": {"path": "a.go"}, "client": client})[0]["ok"]
+
+
+# --- j-cli --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rust(command):
+    command.folder.write("src/main.rs", "fn main() {}\n")
+    command.folder.write("screenshot.png", picture("PNG"))
+    command.folder.write("large.log", "".join(f"entry {number}\n" for number in range(1, 301)))
+    return command
+
+
+def jcli(command: Command, tool: str, arguments: str) -> dict:
+    """Send arguments as the j-cli document prints them, on every way a dialect can be named."""
+    request = {"tool": tool, "args": json.loads(arguments)}
+    (reply,) = command.ask(request)
+    return reply
+
+
+def test_jcli_reads_a_file(rust):
+    assert jcli(rust, "Read", """{"path": "src/main.rs"}""")["result"] == "1\tfn main() {}"
+
+
+def test_jcli_reads_a_picture(rust):
+    reply = jcli(rust, "Read", """{"path": "screenshot.png"}""")
+
+    assert reply["content"] == [
+        {"type": "image", "data": base64.b64encode(picture("PNG")).decode(), "mimeType": "image/png"}
+    ]
+
+
+def test_jcli_counts_the_offset_from_zero_and_lines_from_one(rust):
+    reply = jcli(rust, "Read", """{"path": "large.log", "offset": 100, "limit": 50}""")
+
+    lines = reply["result"].split("\n")
+    assert (lines[0], lines[49]) == ("101\tentry 101", "150\tentry 150")
+    assert lines[50] == "[Showing lines 101-150 of 300. Use offset=150 to continue.]"
+
+
+def test_jcli_writes_and_edits(rust):
+    written = jcli(rust, "Write", r"""{"path": "src/new_file.rs", "content": "fn main() {}\n"}""")
+    arguments = r"""{"path": "src/main.rs", "old_string": "fn main() {}", "new_string": "fn main() { println!(\"Hello\"); }"}"""
+    edited = jcli(rust, "Edit", arguments)
+    deleted = jcli(rust, "Edit", """{"path": "src/new_file.rs", "old_string": "fn main() {}"}""")
+
+    assert written["ok"]
+    assert edited["ok"]
+    assert deleted["ok"]
+    assert rust.folder.read("src/main.rs") == 'fn main() { println!("Hello"); }\n'
+    assert rust.folder.read("src/new_file.rs") == "\n"
+
+
+# --- agentos ------------------------------------------------------------------------------------------------------
+
+
+def trigger(command: Command, tool: str, arguments: dict) -> dict:
+    (reply,) = command.ask({"tool": tool, "args": arguments})
+    assert reply["ok"], reply
+    return json.loads(reply["result"])
+
+
+def test_agentos_reads_with_a_limit(command):
+    command.folder.write("src/config.ts", "export const x = 1;\n" * 1000)
+
+    result = trigger(command, "tool::file_read", {"path": "src/config.ts", "maxBytes": 10000})
+
+    assert len(result["content"]) == 10000
+    assert result["size"] == 20000
+    assert result["path"] == os.path.realpath(command.folder.join("src/config.ts"))
+
+
+def test_agentos_writes(command):
+    content = json.dumps({"status": "success"}, indent=2)
+
+    result = trigger(command, "tool::file_write", {"path": "output/result.json", "content": content})
+
+    path = os.path.realpath(command.folder.join("output/result.json"))
+    assert result == {"written": True, "path": path, "size": len(content)}
+    assert command.folder.read("output/result.json") == content
+
+
+def test_agentos_lists(command):
+    command.folder.write("src/a.ts", "abc")
+    command.folder.write("src/.hidden", "")
+    command.folder.write("src/sub/b.ts", "")
+
+    flat = trigger(command, "tool::file_list", {"path": "src"})
+    deep = trigger(command, "tool::file_list", {"path": "src", "recursive": True})
+
+    assert flat["path"] == os.path.realpath(command.folder.join("src"))
+    assert [(entry["name"], entry["type"]) for entry in flat["entries"]] == [
+        (".hidden", "file"),
+        ("a.ts", "file"),
+        ("sub", "directory"),
+    ]
+    assert flat["entries"][1]["size"] == 3
+    assert flat["entries"][1]["modified"].endswith("Z")
+    assert [entry["name"] for entry in deep["entries"]] == [".hidden", "a.ts", "sub", "sub/b.ts"]
+
+
+def test_agentos_applies_the_patch_of_its_page(command):
+    command.folder.write("src/version.ts", 'const version = "1.0.0";\nexport { version };\n')
+    patch = '@@ -1,3 +1,3 @@\n-const version = "1.0.0";\n+const version = "1.1.0";\n'
+
+    result = trigger(command, "tool::apply_patch", {"path": "src/version.ts", "patch": patch})
+
+    assert result == {"patched": True, "path": os.path.realpath(command.folder.join("src/version.ts"))}
+    assert command.folder.read("src/version.ts") == 'const version = "1.1.0";\nexport { version };\n'
+
+
+def test_agentos_holds_paths_in_the_workspace_root(command, tmp_path):
+    (tmp_path / "other").mkdir()
+    command.environ["WORKSPACE_ROOT"] = str(tmp_path / "other")
+
+    (reply,) = command.ask({"tool": "tool::file_read", "args": {"path": "../workspace/main.go"}})
+    trigger(command, "tool::file_write", {"path": "x.txt", "content": "x"})
+
+    assert reply["error_code"] == "path_outside_workspace"
+    assert (tmp_path / "other" / "x.txt").read_text() == "x"
