@@ -25,7 +25,7 @@ def test_a_large_file_is_edited_and_restored_byte_for_byte(runtime, workspace):
 
 
 @pytest.mark.parametrize(
-    ("contents", "old", "new"),
+    "contents, old, new",
     [
         pytest.param(LARGE, "the needle", "a pin", id="in the middle"),
         pytest.param("first\n" + LARGE, "first\n", "", id="first line"),

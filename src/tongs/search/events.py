@@ -19,9 +19,11 @@ EVENT_BYTES = 1 << 20  # longer ones are not kept in memory
 RAW_BYTES = 2048  # shorter ones are kept as they are, because most are never shown
 
 _BEGIN, _MATCH, _CONTEXT, _END = (b'{"type":"%s"' % kind for kind in (b"begin", b"match", b"context", b"end"))
-_PATH = b'{"type":"begin","data":{"path":{"text":"'
-_PATH_END = b'"}}}'
-_FACTS = re.compile(rb'"binary_offset":(null|\d+),.*"matched_lines":(\d+),"matches":(\d+)')
+# the end of one file, and in most cases the beginning of the next
+_TURN = re.compile(
+    rb'\{"type":"end","data":\{[^\n]*?"binary_offset":(null|\d+),[^\n]*?"matched_lines":(\d+),"matches":(\d+)[^\n]*\n'
+    rb'(?:\{"type":"begin","data":\{"path":\{"text":"\./([^"\\\n]*)"\}\}\}\n)?'
+)
 _CONTINUATION = bytes(range(0x80, 0xC0))  # bytes that go on with a character
 
 
@@ -67,6 +69,8 @@ class Events:
         self._kept_matches = 0
         self._rest = b""
         self._long: _Long | None = None
+        self._path = ""
+        self._wanted = False
         self._file: _File | None = None
         self._skipping = False
 
@@ -105,43 +109,46 @@ class Events:
                 if at < 0:
                     return
                 self._skipping = False
+            turn = _TURN.match(data, at, end)
+            if turn is not None:
+                self._end(turn[1], turn[2], turn[3])
+                if turn[4] is not None:
+                    self._begin(turn[4].decode())
+                at = turn.end()
+                continue
             stop = data.find(b"\n", at, end)
             if data.startswith(_MATCH, at) or data.startswith(_CONTEXT, at):
                 if self._file is not None:
                     self._skipping = not self._file.take(data[at:stop])
             elif data.startswith(_BEGIN, at):
-                self._begin(data[at:stop])
-            elif data.startswith(_END, at):
-                self._end(data[at:stop])
+                path = _text(json.loads(data[at:stop])["data"]["path"])
+                self._begin(path.decode("utf-8", "surrogateescape").removeprefix("./"))
             else:
                 self.complete = True  # the summary comes last
             at = stop + 1
 
-    def _begin(self, line: bytes) -> None:
-        path = _path(line)
-        full = self._kept_matches >= self._keep
-        wanted = self._accepts(path)
-        self._file = _File(path, self._keep, per_match=self._per_match) if wanted else None
+    def _begin(self, path: str) -> None:
+        self._path = path
+        self._wanted = self._accepts(path)
         # what would come after all that is kept is only counted
-        self._skipping = not wanted or (full and bool(self._kept) and path > self._kept[-1][0]) or not self._keep
+        needed = self._kept_matches < self._keep or path < self._kept[-1][0] if self._keep else False
+        self._file = _File(path, self._keep, per_match=self._per_match) if self._wanted and needed else None
+        self._skipping = self._file is None
 
-    def _end(self, line: bytes) -> None:
-        file, self._file = self._file, None
-        if file is None:
+    def _end(self, binary: bytes, lines: bytes, matches: bytes) -> None:
+        if not self._wanted:
             return
-        facts = _FACTS.search(line)
-        if facts is None:
-            return
-        if facts[1] != b"null":
+        if binary != b"null":
             if len(self.binary) < 10:
-                self.binary.append(file.path)
+                self.binary.append(self._path)
             return
-        count = int(facts[3 if self._per_match else 2])
+        count = int(matches if self._per_match else lines)
         self.total += count
         self.files += 1
         if self._per_file is not None and count >= self._per_file:
-            self.cut.append(file.path)
-        if file.count:
+            self.cut.append(self._path)
+        file = self._file
+        if file is not None and file.count:
             insort(self._kept, (file.path, file.count, file), key=_first)
             self._kept_matches += file.count
             while self._kept_matches - self._kept[-1][1] >= self._keep:
@@ -150,14 +157,6 @@ class Events:
 
 def _first(entry: tuple[str, int, _File]) -> str:
     return entry[0]
-
-
-def _path(line: bytes) -> str:
-    if line.startswith(_PATH) and line.endswith(_PATH_END) and b"\\" not in line:
-        text = line[len(_PATH) : -len(_PATH_END)].decode()
-    else:
-        text = _text(json.loads(line)["data"]["path"]).decode("utf-8", "surrogateescape")
-    return text.removeprefix("./")
 
 
 def _text(value: Any) -> bytes:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tongs.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    import _sqlite3 as sqlite3  # the package around it also loads dates and times, which no table holds
 
 T = TypeVar("T")
 

@@ -31,6 +31,10 @@ _IMPORT_BYTES = 64 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _WORD = re.compile(r"[^\W_]+")
 _QUERY_WORDS = 32
+# every text has some of these, so that they find everything
+_FILLERS = frozenset(
+    "a an and are as at be by do does for from how in is it of on or that the this to was what which with".split()
+)
 
 # the triggers keep the index true whatever changes a row; a row and its text can never disagree
 _MIGRATIONS = (
@@ -180,7 +184,8 @@ class Memory:
         offset: int = 0,
     ) -> Page:
         """Return the entries of a scope that hold any of the words, best first, each with a snippet."""
-        terms = list(dict.fromkeys(_WORD.findall(words)))[:_QUERY_WORDS]
+        given = list(dict.fromkeys(_WORD.findall(words.lower())))
+        terms = ([word for word in given if word not in _FILLERS] or given)[:_QUERY_WORDS]
         if not terms:
             return Page([], 0)
         match = " OR ".join(f'"{term}"' for term in terms)

@@ -5,13 +5,18 @@ Counters are not stored: they are what the rows say.
 """
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tongs.digests import sha256
 from tongs.state.db import Database
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    import _sqlite3 as sqlite3  # the package around it also loads dates and times, which no table holds
 
 SESSION_IDLE_SECONDS = 24 * 3600
 LOG_BYTES = 512 * 1024
