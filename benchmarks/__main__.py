@@ -6,10 +6,11 @@ import os
 import sys
 import time
 
-from benchmarks import editing, growth, listing, reading, session, startup
+from benchmarks import editing, growth, knowledge, listing, reading, session, startup
 from benchmarks.figure import heading, row
 
-AREAS = {module.__name__.rpartition(".")[2]: module for module in (startup, session, growth, editing, reading, listing)}
+_MODULES = (startup, session, growth, editing, reading, listing, knowledge)
+AREAS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 
 def main(arguments: list[str]) -> int:

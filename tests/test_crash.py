@@ -27,8 +27,11 @@ def beginning() -> Iterator[str]:
     shutil.rmtree(base)
 
 
-def killed(base: str, tool: str, *, twice: bool = False, every: int = 1, **args: object):
-    request = {"tool": tool, "args": args, "twice": twice, "every": every}
+def killed(base: str, tool: str, *, way: str = "once", every: int = 1, **args: object):
+    return driven(base, {"way": way, "tool": tool, "args": args, "every": every})
+
+
+def driven(base: str, request: dict[str, object]):
     command = [sys.executable, "-m", "tests.state.crashing", base, json.dumps(request)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
@@ -97,22 +100,36 @@ def test_a_patch_that_adds_deletes_and_moves_is_whole_or_absent_after_a_kill_at_
 def test_a_kill_during_recovery_is_mended_by_the_next_start(beginning):
     tree_for_patch(beginning)
 
-    report = killed(beginning, "apply_patch", patch=PATCH, twice=True, every=4)
+    report = killed(beginning, "apply_patch", patch=PATCH, way="twice", every=4)
 
     assert report["faults"] == []
     assert report["steps"] > 100
 
 
-def test_files_over_a_megabyte_are_whole_after_a_kill_at_any_step(beginning):
-    with temporary_runtime(os.path.join(beginning, "point")) as (_, folder):
+def two_large_files(base: str) -> list[dict[str, str]]:
+    with temporary_runtime(os.path.join(base, "point")) as (runtime, folder):
         for name in "ab":
             folder.write(f"{name}.txt", f"{name} begins\n" + ("0123456789" * 100 + "\n") * 1100)
-    edits = [{"path": f"{name}.txt", "old_text": f"{name} begins", "new_text": "changed"} for name in "ab"]
+        assert runtime.call("write_file", path="history.txt", content="an earlier change\n").ok
+    return [{"path": f"{name}.txt", "old_text": f"{name} begins", "new_text": "changed"} for name in "ab"]
+
+
+def test_files_over_a_megabyte_are_whole_after_a_kill_at_any_step(beginning):
+    edits = two_large_files(beginning)
 
     report = killed(beginning, "multi_edit", edits=edits)
 
     assert report["faults"] == []
     assert report["steps"] > 20
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
+def test_a_full_disk_leaves_files_over_a_megabyte_and_the_history_as_they_were(beginning, lasting):
+    edits = two_large_files(beginning)
+
+    report = driven(beginning, {"way": "full", "tool": "multi_edit", "args": {"edits": edits}, "lasting": lasting})
+
+    assert report["faults"] == []
 
 
 def test_a_restore_that_removes_files_and_their_folders_is_whole_after_a_kill_at_any_step(beginning):
@@ -141,18 +158,29 @@ def test_an_eviction_that_is_cut_off_leaves_no_snapshot_without_its_contents(beg
     assert report["faults"] == []
 
 
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
+def test_a_disk_that_is_full_at_any_step_fails_the_call_and_leaves_everything_as_it_was(beginning, lasting):
+    """Whatever fails in the middle: an error means that nothing changed, an answer that everything did."""
+    tree_for_patch(beginning)
+
+    report = driven(beginning, {"way": "full", "tool": "apply_patch", "args": {"patch": PATCH}, "lasting": lasting})
+
+    assert report["faults"] == []
+    assert report["steps"] > 40
+
+
 def start_until_two_are_new(base: str, action: str) -> subprocess.Popen[str]:
     """Start a process that edits three files and, when two of them are new, dies or says so and waits."""
     program = (
         "import json, sys\n"
         "from tests.state.crashing import EVERY, Steps, call, die, tree\n"
-        "def wait():\n"
+        "def wait(step):\n"
         "    print('here', flush=True)\n"
         "    sys.stdin.readline()\n"
-        "def act():\n"
+        "def act(step):\n"
         "    found = tree(sys.argv[1])\n"
         "    if [found[name + '.txt'][1] == b'new\\n'.hex() for name in 'abc'] == [True, True, False]:\n"
-        f"        {action}()\n"
+        f"        {action}(step)\n"
         "Steps(EVERY, act).install()\n"
         "call(sys.argv[1], ('multi_edit', {'edits': json.loads(sys.argv[2])}))\n"
     )

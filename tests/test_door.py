@@ -329,6 +329,14 @@ def test_an_absolute_path_may_be_spelt_through_the_link_that_names_the_workspace
         assert runtime.call("write_file", path=f"{alias}/sub/new.txt", content="new").meta["path"] == "sub/new.txt"
 
 
+def test_the_whole_machine_may_be_the_workspace(tree, base):
+    with Runtime("/", environ=environment(base)) as runtime:
+        for path in (f"{tree}/a.txt", str(tree / "a.txt").lstrip("/"), f"..{tree}/a.txt"):
+            assert runtime.call("read_file", path=path, line_numbers=False).text == "a"
+        assert runtime.call("write_file", path=f"{tree}/new.txt", content="x").ok
+        assert code_of(runtime.call("read_file", path=os.path.join(base, "state", "trail.db"))) == "sensitive_path"
+
+
 def test_the_narrowest_root_is_the_one_that_counts(tree):
     outer = Root(str(tree), label=None, writable=True)
     inner = Root(str(tree / "sub"), label="sub", writable=False)

@@ -111,6 +111,8 @@ def with_path(name: str, path: str) -> dict[str, Any]:
     """Return arguments that make a tool touch a path; none for a tool that takes none."""
     if name == "apply_patch":
         return {"patch": f"*** Begin Patch\n*** Update File: {path}\n@@\n-token\n+stolen\n*** End Patch\n"}
+    if name == "search_replace":
+        return {"pattern": "token", "replacement": "stolen", "files": path}
     schema = Catalog().find(name).tool.schema
     return smallest(schema, path) if found_touch(schema) else {}
 
@@ -185,6 +187,10 @@ def guarded(runtime, workspace):
     os.symlink("link-to-config", workspace.join("link-to-link"))
     os.symlink("..", workspace.join("sub/link-up"))
     return workspace
+
+
+def code_of(result: Result) -> str | None:
+    return None if result.error is None else result.error.code
 
 
 def told(result: Result) -> str:
@@ -311,6 +317,41 @@ def test_a_folder_listing_shows_neither_sensitive_names_nor_what_is_behind_links
 
     assert not [entry for entry in entries if ".git" in entry or ".env" in entry.lower() or ".ssh" in entry]
     assert not [entry for entry in entries if entry.startswith("etc/")]
+
+
+@pytest.mark.parametrize("name", [name for name in TOOLS if name not in WRITING])
+@pytest.mark.parametrize("folder", [".", "sub", "{root}", "sub/link-up"])
+def test_no_tool_that_looks_through_a_folder_shows_what_is_sensitive_in_it(runtime, guarded, name, folder):
+    for path in (".git/config", "sub/.env", "sub/.env.local", ".ssh/id_ed25519", "sub/.aws/credentials"):
+        guarded.write(path, "token-of-the-user\n")
+    guarded.write("sub/plain.txt", "token\n")
+    os.symlink("/etc", guarded.join("sub/etc"))
+    args = with_path(name, folder.format(root=guarded.path))
+    optional = {"hidden": True, "depth": 10, "include_hidden": True, "no_ignore": True, "follow": True}
+    known = Catalog().find(name).tool.schema["properties"]
+
+    result = runtime.call(name, **args, **{key: value for key, value in optional.items() if key in known})
+
+    assert code_of(result) != "internal"
+    for hint in ("token-of-the-user", "id_ed25519", ".env.local", "root:x:0"):
+        assert hint not in told(result)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [".git/*", ".g*/*", "**/*", "**/.env*", ".e??", "sub/**", "*/.aws/*", "link-to-git/*", "link-*", "out/*", "../*"],
+)
+def test_a_pattern_of_files_to_change_reaches_nothing_sensitive_protected_or_outside(runtime, guarded, files):
+    outside = guarded.write("../outside/o.txt", "token\n")
+    os.symlink(os.path.dirname(outside), guarded.join("out"))
+    guarded.write("sub/plain.txt", "token\n")
+    before = guarded.tree()
+
+    result = runtime.call("search_replace", pattern="token", replacement="stolen", files=files)
+
+    assert code_of(result) != "internal"
+    assert {path for path, text in guarded.tree().items() if before.get(path) != text} <= {"sub/plain.txt"}
+    assert guarded.read("../outside/o.txt") == "token\n"
 
 
 # --- special files ----------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tongs.testing import Folder, temporary_runtime
 SCENARIOS = os.path.join(os.path.dirname(__file__), "scenarios")
 NAMES = sorted(os.listdir(SCENARIOS))
 
-Ask = Callable[[Any], dict[str, Any]]
+Ask = Callable[[Any], Any]
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,7 @@ def resident() -> Iterator[dict[str, str]]:
 def through_library(base: str, resident: dict[str, str]) -> Iterator[Ask]:
     with temporary_runtime(base) as (runtime, _):
 
-        def ask(request: Any) -> dict[str, Any]:
+        def ask(request: Any) -> Any:
             try:
                 call = wire.decode_request(json.dumps(request).encode())
             except wire.Refused as refused:
@@ -79,7 +79,7 @@ def through_resident(base: str, resident: dict[str, str]) -> Iterator[Ask]:
     yield lambda request: command.ask(request)[0]
 
 
-def exchange(process: subprocess.Popen[bytes], request: Any) -> dict[str, Any]:
+def exchange(process: subprocess.Popen[bytes], request: Any) -> Any:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -120,7 +120,7 @@ def play(name: str, surface: str, base: str, resident: dict[str, str]) -> list[d
     return [plain(reply, os.path.realpath(folder.path)) for reply in replies]
 
 
-def plain(reply: dict[str, Any], root: str) -> dict[str, Any]:
+def plain(reply: dict[str, Any], root: str) -> Any:
     reply.get("meta", {}).pop("timing", None)
     text = json.dumps(reply, ensure_ascii=False).replace(root, "<workspace>")
     text = re.sub(r"\b[0-9a-f]{12}\b", "<id>", text)

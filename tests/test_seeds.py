@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def command(tmp_path):
     return command
 
 
-def shell(command: Command, line: str) -> dict:
+def shell(command: Command, line: str) -> Any:
     """Run a line of the document in a shell, with jinn called tongs."""
     done = subprocess.run(
         ["bash", "-c", line.replace("| jinn", "| tongs")],
@@ -69,26 +70,26 @@ def shell(command: Command, line: str) -> dict:
             """echo '{"tool":"read_file","args":{"path":"main.go","tail":5}}' | jinn""",
             "\n".join(f"{number:>2}\t{line}" for number, line in enumerate(GO.splitlines(), 1) if number > 5),
         ),
-        ("""echo '{"tool":"write_file","args":{"path":"hello.txt","content":"Hello, world.\\n"}}' | jinn""", "wrote 14 bytes to hello.txt"),
+        ("""echo '{"tool":"write_file","args":{"path":"hello.txt","content":"Hello, world.\\n"}}' | jinn""", "wrote 14 bytes to hello.txt"),  # noqa: E501
         (
-            """echo '{"tool":"write_file","args":{"path":"hello.txt","content":"new content\\n","dry_run":true}}' | jinn""",
+            """echo '{"tool":"write_file","args":{"path":"hello.txt","content":"new content\\n","dry_run":true}}' | jinn""",  # noqa: E501
             "--- a/hello.txt\n+++ b/hello.txt\n@@ -1 +1 @@\n-old content\n+new content\n",
         ),
         (
-            """echo '{"tool":"edit_file","args":{"path":"main.go","old_text":"fmt.Println","new_text":"log.Println"}}' | jinn""",
+            """echo '{"tool":"edit_file","args":{"path":"main.go","old_text":"fmt.Println","new_text":"log.Println"}}' | jinn""",  # noqa: E501
             "edited main.go: lines 6-6 (1 line) replaced with 1 line",
         ),
         (
-            """echo '{"tool":"edit_file","args":{"path":"main.go","old_text":"old","new_text":"new","show_context":2}}' | jinn""",
+            """echo '{"tool":"edit_file","args":{"path":"main.go","old_text":"old","new_text":"new","show_context":2}}' | jinn""",  # noqa: E501
             "edited main.go: lines 7-7 (1 line) replaced with 1 line\n--- context ---\n"
             '5 | func main() {\n6 | \tfmt.Println("hello")\n7*| \t// new\n8 | \tvalue := 1\n9 | \t_ = value',
         ),
         (
-            """echo '{"tool":"edit_file","args":{"path":"config.yaml","old_text":"port: 8080","new_text":"port: 9090","dry_run":true}}' | jinn""",
+            """echo '{"tool":"edit_file","args":{"path":"config.yaml","old_text":"port: 8080","new_text":"port: 9090","dry_run":true}}' | jinn""",  # noqa: E501
             "--- a/config.yaml\n+++ b/config.yaml\n@@ -1,2 +1,2 @@\n host: localhost\n-port: 8080\n+port: 9090\n",
         ),
         (
-            """echo '{"tool":"multi_edit","args":{"edits":[{"path":"a.go","old_text":"foo","new_text":"bar"},{"path":"b.go","old_text":"baz","new_text":"qux"}]}}' | jinn""",
+            """echo '{"tool":"multi_edit","args":{"edits":[{"path":"a.go","old_text":"foo","new_text":"bar"},{"path":"b.go","old_text":"baz","new_text":"qux"}]}}' | jinn""",  # noqa: E501
             "applied 2 edits:\nedited a.go: lines 1-1 (1 line) replaced with 1 line\n"
             "edited b.go: lines 1-1 (1 line) replaced with 1 line",
         ),
@@ -109,9 +110,9 @@ def test_jinn_reads_a_window_that_the_file_does_not_reach(command):
 @pytest.mark.parametrize(
     "line, files, errors",
     [
-        ("""echo '{"tool":"multi_read","args":{"files":[{"path":"main.go"},{"path":"go.mod"}]}}' | jinn""", ["main.go", "go.mod"], []),
-        ("""echo '{"tool":"multi_read","args":{"files":[{"path":"main.go","start_line":1,"end_line":10},{"path":"go.mod","tail":5}]}}' | jinn""", ["main.go", "go.mod"], []),
-        ("""echo '{"tool":"multi_read","args":{"files":[{"path":"main.go"},{"path":"nonexistent.go"}]}}' | jinn""", ["main.go"], ["nonexistent.go"]),
+        ("""echo '{"tool":"multi_read","args":{"files":[{"path":"main.go"},{"path":"go.mod"}]}}' | jinn""", ["main.go", "go.mod"], []),  # noqa: E501
+        ("""echo '{"tool":"multi_read","args":{"files":[{"path":"main.go","start_line":1,"end_line":10},{"path":"go.mod","tail":5}]}}' | jinn""", ["main.go", "go.mod"], []),  # noqa: E501
+        ("""echo '{"tool":"multi_read","args":{"files":[{"path":"main.go"},{"path":"nonexistent.go"}]}}' | jinn""", ["main.go"], ["nonexistent.go"]),  # noqa: E501
     ],
 )  # fmt: skip
 def test_jinn_reads_several_files(command, line, files, errors):
@@ -179,7 +180,7 @@ def rust(command):
     return command
 
 
-def jcli(command: Command, tool: str, arguments: str) -> dict:
+def jcli(command: Command, tool: str, arguments: str) -> Any:
     """Send arguments as the j-cli document prints them, on every way a dialect can be named."""
     request = {"tool": tool, "args": json.loads(arguments)}
     (reply,) = command.ask(request)
@@ -208,7 +209,9 @@ def test_jcli_counts_the_offset_from_zero_and_lines_from_one(rust):
 
 def test_jcli_writes_and_edits(rust):
     written = jcli(rust, "Write", r"""{"path": "src/new_file.rs", "content": "fn main() {}\n"}""")
-    arguments = r"""{"path": "src/main.rs", "old_string": "fn main() {}", "new_string": "fn main() { println!(\"Hello\"); }"}"""
+    arguments = (
+        r"""{"path": "src/main.rs", "old_string": "fn main() {}", "new_string": "fn main() { println!(\"Hello\"); }"}"""
+    )
     edited = jcli(rust, "Edit", arguments)
     deleted = jcli(rust, "Edit", """{"path": "src/new_file.rs", "old_string": "fn main() {}"}""")
 
@@ -222,7 +225,7 @@ def test_jcli_writes_and_edits(rust):
 # --- agentos ------------------------------------------------------------------------------------------------------
 
 
-def trigger(command: Command, tool: str, arguments: dict) -> dict:
+def trigger(command: Command, tool: str, arguments: Any) -> Any:
     (reply,) = command.ask({"tool": tool, "args": arguments})
     assert reply["ok"], reply
     return json.loads(reply["result"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -259,6 +260,15 @@ def test_hostile_input_is_split_with_work_that_grows_as_the_input_does(hostile):
 
     assert work(large) <= 20 * len(large) + allowance
     assert work(small) <= 20 * len(small) + allowance
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_call_or_one_refusal_and_a_stream_of_them_ends(raw):
+    """Whatever arrives: no other error, and every byte of a stream is in one of the pieces or in none twice."""
+    with suppress(wire.Refused):
+        wire.decode_request(raw)
+    pieces = list(wire.read_requests(io.BytesIO(raw)))
+    assert sum(len(piece) for piece in pieces if isinstance(piece, bytes)) <= len(raw)
 
 
 # --- replies ----------------------------------------------------------------------------------------------------------

@@ -235,7 +235,7 @@ def test_the_new_contents_of_a_private_file_are_never_readable_for_others(base):
     program = f"""
 import os, sys
 from tests.state.crashing import EVERY, Steps, call
-def look():
+def look(step):
     root = os.path.join({base!r}, "workspace")
     for name in os.listdir(root):
         path = os.path.join(root, name)
@@ -279,6 +279,23 @@ def test_a_batch_that_runs_out_of_space_is_refused_and_puts_everything_back(base
     assert workspace.tree() == before
     with temporary_runtime(base) as (runtime, _):
         assert "recovered" not in runtime.call("list_dir").meta
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000])
+@pytest.mark.parametrize("moment", ["before", "open"])
+def test_what_somebody_writes_into_the_old_file_later_does_not_reach_the_snapshot(runtime, workspace, size, moment):
+    """A program that has the old file open goes on writing into it after the change."""
+    path = workspace.write("a.txt", "o" * size)
+    with open(path, "r+b", buffering=0) as writer:
+        if moment == "before":
+            writer.write(b"O")
+        id = runtime.call("write_file", path="a.txt", content="new\n").meta["undo"]
+        writer.seek(0)
+        writer.write(b"damage")
+
+    assert workspace.read("a.txt") == "new\n"
+    assert runtime.call("undo", action="restore", id=id).ok
+    assert workspace.read("a.txt") == ("O" if moment == "before" else "o") + "o" * (size - 1)
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------

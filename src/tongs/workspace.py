@@ -563,9 +563,12 @@ class Draft:
                 if file.after is None:
                     self._workspace._remove_folders(file.folders)
             recording.keep()
-        except BaseException:
-            with suppress(ToolError, OSError):
+        except BaseException as error:
+            try:
                 self._take_back(recording, targets, files, done)
+            except (ToolError, OSError) as second:
+                message = f"{error} Taking the change back failed too ({second}); the next call mends it."
+                raise ToolError("resource_limit", message, change=recording.id) from error
             raise
         finally:
             recording.release()  # what could not be settled here, the next call mends

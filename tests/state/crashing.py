@@ -1,4 +1,4 @@
-"""Kill a call at each of its steps in turn, start again, and look at what is left.
+"""Kill a call at each of its steps in turn, or let the disk be full there, start again, and look at what is left.
 
 A step is one call of the operating system that changes something (a file created, written, synced, renamed, removed,
 a folder made or removed) or one statement given to SQLite. The driver runs in a process of its own, without threads,
@@ -8,6 +8,7 @@ belongs to a workspace by its path; what it begins with is copied there.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -31,7 +32,7 @@ Scenario = tuple[str, dict[str, Any]]  # the tool and its arguments
 class Steps:
     """Counts the steps of this process, and acts at one of them."""
 
-    def __init__(self, at: int, act: Callable[[], None]) -> None:
+    def __init__(self, at: int, act: Callable[[str], None]) -> None:
         self.count = 0
         self._at = at
         self._act = act
@@ -43,17 +44,17 @@ class Steps:
         os.open = self._before_creating(os.open)
         sqlite3.connect = self._connecting(sqlite3.connect)
 
-    def step(self) -> None:
+    def step(self, name: str) -> None:
         """Count one step; at the chosen one, act."""
         self.count += 1
         if self._at in (self.count, EVERY):
-            self._act()
+            self._act(name)
 
     def _before(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:
             if name == "write" and self.count + 1 == self._at:
                 function(args[0], args[1][: len(args[1]) // 2])  # a kill may fall into the middle of a write
-            self.step()
+            self.step(name)
             return function(*args, **kwargs)
 
         return counted
@@ -61,7 +62,7 @@ class Steps:
     def _before_creating(self, function: Callable[..., int]) -> Callable[..., int]:
         def counted(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
             if flags & os.O_CREAT:
-                self.step()
+                self.step("create")
             return function(path, flags, *args, **kwargs)
 
         return counted
@@ -71,19 +72,27 @@ class Steps:
 
         class Connection(sqlite3.Connection):
             def execute(self, *args: Any) -> sqlite3.Cursor:
-                steps.step()
+                steps.step(f"sql {args[0]}")
                 return super().execute(*args)
 
             def executemany(self, *args: Any) -> sqlite3.Cursor:
-                steps.step()
+                steps.step(f"sql {args[0]}")
                 return super().executemany(*args)
 
         return lambda *args, **kwargs: function(*args, factory=Connection, **kwargs)
 
 
-def die() -> None:
+def die(step: str = "") -> None:
     """End this process as kill -9 does."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refuse(step: str) -> None:
+    """Fail as a full disk does: what needs space fails, what gives space back or only looks does not."""
+    if step in ("write", "create", "mkdir", "fsync", "link"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if step.startswith(("sql INSERT", "sql UPDATE", "sql DELETE", "sql COMMIT")):
+        raise sqlite3.OperationalError("database or disk is full")
 
 
 def call(base: str, scenario: Scenario) -> dict[str, Any]:
@@ -168,7 +177,7 @@ class Whole(NamedTuple):
     new_changes: int
 
 
-def look(base: str, whole: Whole) -> list[str]:
+def look(base: str, whole: Whole, *, changed: bool | None = None) -> list[str]:
     """Start again after a kill and return everything that is not as it must be."""
     faults = []
     listed = call(base, ("undo", {"action": "list"}))
@@ -178,6 +187,8 @@ def look(base: str, whole: Whole) -> list[str]:
     count = _changes(listed)
     if now not in (whole.old, whole.new):
         faults.append(f"mixed: {sorted(set(_items(now)) ^ set(_items(whole.old)))[:6]}")
+    if changed is not None and now != (whole.new if changed else whole.old):
+        faults.append("the answer says otherwise" if now in (whole.old, whole.new) else "and the answer knows nothing")
     if now == whole.new and count != whole.new_changes:
         faults.append(f"changed, and {count} changes in the history instead of {whole.new_changes}")
     if now == whole.old and count != whole.old_changes:
@@ -233,6 +244,21 @@ def every_step_of_recovery(base: str, tool: str, args: dict[str, Any], *, every:
     return {"steps": tried, "faults": faults}
 
 
+def every_fault(base: str, tool: str, args: dict[str, Any], *, lasting: bool) -> dict[str, Any]:
+    """Let the disk be full at every step, once or from then on, and hold the answer to what is there afterwards."""
+    trial = _Trial(base, (tool, args))
+    faults = trial.faults
+    for at in range(1, trial.steps + 1):
+        trial.load("beginning")
+        answer = trial.refused(at, lasting=lasting)
+        if answer["code"] not in (None, "resource_limit"):
+            faults.append(f"step {at}: {answer['code']}: {answer['message']}")
+        # two answers say that they do not know: the call was not recorded, or could not be taken back either
+        unknown = any(words in str(answer["message"]) for words in ("could not be recorded", "the next call mends it"))
+        faults += [f"step {at}: {fault}" for fault in trial.look(changed=None if unknown else not answer["code"])]
+    return {"steps": trial.steps, "faults": faults}
+
+
 class _Trial:
     """One call, tried many times at `base`/point."""
 
@@ -259,9 +285,22 @@ class _Trial:
             self.faults.append(f"uninterrupted: {answer['code']}: {answer['message']}")
         return int(steps)
 
-    def look(self) -> list[str]:
-        """Return what is wrong at the point now."""
-        status, found = forked(lambda: look(self._point, self._whole))
+    def refused(self, at: int, *, lasting: bool) -> dict[str, Any]:
+        """Run a call while the disk is full at a step, or from it on; return the answer."""
+
+        def work() -> dict[str, Any]:
+            steps = Steps(
+                EVERY, lambda step: refuse(step) if steps.count == at or (lasting and steps.count > at) else None
+            )
+            steps.install()
+            return call(self._point, self.scenario)
+
+        status, answer = forked(work)
+        return answer if status == 0 else {"code": "died", "message": ""}
+
+    def look(self, *, changed: bool | None = None) -> list[str]:
+        """Return what is wrong at the point now, whose contents must (or must not) have changed where that is known."""
+        status, found = forked(lambda: look(self._point, self._whole, changed=changed))
         return ["the look itself failed"] if status else list(found)
 
     def save(self, name: str) -> None:
@@ -292,5 +331,9 @@ class _Trial:
 
 if __name__ == "__main__":
     base, request = sys.argv[1], json.loads(sys.argv[2])
-    run = every_step_of_recovery if request.pop("twice") else every_step
-    print(json.dumps(run(base, **request)))
+    ways: dict[str, Callable[..., dict[str, Any]]] = {
+        "once": every_step,
+        "twice": every_step_of_recovery,
+        "full": every_fault,
+    }
+    print(json.dumps(ways[request.pop("way")](base, **request)))

@@ -19,16 +19,30 @@ ENCODED = [
     ("bom, first line", b"\xef\xbb\xbftwo\none\n", "two", "TWO", b"\xef\xbb\xbfTWO\none\n"),
     ("bom, crlf", b"\xef\xbb\xbfone\r\ntwo\r\n", "two", "TWO", b"\xef\xbb\xbfone\r\nTWO\r\n"),
     ("utf-16 le", "é\ntwo\n".encode("utf-16"), "two", "TWÖ", "é\nTWÖ\n".encode("utf-16")),
-    ("utf-16 be", b"\xfe\xff" + "é\r\ntwo\r\n".encode("utf-16-be"), "two", "TWÖ", b"\xfe\xff" + "é\r\nTWÖ\r\n".encode("utf-16-be")),  # fmt: skip  # noqa: E501
+    (
+        "utf-16 be",
+        b"\xfe\xff" + "é\r\ntwo\r\n".encode("utf-16-be"),
+        "two",
+        "TWÖ",
+        b"\xfe\xff" + "é\r\nTWÖ\r\n".encode("utf-16-be"),
+    ),
     ("latin-1", "déjà vu, garçon\ntwo\n".encode("latin-1"), "two", "Ü", "déjà vu, garçon\nÜ\n".encode("latin-1")),
-    ("shift-jis", "日本語のテキストです。\ntwo\n".encode("shift-jis"), "two", "漢字", "日本語のテキストです。\n漢字\n".encode("shift-jis")),  # fmt: skip  # noqa: E501
+    (
+        "shift-jis",
+        "日本語のテキストです。\ntwo\n".encode("shift-jis"),
+        "two",
+        "漢字",
+        "日本語のテキストです。\n漢字\n".encode("shift-jis"),
+    ),
     ("damaged utf-8", "ééé".encode() + b"\xff\ntwo\n", "two", "TWO", "ééé".encode() + b"\xff\nTWO\n"),
     ("form feed", b"one\x0ctwo\x0bthree\n", "two", "TWO", b"one\x0cTWO\x0bthree\n"),
     ("lone returns", b"one\rtwo\rthree\n", "two", "TWO", b"one\rTWO\rthree\n"),
 ]
 
 # those a diff in UTF-8 can speak of
-DIFFABLE = [case for case in ENCODED if case[0] not in ("utf-16 le", "utf-16 be", "latin-1", "shift-jis", "damaged utf-8")]
+DIFFABLE = [
+    case for case in ENCODED if case[0] not in ("utf-16 le", "utf-16 be", "latin-1", "shift-jis", "damaged utf-8")
+]
 
 
 def tree_bytes(folder: Folder) -> dict[str, bytes]:

@@ -53,7 +53,7 @@ def test_a_dry_run_is_a_diff_that_git_applies_with_the_same_outcome(runtime, wor
 
 
 @given(
-    st.lists(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=8), min_size=1, max_size=12),
+    st.lists(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=8), min_size=1, max_size=12),  # noqa: E501
     st.sampled_from(["\n", "\r\n"]),
     st.booleans(),
     st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r\n"), max_size=8),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,9 @@ def test_values_beyond_the_limits_are_moved_and_noted(runtime, tree, args, note)
 def test_five_hundred_entries_come_back_and_the_next_call_goes_on(runtime, workspace):
     for number in range(1203):
         workspace.write(f"{number:04d}", "")
-    seen, args, calls = [], {}, 0
+    seen: list[str] = []
+    args: Any = {}
+    calls = 0
     while args is not None:
         data = ls(runtime, **args)
         assert data["total_count"] == 1203
@@ -88,7 +91,9 @@ def test_the_next_call_keeps_every_choice(runtime, tree):
     }
 
 
-@pytest.mark.parametrize("since, entries", [(0, ["new", "old"]), (1000, ["new"]), (1000.5, ["new"]), (2000.5, []), (1e12, [])])
+@pytest.mark.parametrize(
+    "since, entries", [(0, ["new", "old"]), (1000, ["new"]), (1000.5, ["new"]), (2000.5, []), (1e12, [])]
+)
 def test_only_what_changed_since_is_listed(runtime, workspace, since, entries):
     os.utime(workspace.write("old", ""), (1000, 1000))
     os.utime(workspace.write("new", ""), (2000.5, 2000.5))

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import os
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
 from tests.tools.changes import DIFFABLE, ENCODED, git_apply, tree_bytes
 
 
-def change(path: str, old: str, new: str, **more) -> dict:
+def change(path: str, old: str, new: str, **more) -> Any:
     return {"path": path, "old_text": old, "new_text": new, **more}
 
 

@@ -308,8 +308,8 @@ def test_a_file_of_exactly_fifty_megabytes_is_read(runtime, workspace):
 
 # --- smart ------------------------------------------------------------------------------------------------------
 
-GO = "func f%d() {\n\tif x { // }\n\t\ty(\"{\")\n\t}\n}\n\n"
-PYTHON = "def f%d():\n    if x:\n        return '{'\n    return \"\"\"\n\"\"\"\n\n\n"
+GO = 'func f%d() {\n\tif x { // }\n\t\ty("{")\n\t}\n}\n\n'
+PYTHON = 'def f%d():\n    if x:\n        return \'{\'\n    return """\n"""\n\n\n'
 SHELL = "f%d() {\n  if true; then\n    echo '}'\n  fi\n}\n\n"
 RUBY = "def f%d\n  if x\n    y\n  end\nend\n\n"
 

@@ -36,7 +36,9 @@ def test_the_list_is_newest_first_with_the_facts(runtime, workspace):
         ("edit_file", "a.txt", 4),
         ("write_file", "new.txt", 0),
     ]
-    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", entry["timestamp"]) for entry in listed["snapshots"])
+    assert all(
+        re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", entry["timestamp"]) for entry in listed["snapshots"]
+    )
     assert (listed["snapshots"][0]["deleted"], listed["snapshots"][3]["created"]) == (True, True)
 
 
@@ -119,7 +121,9 @@ def test_wrong_requests_are_refused(runtime, args, code):
 def test_created_files_go_with_their_folders_and_deleted_ones_come_back(runtime, workspace):
     os.chmod(workspace.write("kept/run.sh", "#!/bin/sh\n"), 0o750)
     created = runtime.call("write_file", path="new/deep/a.txt", content="x").meta["undo"]
-    deleted = runtime.call("apply_patch", patch="*** Begin Patch\n*** Delete File: kept/run.sh\n*** End Patch").meta["undo"]
+    deleted = runtime.call("apply_patch", patch="*** Begin Patch\n*** Delete File: kept/run.sh\n*** End Patch").meta[
+        "undo"
+    ]
 
     assert undo(runtime, "restore", id=created).text.endswith("deleted new/deep/a.txt")
     assert undo(runtime, "restore", id=deleted).text.endswith("recreated kept/run.sh")

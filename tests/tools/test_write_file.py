@@ -17,7 +17,9 @@ def test_a_new_file_is_written_with_its_folders(runtime, workspace):
     assert result.view["type"] == "code"
 
 
-@pytest.mark.parametrize("content", ["", "no end", "a\r\nb\r\n", "\ufeffbom\n", "nul \0 inside", "日本語 🎉\n", "\t \n"])
+@pytest.mark.parametrize(
+    "content", ["", "no end", "a\r\nb\r\n", "\ufeffbom\n", "nul \0 inside", "日本語 🎉\n", "\t \n"]
+)
 def test_contents_are_written_byte_for_byte(runtime, workspace, content):
     result = runtime.call("write_file", path="a.txt", content=content)
 
@@ -44,7 +46,9 @@ def test_nothing_else_is_left_in_the_folder(runtime, workspace):
     assert workspace.tree() == {"a.txt": "new\n"}
 
 
-@pytest.mark.parametrize("name", ['with "quotes" and spaces.txt', "new\nline.txt", "-rf", "tab\t.txt", "é\u202e.txt", "$(x)"])
+@pytest.mark.parametrize(
+    "name", ['with "quotes" and spaces.txt', "new\nline.txt", "-rf", "tab\t.txt", "é\u202e.txt", "$(x)"]
+)
 def test_odd_names_are_names(runtime, workspace, name):
     runtime.call("write_file", path=name, content="x\n")
 
@@ -181,7 +185,9 @@ def test_what_must_not_be_written_is_not(runtime, workspace, tmp_path, path, cod
     assert not os.path.exists("/tmp/tongs-never.txt")
 
 
-@pytest.mark.parametrize("args", [{"path": "a"}, {"content": "a"}, {"path": "a", "content": None}, {"path": "a", "contents": "x"}])
+@pytest.mark.parametrize(
+    "args", [{"path": "a"}, {"content": "a"}, {"path": "a", "content": None}, {"path": "a", "contents": "x"}]
+)
 def test_a_missing_argument_never_becomes_empty_text(runtime, workspace, args):
     error = runtime.call("write_file", **args).error
 

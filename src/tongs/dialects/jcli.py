@@ -48,6 +48,57 @@ def _edit(args: Args) -> Args:
     return {"path": args["path"], "old_text": args["old_string"], "new_text": args.get("new_string", "")}
 
 
+def _glob(args: Args) -> Args:
+    known = {"pattern": args["pattern"], "path": args.get("path", "."), "limit": args.get("limit", 100)}
+    return known | ({"exclude": args["excludePattern"]} if "excludePattern" in args else {})
+
+
+def _glob_reply(output: Output, args: Args, root: str) -> Output:
+    """Give the paths one by line, and say how many were left out."""
+    data = output.data
+    lines = list(data["files"]) or ["No files match."]
+    if data["truncated"]:
+        at_least = "at least " if "total_is_minimum" in data else ""
+        lines.append(
+            f"[Showing {len(data['files'])} of {at_least}{data['total_count']} files; a larger limit shows more.]"
+        )
+    if "hint" in data:
+        lines.append(f"[Ignore rules hide {data['ignored']} more.]")
+    facts = {name: data[name] for name in ("truncated", "total_count")}
+    return output._replace(text="\n".join(lines), data=None, meta={**output.meta, "truncation": facts})
+
+
+_GREP_NAMES = {
+    "glob": "include",
+    "type": "type",
+    "context": "context_lines",
+    "head_limit": "max_matches",
+    "ignore_case": "case_insensitive",
+}
+
+
+def _grep(args: Args) -> Args:
+    known = {"pattern": args["pattern"], "path": args.get("path", ".")}
+    known |= {ours: args[theirs] for theirs, ours in _GREP_NAMES.items() if theirs in args}
+    return known | ({"format": "filenames"} if args.get("output_mode", "content") != "content" else {})
+
+
+def _grep_reply(output: Output, args: Args, root: str) -> Output:
+    """Say how to see more in this dialect's words, and leave out the numbers where only files are asked for."""
+    facts = output.meta["truncation"]
+    lines = output.text.split("\n")
+    note = lines.pop() if facts["truncated"] or not facts["total_count"] or "hint" in facts else None
+    if args.get("output_mode") == "files_with_matches":
+        lines = [line.rpartition(":")[0] for line in lines]
+    if note is not None:
+        note, _, rest = note.partition(" Use offset=")
+        if rest:
+            note += " A larger head_limit shows more." + rest.partition(" to continue.")[2]
+        lines.append(note.replace("; no_ignore: true searches them too", ""))
+    told = {name: value for name, value in facts.items() if name not in ("next", "hint")}
+    return output._replace(text="\n".join(lines), meta={**output.meta, "truncation": told})
+
+
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
@@ -102,6 +153,49 @@ ENTRIES: dict[str, Entry] = {
             "edit_file",
             _edit,
             _same,
+        ),
+        Entry(
+            "Glob",
+            "Find files by pattern.",
+            _object(
+                {
+                    "pattern": {"type": "string", "description": "Glob pattern (e.g., `**/*.rs`, `src/**/*.ts`)"},
+                    "path": {"type": "string", "description": "Search directory (defaults to current)"},
+                    "excludePattern": {
+                        "type": "string",
+                        "description": "Exclude pattern (e.g., `**/node_modules/**`)",
+                    },
+                    "limit": {"type": "integer", "minimum": 1, "description": "Max results (default 100)"},
+                },
+                ["pattern"],
+            ),
+            "find_files",
+            _glob,
+            _glob_reply,
+        ),
+        Entry(
+            "Grep",
+            "Regex search in file contents.",
+            _object(
+                {
+                    "pattern": {"type": "string", "description": "Regex pattern"},
+                    "path": {"type": "string", "description": "Search path (defaults to current)"},
+                    "glob": {"type": "string", "description": "File filter (e.g., `*.rs`)"},
+                    "type": {"type": "string", "description": "File type (js/py/rust/go/java)"},
+                    "output_mode": {
+                        "type": "string",
+                        "enum": ["content", "files_with_matches", "count"],
+                        "description": "Output mode: content/files_with_matches/count",
+                    },
+                    "context": {"type": "integer", "minimum": 0, "description": "Context lines"},
+                    "head_limit": {"type": "integer", "minimum": 1, "description": "Max results"},
+                    "ignore_case": {"type": "boolean", "description": "Case insensitive (default false)"},
+                },
+                ["pattern"],
+            ),
+            "search_files",
+            _grep,
+            _grep_reply,
         ),
     )
 }

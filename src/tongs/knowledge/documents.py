@@ -27,6 +27,7 @@ class Document(NamedTuple):
     description: str
     tags: tuple[str, ...]
     source: str
+    purpose: str  # what the author says that it is for; the description may be only how the text begins
     body: str
 
 
@@ -39,16 +40,17 @@ def parse(data: bytes, path: str) -> Document | None:
     fields, lists = _front(front)
     name = _line(fields.get("name", "")) or _name(path)
     title = _line(fields.get("title", "")) or _heading(body) or name
+    purpose = _line(f"{fields.get('description', '')} {fields.get('when_to_use', '')}")
     description = _line(fields.get("description", "")) or _paragraph(body)
     tags = [tag for key in _LISTS for tag in lists.get(key, ())][:TAGS_MAX]
-    extra = _line(fields.get("when_to_use", ""))
     return Document(
         name[:TITLE_CHARACTERS],
         title[:TITLE_CHARACTERS],
         description[:DESCRIPTION_CHARACTERS],
         tuple(_line(tag)[:TITLE_CHARACTERS] for tag in tags),
         _line(fields.get("source", ""))[:TITLE_CHARACTERS],
-        f"{description} {extra}\n{body}",
+        purpose,
+        body,
     )
 
 

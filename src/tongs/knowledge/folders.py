@@ -105,8 +105,7 @@ class Folder:
             return None
         finally:
             os.close(descriptor)
-        settled = status.st_mtime_ns if status.st_mtime_ns < now - SETTLED_NS else 0
-        return b"".join(pieces), (status.st_size, settled)
+        return b"".join(pieces), (status.st_size, settled(status.st_mtime_ns, now))
 
     def _listed(self, folder: str, known: Listing | None) -> Listing | None:
         try:
@@ -144,7 +143,7 @@ class Folder:
                     folders.append(path)
             elif self._is_entry(folder, path):
                 files.append(path)
-        return Listing(mtime if mtime < now - SETTLED_NS else 0, tuple(files), tuple(folders))
+        return Listing(settled(mtime, now), tuple(files), tuple(folders))
 
     def _is_entry(self, folder: str, path: str) -> bool:
         name = os.path.basename(path)
@@ -177,6 +176,11 @@ class Folder:
         except OSError:
             return None
         return path if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else None
+
+
+def settled(mtime: int, now: int) -> int:
+    """Return a time of change that tells the next change apart; 0 when the next one may have the same."""
+    return mtime if mtime < now - SETTLED_NS else 0
 
 
 def prefixes(path: str) -> Iterator[str]:

@@ -154,14 +154,14 @@ class Index:
             for id, key, used in db.execute("SELECT id, key, used FROM shelves"):
                 known[id] = keys[os.fsdecode(key)] = _Known(id, used, {}, {})
             decode = os.fsdecode
-            for id, path, size, mtime in db.execute("SELECT shelf, path, size, mtime FROM entries"):
+            for id, path, size, mtime in db.execute(f"SELECT shelf, path, size, mtime FROM entries {_SHELVED}"):  # noqa: S608
                 known[id].files[decode(path)] = (size, mtime)
-            for id, path, mtime, files, folders in db.execute("SELECT * FROM listings"):
+            for id, path, mtime, files, folders in db.execute(f"SELECT * FROM listings {_SHELVED}"):  # noqa: S608
                 known[id].listings[decode(path)] = Listing(mtime, _unpacked(files), _unpacked(folders))
             self._known, self._version, self._built = keys, version, _built(db)
             return keys
 
-        return self._store.read(work)
+        return self._store.read(lambda db: _at_one_moment(db, work))
 
     def _follow(self, shelf: Shelf, survey: Survey, mine: _Known | None, check: Callable[[], None]) -> int:
         """Read the files that changed and write the rows that follow from them; return how many were read."""
@@ -238,7 +238,7 @@ class Index:
                             number,
                             words.indexed(f"{document.name} {document.title}"),
                             words.indexed(" ".join(document.tags)),
-                            words.indexed(document.description),
+                            words.indexed(document.purpose),
                             words.indexed(document.body),
                         ),
                     )
@@ -266,10 +266,23 @@ class Index:
                 return []
             return _ranked(db, question, keys, kinds)
 
-        found = self._store.read(work)
+        found = self._store.read(lambda db: _at_one_moment(db, work))
         found.sort(key=lambda entry: -entry.score)  # equal ones stay in the order of BM25
         distinct = {entry.path: entry for entry in reversed(found)}  # one folder may be inside another
         return [entry for entry in found if distinct[entry.path] is entry][:limit]
+
+
+# rows that another process wrote for a shelf which a third one was just taking away belong to nobody
+_SHELVED = "WHERE shelf IN (SELECT id FROM shelves)"
+
+
+def _at_one_moment(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Run `work` so that everything it reads was true at the same time."""
+    db.execute("BEGIN")
+    try:
+        return work(db)
+    finally:
+        db.execute("ROLLBACK")
 
 
 class _Row(NamedTuple):

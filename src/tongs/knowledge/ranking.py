@@ -84,14 +84,21 @@ def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) 
 
 
 def score(question: Question, fields: Sequence[str]) -> tuple[float, list[str]]:
-    """Return how much of the question a document covers, from 0 to 1, and the words it has."""
+    """Return how much of the question a document covers, from 0 to 1, and the words it has.
+
+    One word that stands once in the text and nowhere else is a coincidence.
+    """
     covered = 0.0
     matched = []
+    said = 0
     for asked in question.terms:
         inner = f" {asked.term} "
         for share, field in zip(_FIELDS, fields, strict=True):
             if inner in field:
                 covered += asked.weight * share
                 matched.append(asked.word)
+                said += 2 if share > _FIELDS[-1] else field.count(inner)
                 break
-    return (min(1.0, covered / question.whole) if question.whole else 0.0), matched
+    if said < 2 or not question.whole:
+        return 0.0, []
+    return min(1.0, covered / question.whole), matched

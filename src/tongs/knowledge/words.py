@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from unicodedata import combining, normalize
+from unicodedata import normalize
 
 TERM_CHARACTERS = 64
 
@@ -30,8 +30,9 @@ def terms(text: str) -> Iterator[tuple[str, str]]:
     A name such as `fetchUser` counts as itself and as its parts.
     """
     if not text.isascii():
-        text = "".join(mark for mark in normalize("NFKD", text) if not combining(mark))
-        text = normalize("NFC", text)
+        # accents of Latin letters go, as people leave them out; marks of other scripts make other letters
+        plain = (mark for mark in normalize("NFKD", text) if not "\u0300" <= mark <= "\u036f")
+        text = normalize("NFC", "".join(plain))
     for word in _WORD.findall(text):
         parts = _HUMP.split(word) if not (word.islower() or word.isupper()) else [word]
         for part in [word, *parts] if len(parts) > 1 else parts:

@@ -19,9 +19,11 @@ EVENT_BYTES = 1 << 20  # longer ones are not kept in memory
 RAW_BYTES = 2048  # shorter ones are kept as they are, because most are never shown
 
 _BEGIN, _MATCH, _CONTEXT, _END = (b'{"type":"%s"' % kind for kind in (b"begin", b"match", b"context", b"end"))
-# the end of one file, and in most cases the beginning of the next
+# the end of one file, and in most cases the beginning of the next, exactly as ripgrep writes them
+_OFFSET = b'"binary_offset":'
 _TURN = re.compile(
-    rb'\{"type":"end","data":\{[^\n]*?"binary_offset":(null|\d+),[^\n]*?"matched_lines":(\d+),"matches":(\d+)[^\n]*\n'
+    _OFFSET + rb'(null|\d+),"stats":\{"elapsed":\{"secs":\d+,"nanos":\d+,"human":"[\d.]+s"\},"searches":\d+,'
+    rb'"searches_with_match":\d+,"bytes_searched":\d+,"bytes_printed":\d+,"matched_lines":(\d+),"matches":(\d+)\}\}\}\n'
     rb'(?:\{"type":"begin","data":\{"path":\{"text":"\./([^"\\\n]*)"\}\}\}\n)?'
 )
 _CONTINUATION = bytes(range(0x80, 0xC0))  # bytes that go on with a character
@@ -109,23 +111,33 @@ class Events:
                 if at < 0:
                     return
                 self._skipping = False
-            turn = _TURN.match(data, at, end)
-            if turn is not None:
-                self._end(turn[1], turn[2], turn[3])
-                if turn[4] is not None:
-                    self._begin(turn[4].decode())
-                at = turn.end()
+            if data.startswith(_END, at):
+                at = self._turn(data, at, end)
                 continue
             stop = data.find(b"\n", at, end)
             if data.startswith(_MATCH, at) or data.startswith(_CONTEXT, at):
                 if self._file is not None:
                     self._skipping = not self._file.take(data[at:stop])
             elif data.startswith(_BEGIN, at):
-                path = _text(json.loads(data[at:stop])["data"]["path"])
+                path = plain(json.loads(data[at:stop])["data"]["path"])
                 self._begin(path.decode("utf-8", "surrogateescape").removeprefix("./"))
             else:
                 self.complete = True  # the summary comes last
             at = stop + 1
+
+    def _turn(self, data: bytes, at: int, end: int) -> int:
+        """Take in the end of a file and, where it follows, the beginning of another; return where the next line is."""
+        turn = _TURN.match(data, data.find(_OFFSET, at, end), end)
+        if turn is not None:
+            self._end(turn[1] != b"null", int(turn[2]), int(turn[3]))
+            if turn[4] is not None:
+                self._begin(turn[4].decode())
+            return turn.end()
+        stop = data.find(b"\n", at, end)
+        facts = json.loads(data[at:stop])["data"]
+        stats = facts["stats"]
+        self._end(facts["binary_offset"] is not None, stats["matched_lines"], stats["matches"])
+        return stop + 1
 
     def _begin(self, path: str) -> None:
         self._path = path
@@ -135,14 +147,14 @@ class Events:
         self._file = _File(path, self._keep, per_match=self._per_match) if self._wanted and needed else None
         self._skipping = self._file is None
 
-    def _end(self, binary: bytes, lines: bytes, matches: bytes) -> None:
+    def _end(self, is_binary: bool, lines: int, matches: int) -> None:
         if not self._wanted:
             return
-        if binary != b"null":
+        if is_binary:
             if len(self.binary) < 10:
                 self.binary.append(self._path)
             return
-        count = int(matches if self._per_match else lines)
+        count = matches if self._per_match else lines
         self.total += count
         self.files += 1
         if self._per_file is not None and count >= self._per_file:
@@ -159,7 +171,7 @@ def _first(entry: tuple[str, int, _File]) -> str:
     return entry[0]
 
 
-def _text(value: Any) -> bytes:
+def plain(value: Any) -> bytes:
     """Return what stands as text, or in base64 where it is not UTF-8."""
     return value["text"].encode() if "text" in value else b64decode(value["bytes"])
 
@@ -217,7 +229,7 @@ class _Event(NamedTuple):
 def _event(line: bytes, most: int, *, per_match: bool) -> _Event:
     """Return the matches of an event, one for each line or each match, and its lines."""
     data = json.loads(line)["data"]
-    raw = _text(data["lines"])
+    raw = plain(data["lines"])
     first = data["line_number"]
     texts = raw.removesuffix(b"\n").split(b"\n")
     lines = {first + index: cut(shown(text)) for index, text in enumerate(texts[: 4 * MATCHED_LINES])}

@@ -49,7 +49,7 @@ def _line(text: str) -> Line | None:
         found = globs.parse(text)
     except globs.BadGlob:
         return None
-    if "/" in text and not text.startswith("**/"):
+    if "/" in text and not text.startswith(("**/", "/**/")):
         found = [Glob((Component(()), *glob.components)) if glob.anywhere else glob for glob in found]
     return Line(negated, folders, tuple(found))
 

@@ -7,7 +7,8 @@
     opening    = "?:" | "?P<" name ">" | "?<" name ">" | "?" flags ":"
 
 Python's own expressions look alike and differ in places: these are the places. Look-around and references back are in
-neither notation, because no linear-time search can have them. Lines end with LF or CRLF, as they do for ripgrep.
+neither notation, because no linear-time search can have them. Lines end with LF or CRLF, and only with LF for a pattern
+that speaks of carriage returns itself.
 """
 
 from __future__ import annotations
@@ -76,23 +77,24 @@ class Translated(NamedTuple):
     names: tuple[str, ...]
     unsupported: str | None  # what of it Python cannot do
     line_ends: bool  # whether it asks for a line feed by name
+    returns: bool  # whether it asks for a carriage return by name
     verbose: bool  # whether blanks and comments at its end are passed over
 
 
-def translate(pattern: str, *, ignore_case: bool = False, lines: bool = True) -> Translated:
-    """Read a pattern; `lines` lets `^` and `$` match at every line."""
-    reader = _Reader(pattern)
+def translate(pattern: str, *, ignore_case: bool = False, lines: bool = True, crlf: bool = True) -> Translated:
+    """Read a pattern; `lines` lets `^` and `$` match at every line, which `crlf` lets end with CRLF too."""
+    reader = _Reader(pattern, crlf=crlf)
     source = reader.alternatives(Flags(ignore_case=ignore_case, lines=lines), depth=0)
     if reader.at < len(pattern):
         raise BadPattern("there is a ) without its (", reader.at)
-    return Translated(source, reader.groups, tuple(reader.names), reader.unsupported, reader.line_ends, reader.verbose)
+    return Translated(source, reader.groups, tuple(reader.names), reader.unsupported, *reader.told)
 
 
-def compiled(pattern: str, *, literal: bool, ignore_case: bool, lines: bool) -> re.Pattern[str]:
+def compiled(pattern: str, *, literal: bool, ignore_case: bool, lines: bool, crlf: bool) -> re.Pattern[str]:
     """Return the pattern as Python matches it."""
     if literal:
         return re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0)
-    translated = translate(pattern, ignore_case=ignore_case, lines=lines)
+    translated = translate(pattern, ignore_case=ignore_case, lines=lines, crlf=crlf)
     if translated.unsupported is not None:
         raise Unsupported(translated.unsupported)
     try:
@@ -104,14 +106,21 @@ def compiled(pattern: str, *, literal: bool, ignore_case: bool, lines: bool) -> 
 class _Reader:
     """Reads a pattern from left to right and writes it for Python."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, *, crlf: bool) -> None:
         self.pattern = pattern
+        self._crlf = crlf
         self.at = 0
         self.groups = 0
         self.names: list[str] = []
         self.unsupported: str | None = None
         self.line_ends = False
+        self.returns = False
         self.verbose = False
+
+    @property
+    def told(self) -> tuple[bool, bool, bool]:
+        """What else is to be known of the pattern."""
+        return self.line_ends, self.returns, self.verbose
 
     def alternatives(self, flags: Flags, depth: int) -> str:
         """Read up to the end or the parenthesis that closes this group."""
@@ -147,28 +156,34 @@ class _Reader:
     # --- atoms ----------------------------------------------------------------------------------------------------
 
     def _atom(self, flags: Flags, depth: int) -> tuple[str | None, Flags]:
-        start = self.at
-        character = self.pattern[start]
+        at = self.at
+        character = self.pattern[at]
         self.at += 1
         if character == "(":
-            return self._group(flags, depth, start)
+            return self._group(flags, depth, at)
         if character == "[":
-            return self._cased(self._class(start), flags), flags
+            return self._cased(self._class(at), flags), flags
         if character == "\\":
-            return self._cased(self._escape(start), flags), flags
+            return self._cased(self._escape(at), flags), flags
         if character == ".":
-            return ("[^\udc80-\udcff]" if flags.dot_all else f"[^\\n\\r{_STRAY}]"), flags
+            ends = "" if flags.dot_all else "\\n\\r" if self._crlf else "\\n"
+            return f"[^{ends}{_STRAY}]", flags
         if character == "^":
-            return (r"(?:(?<![\s\S])|(?<=\n)|(?<=\r)(?!\n))" if flags.lines else r"\A"), flags
+            start = r"(?:(?<![\s\S])|(?<=\n)|(?<=\r)(?!\n))" if self._crlf else r"(?:(?<![\s\S])|(?<=\n))"
+            return (start if flags.lines else r"\A"), flags
         if character == "$":
-            return (r"(?:(?=\r)|(?<!\r)(?=\n)|\Z)" if flags.lines else r"\Z"), flags
+            end = r"(?:(?=\r)|(?<!\r)(?=\n)|\Z)" if self._crlf else r"(?:(?=\n)|\Z)"
+            return (end if flags.lines else r"\Z"), flags
         if character in "*+?":
-            raise BadPattern(f"there is nothing before the {character} to repeat", start)
+            raise BadPattern(f"there is nothing before the {character} to repeat", at)
         if character == "{":
-            raise BadPattern("there is nothing before the { to repeat", start)
-        if character == "\n":
-            self.line_ends = True
+            raise BadPattern("there is nothing before the { to repeat", at)
+        self._note(character)
         return self._cased(re.escape(character), flags), flags
+
+    def _note(self, character: str) -> None:
+        self.line_ends = self.line_ends or character == "\n"
+        self.returns = self.returns or character == "\r"
 
     def _cased(self, atom: str, flags: Flags) -> str:
         return f"(?i:{atom})" if flags.ignore_case else atom
@@ -332,7 +347,7 @@ class _Reader:
         letter = self.pattern[self.at]
         self.at += 1
         if letter in _CONTROLS:
-            self.line_ends = self.line_ends or letter == "n"
+            self._note(_CONTROLS[letter])
             return _CONTROLS[letter]
         if letter in "xuU":
             return self._code_point(letter, start)
@@ -354,7 +369,7 @@ class _Reader:
         if not re.fullmatch(r"[0-9A-Fa-f]{1,8}", digits) or not _is_scalar(int(digits, 16)):
             raise BadPattern(f"\\{letter} needs the number of a character in hexadecimal", start)
         character = chr(int(digits, 16))
-        self.line_ends = self.line_ends or character == "\n"
+        self._note(character)
         return character
 
     def _class(self, start: int) -> str:
@@ -415,7 +430,7 @@ class _Reader:
         character = self.pattern[at]
         self.at += 1
         if character != "\\":
-            self.line_ends = self.line_ends or character == "\n"
+            self._note(character)
             return character
         if self.at >= len(self.pattern):
             raise BadPattern("a backslash ends the pattern", at)

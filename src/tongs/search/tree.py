@@ -8,13 +8,13 @@ import stat
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tongs.context import Context
 from tongs.errors import ToolError
 from tongs.search import ignores, ripgrep
 from tongs.search.events import LINE_CHARACTERS, Events, LongLine, Match, Matched, characters, cut, shown
-from tongs.search.ripgrep import MEMORY_BYTES, Pattern
+from tongs.search.ripgrep import MEMORY_BYTES, UNUSABLE, Broken, Pattern, is_broken
 from tongs.search.selection import Selection
 
 TYPE_CHECKING = False
@@ -26,6 +26,8 @@ SECONDS = 60.0  # then what was found so far is the answer
 BATCH_PATHS = 20_000  # sorted and cut whenever so many have come together
 PER_FILE = 1000  # at least so many matches are told of a file before it is cut
 CUT_FILES = 500  # files with more matches than are shown, whose matches are counted exactly
+
+Answer = TypeVar("Answer")
 
 _SPECIAL = frozenset("*?[]{}!/\\")
 
@@ -81,7 +83,7 @@ class Tree:
         self._place = place
         self._folder = folder
         self._file = file
-        self._guard = _Guard(ctx, place)
+        self._guard = Guard(ctx, place)
         self._program = ripgrep.find()
 
     @property
@@ -112,6 +114,9 @@ class Tree:
 
     def files(self, selection: Selection, *, keep: int, newest: bool = False) -> Listed:
         """Return the files of the selection, by path or with the newest first."""
+        return self._insisting(lambda: self._files(selection, keep, newest=newest))
+
+    def _files(self, selection: Selection, keep: int, *, newest: bool) -> Listed:
         batch = _Batch(keep, (lambda paths: _by_time(self._folder, paths)) if newest else sorted)
         total = 0
         rest = b""
@@ -125,7 +130,7 @@ class Tree:
                 paths = self._guard.visible(data[:end], selection.accepts)
                 total += len(paths)
                 batch.add(paths)
-        self._refuse_failure(stream)
+        self._refuse_failure(stream, answered=bool(total) or stream.exit_code == 1)
         return Listed(batch.first(), total, stream.timed_out, _unreadable(stream))
 
     def hidden(self, selection: Selection, searched: int | None = None) -> int:
@@ -142,14 +147,17 @@ class Tree:
         self, pattern: Pattern, selection: Selection, *, keep: int, context: int = 0, seconds: float = SECONDS
     ) -> Found:
         """Return the first matches, and the number of all of them."""
+        return self._insisting(lambda: self._matches(pattern, selection, keep, context, seconds))
+
+    def _matches(self, pattern: Pattern, selection: Selection, keep: int, context: int, seconds: float) -> Found:
         # one more than is kept tells that there are more; of many lines in one match there is no telling
         per_file = None if pattern.multiline else max(keep, PER_FILE) + 1
         events = Events(self._guard.test(selection.accepts), keep=keep, per_match=pattern.multiline, per_file=per_file)
         with self._started("json", pattern, selection, per_file=per_file, context=context, seconds=seconds) as stream:
             for chunk in stream:
                 events.feed(chunk)
-        if not events.complete and not stream.timed_out:
-            self._refuse_failure(stream, pattern)
+        if not events.complete:
+            self._refuse_failure(stream, pattern, answered=False)
         files = events.matched(self._looked_up)
         total, is_minimum = events.total, stream.timed_out
         if events.cut and not is_minimum:
@@ -159,6 +167,9 @@ class Tree:
 
     def counts(self, pattern: Pattern, selection: Selection, *, keep: int, seconds: float = SECONDS) -> Counted:
         """Return the first files with matches and their numbers."""
+        return self._insisting(lambda: self._counts(pattern, selection, keep, seconds))
+
+    def _counts(self, pattern: Pattern, selection: Selection, keep: int, seconds: float) -> Counted:
         accepts = self._guard.test(selection.accepts)
         kept: list[tuple[str, int]] = []
         files = total = 0
@@ -169,7 +180,7 @@ class Tree:
                     total += count
                     insort(kept, (path, count))
                     del kept[keep:]
-        self._refuse_failure(stream, pattern)
+        self._refuse_failure(stream, pattern, answered=bool(files) or stream.exit_code == 1)
         return Counted(kept, files, total, stream.timed_out, _unreadable(stream))
 
     def _count_again(
@@ -242,21 +253,36 @@ class Tree:
                 task |= {"above": [] if above is None else above.lines}
                 task |= {"repository": above is not None and above.repository}
                 argv = standin.command(task)
-                # the interpreter may need them to find its libraries
-                env = {name: value for name, value in os.environ.items() if name.startswith(("LD_", "DYLD_"))}
-            opened = self._ctx.processes.stream(
-                argv, cwd=cwd, env=env, stdin=stdin, seconds=seconds, memory=MEMORY_BYTES
-            )
-            yield stack.enter_context(opened)
+                env = standin.environment()
+            processes = self._ctx.processes
+            opened = processes.stream(argv, cwd=cwd, env=env, stdin=stdin, seconds=seconds, memory=MEMORY_BYTES)
+            try:
+                stream = stack.enter_context(opened)
+            except ToolError as error:
+                if self._program is not None and error.code in UNUSABLE:
+                    raise Broken from error
+                raise
+            yield stream
 
-    def _refuse_failure(self, stream: Stream, pattern: Pattern | None = None) -> None:
+    def _insisting(self, work: Callable[[], Answer]) -> Answer:
+        """Do the work with ripgrep, and with its stand-in when that turns out not to work."""
+        try:
+            return work()
+        except Broken:
+            self._program = None
+            return work()
+
+    def _refuse_failure(self, stream: Stream, pattern: Pattern | None = None, *, answered: bool) -> None:
         """Raise when the program could not do its work; files it could not read are not a failure."""
-        if stream.timed_out or stream.exit_code in (0, 1):
+        if stream.timed_out or (answered and stream.exit_code in (0, 1)):
             return
         text = stream.stderr.decode("utf-8", "replace")
-        if stream.exit_code == 2 and (_OS_ERROR.search(text) or not text):
+        if stream.exit_code == 2 and _OS_ERROR.search(text):
             return
-        raise _failure(text, stream.exit_code, pattern)
+        if self._program is not None and is_broken(stream.exit_code, stream.stderr):
+            raise Broken
+        if stream.exit_code not in (0, 1):
+            raise failure(text, stream.exit_code, pattern)
 
 
 def _mode_arguments(mode: str, pattern: Pattern | None, per_file: int | None, context: int) -> list[str]:
@@ -277,7 +303,7 @@ _OS_ERROR = re.compile(r"\(os error \d+\)\s*$", re.MULTILINE)
 _CARET = re.compile(r"^( +)\^+", re.MULTILINE)
 
 
-def _failure(text: str, exit_code: int | None, pattern: Pattern | None) -> ToolError:
+def failure(text: str, exit_code: int | None, pattern: Pattern | None) -> ToolError:
     """Return what the program complained about, as an error a caller can act on."""
     from tongs.search.standin import UNSUPPORTED
 
@@ -416,7 +442,7 @@ def visible(path: str) -> str:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-class _Guard:
+class Guard:
     """Leaves out what is not for tools. The program leaves out most of it; this is what can be relied upon."""
 
     def __init__(self, ctx: Context, place: Place) -> None:
@@ -536,7 +562,7 @@ def read_pattern(
         raise ToolError("invalid_regex", "The pattern is empty.", suggestion="Say what to look for.")
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise ToolError("invalid_regex", "The pattern holds a character that no text file holds.")
-    verbose = False
+    verbose, returns = False, "\r" in text
     if not literal:
         try:
             translated = regexes.translate(text, ignore_case=ignore_case, lines=lines)
@@ -544,11 +570,11 @@ def read_pattern(
             raise bad_pattern(error.problem, error.position) from None
         except RecursionError:
             raise bad_pattern("it is nested too deeply", None) from None
-        verbose = translated.verbose
+        verbose, returns = translated.verbose, translated.returns
         if translated.line_ends and not multiline:
             raise ToolError(
                 "invalid_regex",
                 "The pattern holds a line end, and without multiline a match is inside one line.",
                 suggestion="Pass multiline: true.",
             )
-    return Pattern(text, literal, ignore_case, multiline, lines, replacement, verbose)
+    return Pattern(text, literal, ignore_case, multiline, lines, replacement, not returns, verbose)

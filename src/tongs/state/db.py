@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from tongs.errors import ToolError
@@ -20,6 +21,24 @@ T = TypeVar("T")
 
 # how long a caller waits for other writers before it is told to come back
 PATIENCE_SECONDS = 60.0
+
+
+def unwritable(reason: str) -> ToolError:
+    """Return the error for a state directory that cannot take what has to be kept."""
+    return ToolError(
+        "resource_limit",
+        f"The state directory cannot be written: {reason}.",
+        suggestion="Free disk space, or set TONGS_STATE_DIR to a folder that can be written.",
+    )
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Tell failures of the file system as failures of the state directory."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(os.strerror(error.errno or 0)) from error
 
 
 class Database:
@@ -93,11 +112,7 @@ class Database:
                 return
             raise ToolError("busy", f"The state database has been in use for {PATIENCE_SECONDS:.0f} s.") from error
         if "full" in text or "readonly" in text or "disk I/O" in text or "unable to open" in text:
-            raise ToolError(
-                "resource_limit",
-                f"The state directory cannot be written: {text}.",
-                suggestion="Free disk space, or set TONGS_STATE_DIR to a folder that can be written.",
-            ) from error
+            raise unwritable(text) from error
         if "malformed" in text or "not a database" in text:
             name = os.path.basename(self._path)
             raise ToolError(
@@ -109,11 +124,12 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            try:
-                connection = self._connect()
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-                connection = self._connect()
+            with writing():
+                try:
+                    connection = self._connect()
+                except FileNotFoundError:
+                    os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+                    connection = self._connect()
             self._connection = connection
         return self._connection
 

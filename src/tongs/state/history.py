@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tongs.digests import sha256
 from tongs.errors import ToolError
-from tongs.state.db import Database
+from tongs.state.db import Database, writing
 from tongs.state.locks import try_lock
 
 INLINE_BYTES = 1024 * 1024  # larger blobs are files of their own
@@ -84,8 +84,9 @@ class Recording:
 
     def keep(self) -> None:
         """The change is complete: its snapshots are now history."""
-        for blob in self._linked:
-            self._history.secure(blob, self.id)
+        with writing():
+            for blob in self._linked:
+                self._history.secure(blob, self.id)
         self._history._settle(self.id, keep=True)
         self._close()
 
@@ -128,6 +129,17 @@ class History:
         `secure` has looked whether somebody still writes to it.
         """
         id = os.urandom(6).hex()
+        with writing():
+            return self._begin(id, session, operation, files, link)
+
+    def _begin(
+        self,
+        id: str,
+        session: str,
+        operation: str,
+        files: Sequence[tuple[Snapshot, bytes | None]],
+        link: Linker | None,
+    ) -> Recording:
         marker, descriptor = self._mark(id)
         try:
             blobs = [_packed(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
@@ -140,6 +152,8 @@ class History:
                 linked += [blob for blob in large if self._write_blob(blob, id, paths[blob.hash], link)]
                 stored = self._db.write(lambda db: self._insert(db, id, session, operation, snapshots, blobs))
         except BaseException:
+            with suppress(ToolError, OSError):
+                self._sweep_blobs(id)
             os.unlink(marker)
             os.close(descriptor)
             raise

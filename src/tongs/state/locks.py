@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from zlib import crc32
 
+from tongs.state.db import writing
+
 BUCKETS = 256  # each is a descriptor while it is held, and a process may have 1,024 of those
 
 
@@ -29,11 +31,12 @@ def try_lock(path: str) -> int | None:
 @contextmanager
 def held(path: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold the lock of a file, waiting for it; `check` is called while waiting and may raise."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with writing():
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         pause = 0.0005
         while True:

@@ -32,9 +32,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _WORD = re.compile(r"[^\W_]+")
 _QUERY_WORDS = 32
 # every text has some of these, so that they find everything
-_FILLERS = frozenset(
-    "a an and are as at be by do does for from how in is it of on or that the this to was what which with".split()
-)
+_FILLER_TEXT = "a an and are as at be by do does for from how in is it of on or that the this to was what which with"
+_FILLERS = frozenset(_FILLER_TEXT.split())
 
 # the triggers keep the index true whatever changes a row; a row and its text can never disagree
 _MIGRATIONS = (

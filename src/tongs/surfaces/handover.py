@@ -94,10 +94,10 @@ def _copy(connection) -> int:  # type: ignore[no-untyped-def]
             chunk = b""
         if not chunk:
             break
-        held += chunk
-        if len(held) > 2:
-            _write(held[:-2])
-            held = held[-2:]
+        # no reply holds a NUL, so what comes before one can be shown at once
+        text, end, status = (held + chunk).partition(b"\0")
+        _write(text)
+        held = end + status
     if len(held) == 2 and held[:1] == b"\0":
         return int(held[1:])
     _write(held + _LOST)

@@ -1,13 +1,16 @@
 """Find what the user has written down about a subject."""
 
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from stat import S_ISREG
 from typing import Annotated, Any, Literal
 
 from tongs.call import Output
 from tongs.context import Context
 from tongs.declaration import tool
 from tongs.errors import ToolError
-from tongs.knowledge.folders import FILES_MAX, SKILL, Listing, Stamp, Survey
+from tongs.knowledge.folders import DEPTH_MAX, FILES_MAX, SKILL, Listing, Stamp, Survey, settled
 from tongs.knowledge.index import Entry
 from tongs.knowledge.locations import CLIENTS, PERSONAL, kind_of_folder
 from tongs.output import views
@@ -17,7 +20,6 @@ from tongs.workspace import Workspace
 
 Kind = Literal["kb", "skill", "agent", "command"]
 
-_LABELS = {"kb": "Knowledge", "skill": "Skills", "agent": "Agents", "command": "Commands"}
 _PROJECT = "workspace:"  # what the name of a shelf in the workspace begins with
 
 
@@ -108,12 +110,11 @@ def _is_readable(ctx: Context, path: str) -> bool:
 
 
 def _view(results: list[dict[str, Any]]) -> dict[str, Any]:
-    groups = []
-    for kind, label in _LABELS.items():
-        files = [views.File(found["path"], content=found["title"]) for found in results if found["type"] == kind]
-        if files:
-            groups.append(views.Group(label, files, icon="search"))
-    return views.file_groups(groups) if groups else views.none("nothing related was found")
+    if not results:
+        return views.none("nothing related was found")
+    columns = [{"key": name, "label": name.capitalize()} for name in ("type", "name", "title", "score", "path")]
+    rows = [{column["key"]: found[column["key"]] for column in columns} for found in results]
+    return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
 
 
 class _Shelf:
@@ -131,23 +132,24 @@ class _Shelf:
     def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
         files: dict[str, Stamp] = {}
         try:
-            for seen, (path, entry) in enumerate(self._workspace.walk(self._folder, depth=8)):
+            for seen, (path, entry) in enumerate(self._workspace.walk(self._folder, depth=DEPTH_MAX)):
                 if seen >= FILES_MAX:
                     return Survey(files, {}, full=True)
-                if self._is_entry(path) and entry.is_file(follow_symlinks=False):
-                    status = entry.stat(follow_symlinks=False)
-                    files[path] = (status.st_size, status.st_mtime_ns)
-        except OSError:
-            return Survey(files, {})  # an entry vanished while it was looked at
+                if self._is_entry(path):
+                    with suppress(OSError):  # it vanished while it was looked at
+                        status = entry.stat(follow_symlinks=False)
+                        if S_ISREG(status.st_mode):
+                            files[path] = (status.st_size, status.st_mtime_ns)
         except ToolError:
-            check()
+            check()  # the folder is not there, or closed to us
         return Survey(files, {})
 
     def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
+        now = time.time_ns()
         try:
             with self._workspace.stream(path, remember=False) as stream:
                 data = next(iter(stream), b"")[:limit]
-                return data, (stream.status.st_size, stream.status.st_mtime_ns)
+                return data, (stream.status.st_size, settled(stream.status.st_mtime_ns, now))
         except (ToolError, OSError):
             return None
 

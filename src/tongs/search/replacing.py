@@ -1,0 +1,155 @@
+"""Matches and what takes their place, found in texts that are held in memory, by the same program that searches."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, NamedTuple
+
+from tongs.context import Context
+from tongs.errors import ToolError
+from tongs.search import regexes, ripgrep
+from tongs.search.events import plain
+from tongs.search.ripgrep import MEMORY_BYTES, Pattern
+from tongs.search.tree import SECONDS, failure
+
+_CONTINUATION = frozenset(bytes([number]) for number in range(0x80, 0xC0))
+EVENT_BYTES = 512 << 20  # of one stretch of neighbouring matches
+
+
+class Replaced(NamedTuple):
+    """Bytes start to end of a text, and what takes their place."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+def find(ctx: Context, pattern: Pattern, texts: Sequence[bytes], *, limit: int) -> list[list[Replaced]]:
+    """Return the matches in each text; together with what replaces them, no text may grow beyond the limit."""
+    with _written(ctx, texts) as folder:
+        try:
+            return _found(ctx, pattern, texts, folder, limit, ripgrep.find())
+        except ripgrep.Broken:
+            return _found(ctx, pattern, texts, folder, limit, None)
+
+
+def _found(
+    ctx: Context, pattern: Pattern, texts: Sequence[bytes], folder: int, limit: int, program: str | None
+) -> list[list[Replaced]]:
+    found: list[list[Replaced]] = [[] for _ in texts]
+    sizes = [len(text) for text in texts]
+    complete = False
+    argv, env = _command(program, pattern, len(texts))
+    with ExitStack() as stack:
+        try:
+            stream = stack.enter_context(
+                ctx.processes.stream(argv, cwd=folder, env=env, seconds=SECONDS, memory=MEMORY_BYTES)
+            )
+        except ToolError as error:
+            if program is not None and error.code in ripgrep.UNUSABLE:
+                raise ripgrep.Broken from error
+            raise
+        for line in _lines(stream):
+            event = json.loads(line)
+            complete = complete or event["type"] == "summary"
+            if event["type"] == "match":
+                data = event["data"]
+                index = int(data["path"]["text"].removeprefix("./"))
+                for replaced in _replaced(data, data["absolute_offset"], texts[index]):
+                    sizes[index] += len(replaced.new)
+                    if sizes[index] > limit:
+                        raise ToolError(
+                            "file_too_large",
+                            f"The replacements would make a file larger than {limit >> 20} MB.",
+                            suggestion="Replace less at once, or by something shorter.",
+                        )
+                    found[index].append(replaced)
+    if stream.timed_out:
+        raise ToolError("timeout", f"The pattern took longer than {SECONDS:g} s.")
+    if not complete:
+        if program is not None and ripgrep.is_broken(stream.exit_code, stream.stderr):
+            raise ripgrep.Broken
+        raise failure(stream.stderr.decode("utf-8", "replace"), stream.exit_code, pattern)
+    return [[*spans, *_at_end(pattern, text, spans)] for text, spans in zip(texts, found, strict=True)]
+
+
+def _replaced(data: Any, offset: int, text: bytes) -> Iterator[Replaced]:
+    for submatch in data["submatches"]:
+        start, end = offset + submatch["start"], offset + submatch["end"]
+        # ripgrep also finds nothing in the middle of a character
+        if start != end or text[start : start + 1] not in _CONTINUATION:
+            yield Replaced(start, end, plain(submatch["replacement"]))
+
+
+def _at_end(pattern: Pattern, text: bytes, found: Sequence[Replaced]) -> list[Replaced]:
+    """Return a match of nothing behind everything, as `$` has it in a last line without an end: ripgrep has none."""
+    size = len(text)
+    if not text or pattern.literal or (found and found[-1].end == size) or (pattern.lines and text.endswith(b"\n")):
+        return []
+    translated = regexes.translate(
+        pattern.text, ignore_case=pattern.ignore_case, lines=pattern.lines, crlf=pattern.crlf
+    )
+    if translated.unsupported is not None:
+        return []
+    line = text[-4096:].decode("utf-8", "surrogateescape")
+    match = re.compile(translated.source).match(line, len(line))
+    return [] if match is None else [Replaced(size, size, regexes.expanded(pattern.replacement or "", match).encode())]
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    pieces: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            yield b"".join((*pieces, line))
+            pieces.clear()
+            size = 0
+        pieces.append(rest)
+        size += len(rest)
+        if size > EVENT_BYTES:
+            raise ToolError(
+                "resource_limit",
+                "There are too many matches in one place to be replaced at once.",
+                suggestion="Replace less at once, or use a pattern that matches longer pieces.",
+            )
+
+
+def _command(program: str | None, pattern: Pattern, count: int) -> tuple[list[str], dict[str, str]]:
+    names = [str(number) for number in range(count)]
+    if program is None:
+        from tongs.search import standin
+
+        task = {"mode": "json", "pattern": pattern._asdict(), "paths": names, "context": 0, "per_file": None}
+        return standin.command(task), standin.environment()
+    argv = [program, "--no-config", "--color=never", "--no-mmap", "--json", "--text", "--encoding=none"]
+    return [*argv, *ripgrep.pattern_arguments(pattern), "--", *(f"./{name}" for name in names)], {}
+
+
+@contextmanager
+def _written(ctx: Context, texts: Sequence[bytes]) -> Iterator[int]:
+    """Yield the handle of a folder of our own that holds the texts as files, named by number."""
+    # beside what is too long to answer with: for this user only, and cleaned by age should we be killed
+    os.makedirs(ctx.overflow.directory, mode=0o700, exist_ok=True)
+    path = os.path.join(ctx.overflow.directory, f"replacing-{os.urandom(8).hex()}")
+    os.mkdir(path, 0o700)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for number, text in enumerate(texts):
+            descriptor = os.open(str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            with open(descriptor, "wb", buffering=0) as file:
+                view = memoryview(text)
+                while view:
+                    view = view[file.write(view) :]
+        yield folder
+    finally:
+        for number in range(len(texts)):
+            with suppress(FileNotFoundError):
+                os.unlink(str(number), dir_fd=folder)
+        os.close(folder)
+        with suppress(OSError):
+            os.rmdir(path)

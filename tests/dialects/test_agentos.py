@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import os
+
+import jsonschema_rs
+import pytest
+
+from tests.tools.test_read_file import pdf, picture
+from tongs.call import Output
+from tongs.dialects.agentos import ENTRIES
+
+
+@pytest.mark.parametrize(
+    "name, theirs, ours",
+    [
+        ("tool::file_read", {"path": "a"}, {"path": "a", "max_bytes": 1024 * 1024}),
+        ("tool::file_read", {"path": "a", "maxBytes": 10.7}, {"path": "a", "max_bytes": 10}),
+        ("tool::file_write", {"path": "a", "content": "b"}, {"path": "a", "content": "b"}),
+        ("tool::apply_patch", {"path": "a", "patch": "b"}, {"path": "a", "patch": "b"}),
+        ("tool::file_list", {"path": "a"}, {"path": "a", "depth": 1, "max_entries": 10_000, "hidden": True, "details": True}),  # noqa: E501
+        ("tool::file_list", {"path": "a", "recursive": True}, {"path": "a", "depth": 10, "max_entries": 10_000, "hidden": True, "details": True}),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_arguments_become_ours(name, theirs, ours):
+    assert ENTRIES[name].arguments(theirs) == ours
+
+
+def test_a_patch_that_changes_nothing_still_names_its_file():
+    output = ENTRIES["tool::apply_patch"].reply(Output("", meta={"files": []}), {"path": "sub/a"}, "/w")
+
+    assert output.data == {"patched": True, "path": "/w/sub/a"}
+
+
+def call(runtime, name, **args):
+    result = runtime.call(f"tool::{name}", **args)
+    assert result.ok, result.error
+    return result.data
+
+
+@pytest.mark.parametrize(
+    "data, limit, content",
+    [
+        (b"abc\n", None, "abc\n"),
+        (b"abc\n", 0, ""),
+        (b"abc\n", 2, "ab"),
+        (b"a\r\nb", None, "a\r\nb"),
+        (b"", None, ""),
+        ("é\n".encode("utf-16"), None, "é\n"),
+        (b"x" * 100_000, None, "x" * 100_000),
+    ],
+)
+def test_contents_are_exact_and_the_size_is_that_of_the_file(runtime, workspace, data, limit, content):
+    workspace.write("a.txt", data)
+
+    found = call(runtime, "file_read", path="a.txt", **({} if limit is None else {"maxBytes": limit}))
+
+    assert (found["content"], found["size"]) == (content, len(data))
+    assert found["path"] == os.path.realpath(workspace.join("a.txt"))
+
+
+@pytest.mark.parametrize("data", [picture("PNG"), pdf("text"), b"a\0b"])
+def test_the_size_of_what_is_not_text_is_that_of_the_file(runtime, workspace, data):
+    workspace.write("odd", data)
+
+    assert call(runtime, "file_read", path="odd")["size"] == len(data)
+
+
+def test_entries_are_files_or_directories(runtime, workspace):
+    workspace.write("sub/a.txt", "abc")
+    workspace.write(".hidden", "")
+    os.symlink("sub", workspace.join("link"))
+
+    entries = call(runtime, "file_list", path=".")["entries"]
+
+    assert [(entry["name"], entry["type"]) for entry in entries] == [
+        (".hidden", "file"),
+        ("link", "file"),
+        ("sub", "directory"),
+    ]
+    assert set(entries[0]) == {"name", "type", "size", "modified"}
+
+
+def test_the_absolute_path_is_given_for_absolute_and_roundabout_ones(runtime, workspace):
+    workspace.write("sub/a.txt", "a")
+    full = os.path.realpath(workspace.join("sub/a.txt"))
+
+    for path in ("sub/a.txt", "./sub/../sub/a.txt", full):
+        assert call(runtime, "file_read", path=path)["path"] == full
+
+
+@pytest.mark.parametrize(
+    "name, args, code",
+    [
+        ("file_read", {}, "invalid_args"),
+        ("file_read", {"path": "a.txt", "maxBytes": -1}, "invalid_args"),
+        ("file_read", {"path": "a.txt", "maxBytes": "1"}, "invalid_args"),
+        ("file_read", {"path": "a.txt", "max_bytes": 1}, "invalid_args"),
+        ("file_read", {"path": "nothing"}, "file_not_found"),
+        ("file_read", {"path": "../x"}, "path_outside_workspace"),
+        ("file_write", {"path": "b.txt"}, "invalid_args"),
+        ("file_list", {}, "invalid_args"),
+        ("file_list", {"path": "a.txt"}, "invalid_args"),
+        ("apply_patch", {"path": "a.txt", "patch": "nonsense"}, "patch_invalid"),
+        ("apply_patch", {"path": "a.txt", "patch": "@@ -1 +1 @@\n-x\n+y\n"}, "patch_conflict"),
+        ("apply_patch", {"path": "b.txt", "patch": "@@ -1 +1 @@\n-x\n+y\n"}, "file_not_found"),
+        ("file_raed", {"path": "a.txt"}, "unknown_tool"),
+    ],
+)
+def test_wrong_calls_are_refused(runtime, workspace, name, args, code):
+    workspace.write("a.txt", "a\n")
+
+    assert runtime.call(f"tool::{name}", **args).error.code == code
+    assert workspace.tree() == {"a.txt": "a\n"}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_schemas_are_valid_and_closed(name):
+    schema = ENTRIES[name].schema
+
+    jsonschema_rs.meta.validate(schema)
+    assert schema["additionalProperties"] is False
+    assert all(known["description"] for known in schema["properties"].values())

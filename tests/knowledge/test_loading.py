@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys
+from tongs import Runtime
+from tongs.testing import environment
+with Runtime({workspace!r}, environ=environment({base!r})) as runtime:
+    assert runtime.call({tool!r}, **{args!r}).ok
+print(sorted(name for name in sys.modules if name.startswith("tongs.knowledge.") or name == "tongs.state.memory"))
+"""
+
+
+@pytest.mark.parametrize(
+    "tool,args,loaded",
+    [
+        ("read_file", {"path": "a.txt"}, []),
+        ("write_file", {"path": "b.txt", "content": ""}, []),
+        ("memory", {"action": "list"}, ["tongs.state.memory"]),
+        ("detect_project", {}, ["tongs.knowledge.projects"]),
+    ],
+)
+def test_a_call_loads_only_what_its_tool_needs(base, workspace, tool, args, loaded):
+    workspace.write("a.txt", "text\n")
+    script = SCRIPT.format(workspace=workspace.path, base=base, tool=tool, args=args)
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert (done.stdout.strip(), done.stderr) == (str(loaded), "")

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.knowledge import ranking, words
+
+
+@pytest.mark.parametrize(
+    "left,right",
+    [
+        ("race", "races"),
+        ("race", "racing"),
+        ("test", "testing"),
+        ("run", "running"),
+        ("query", "queries"),
+        ("fix", "fixes"),
+        ("cache", "cached"),
+        ("deploy", "deploys"),
+        ("image", "images"),
+        ("class", "classes"),
+        ("Résumé", "resume"),
+        ("ＦＵＬＬ", "full"),
+    ],
+)
+def test_two_forms_of_a_word_are_one_term(left, right):
+    assert set(words.indexed(left).split()) & set(words.indexed(right).split())
+
+
+@pytest.mark.parametrize("left,right", [("status", "state"), ("go", "going"), ("bus", "but"), ("string", "str")])
+def test_different_words_stay_different(left, right):
+    assert not set(words.indexed(left).split()) & set(words.indexed(right).split())
+
+
+@pytest.mark.parametrize(
+    "text,expected",
+    [
+        ("fetchUserName", {"fetchusernam", "fetch", "user", "nam"}),
+        ("HTTPServer", {"httpserver", "http", "server"}),
+        ("snake_case-and.dots", {"snak", "cas", "dot"}),
+        ("データ競合", {"デー", "ータ", "タ競", "競合"}),
+        ("the of and", set()),
+    ],
+)
+def test_names_and_scripts_without_blanks_are_taken_apart(text, expected):
+    assert set(words.indexed(text).split()) == expected
+
+
+@given(text=st.text(max_size=300))
+def test_every_text_gives_terms_that_an_index_and_a_question_share(text):
+    indexed = words.indexed(text)
+
+    assert all(f" {term} " in indexed for term in ranking.ask(text))
+    assert '"' not in indexed
+
+
+@given(
+    terms=st.lists(st.text("abcdef", min_size=2, max_size=4), min_size=1, max_size=30, unique=True),
+    total=st.integers(1, 10_000),
+    data=st.data(),
+)
+def test_a_score_is_between_nothing_and_one_and_grows_with_what_is_covered(terms, total, data):
+    counts = {term: data.draw(st.integers(1, total)) for term in terms}
+    question = ranking.weigh({term: term for term in terms}, counts, total)
+    everything = f" {' '.join(terms)} "
+    half = f" {' '.join(terms[::2])} "
+
+    whole, matched = ranking.score(question, (everything, "", "", ""))
+    part, _ = ranking.score(question, (half, "", "", ""))
+    below, _ = ranking.score(question, ("", "", "", everything))
+
+    assert 0 <= part <= whole <= 1
+    assert below <= whole
+    assert len(matched) == min(len(terms), ranking.MATCHED_TERMS)
+
+
+def test_a_rare_word_says_more_than_a_frequent_one():
+    question = ranking.weigh({"rare": "rare", "common": "common"}, {"rare": 2, "common": 400}, 500)
+
+    rare, _ = ranking.score(question, (" rare ", "", "", ""))
+    common, _ = ranking.score(question, (" common ", "", "", ""))
+
+    assert rare > ranking.THRESHOLD > common
+
+
+def test_one_word_that_stands_once_in_the_text_is_a_coincidence():
+    question = ranking.weigh({"vacuum": "vacuum"}, {"vacuum": 1}, 5)
+
+    assert ranking.score(question, ("", "", "", " vacuum ")) == (0.0, [])
+    assert ranking.score(question, ("", "", "", " vacuum the vacuum "))[0] >= ranking.THRESHOLD
+    assert ranking.score(question, (" vacuum ", "", "", ""))[0] == 1
+
+
+def test_frequent_words_are_looked_up_only_where_they_say_something():
+    question = ranking.weigh({"rare": "rare", "common": "common"}, {"rare": 10, "common": 9000}, 10_000)
+
+    assert question.match == '"rare" OR {title tags description} : ("common")'

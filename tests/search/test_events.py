@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tongs.search import ripgrep
+from tongs.search.events import Events, LongLine, Match, cut
+
+
+def look_up(path, found: LongLine):
+    return Match(found.line, found.start + 1, f"{found.offset}", found.line)
+
+
+def taken(data, size, **options):
+    events = Events(lambda path: not path.startswith("no"), **{"keep": 5, "per_match": False, "per_file": 6, **options})
+    for at in range(0, len(data), size):
+        events.feed(data[at : at + size])
+    return events, events.matched(look_up)
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("events")
+    for name, text in {
+        "a.txt": "x\nno\nx x\n",
+        'b "q"\n.txt': "é x\n",
+        "no.txt": "x\n" * 3,
+        "c.txt": "x\n" * 20,
+        "d.txt": "-" * 100 + "x" + "-" * 3_000_000 + "x\ny\nx\n",
+        "e.bin": "x\n\0",
+    }.items():
+        (folder / name).write_text(text)
+    command = [ripgrep.find(), "--no-config", "--json", "-C1", "-m6", "x", "./"]
+    return subprocess.run(command, cwd=folder, capture_output=True).stdout
+
+
+@settings(max_examples=30)
+@given(size=st.integers(1000, 200_000), keep=st.integers(0, 40))
+def test_the_pieces_in_which_output_comes_make_no_difference(output, size, keep):
+    whole, matched = taken(output, len(output), keep=keep)
+    pieces, same = taken(output, size, keep=keep)
+
+    assert matched == same
+    assert (whole.total, whole.files, whole.complete) == (pieces.total, pieces.files, True) == (11, 4, True)
+    assert sum(len(file.matches) for file in matched) == min(keep, 11)
+    assert [file.path for file in matched] == sorted(file.path for file in matched)
+
+
+def test_the_first_matches_by_path_are_kept_whatever_comes_first(output):
+    _, matched = taken(output, 4096, keep=4)
+
+    assert [(file.path, len(file.matches)) for file in matched] == [("a.txt", 2), ('b "q"\n.txt', 1), ("c.txt", 1)]
+    assert matched[1].matches == [Match(1, 3, "é x", 1)]
+
+
+def test_a_line_too_long_to_keep_is_known_by_its_place(output):
+    _, matched = taken(output, 65536, keep=20)
+
+    assert matched[-1].matches == [Match(1, 101, "0", 1), Match(3, 1, "x", 3)]
+
+
+def test_files_of_which_only_a_part_was_told_are_named(output):
+    events, _ = taken(output, 65536)
+
+    assert events.cut == ["c.txt"]
+    assert [path.removeprefix("./") for path in events.binary] == ["e.bin"]
+
+
+def test_an_answer_without_its_end_is_not_complete(output):
+    events, _ = taken(output[: output.rfind(b"\n", 0, -1)], 65536)
+
+    assert not events.complete
+
+
+@given(st.text(max_size=600), st.integers(1, 600))
+def test_a_cut_line_has_at_most_200_characters_and_the_match_in_them(text, column):
+    shown = cut(text, column)
+
+    assert len(shown) <= 200
+    if len(text) <= 200:
+        assert shown == text
+    else:
+        assert shown.strip("…") in text
+        if column <= len(text):
+            assert text[column - 1] in shown
+
+
+def test_each_match_of_several_lines_counts_by_itself():
+    lines = "one\ntwo\none\ntwo\n"
+    spans = [{"match": {"text": ""}, "start": 0, "end": 7}, {"match": {"text": ""}, "start": 8, "end": 15}]
+    data = {
+        "path": {"text": "./a"},
+        "lines": {"text": lines},
+        "line_number": 5,
+        "absolute_offset": 0,
+        "submatches": spans,
+    }
+    stats = {"matched_lines": 4, "matches": 2}
+    events = [
+        {"type": "begin", "data": {"path": {"text": "./a"}}},
+        {"type": "match", "data": data},
+        {"type": "end", "data": {"path": {"text": "./a"}, "binary_offset": None, "stats": stats}},
+    ]
+    raw = b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events)
+
+    told, matched = taken(raw, 64, per_match=True, per_file=None)
+
+    assert told.total == 2
+    assert matched[0].matches == [Match(5, 1, "one\ntwo", 6), Match(7, 1, "one\ntwo", 8)]

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.search import globs
+from tongs.search.globs import BadGlob
+
+
+def matches(glob, path):
+    return globs.matcher(globs.parse(glob))(path)
+
+
+@pytest.mark.parametrize(
+    "glob, yes, no",
+    [
+        ("*.go", ["a.go", "x/y/a.go", ".go"], ["a.gox", "go", "a.go/b"]),
+        ("**/*.json", ["a.json", "x/a.json"], ["a.jso"]),
+        ("src/**/*_test.go", ["src/a_test.go", "src/x/y/a_test.go"], ["a_test.go", "lib/src/a_test.go"]),
+        ("src/*.py", ["src/a.py"], ["a.py", "src/x/a.py", "x/src/a.py"]),
+        ("/a.py", ["a.py"], ["x/a.py"]),
+        ("./a/b.py", ["a/b.py"], ["x/a/b.py"]),
+        ("*.{js,ts}", ["a.js", "x/a.ts"], ["a.jsx", "a.{js,ts}"]),
+        ("{src,lib}/{a,b/c}.py", ["src/a.py", "lib/b/c.py"], ["src/b.py", "a.py"]),
+        ("{a,{b,c}d}", ["a", "bd", "cd"], ["b", "d"]),
+        ("a/**", ["a/b", "a/b/c"], ["a", "b/a/c"]),
+        ("**", ["a", "a/b"], []),
+        ("a/**/b/**/c/**/d", ["a/b/c/d", "a/1/b/2/3/c/d"], ["a/b/d", "a/c/b/d"]),
+        ("?.py", ["a.py", "é.py"], ["ab.py", ".py"]),
+        ("[a-c]1", ["a1", "c1"], ["d1", "A1"]),
+        ("[!a-c]1", ["d1", "x/d1"], ["a1", "1"]),
+        ("[]-]x", ["]x", "-x"], ["ax"]),
+        ("[a-]x", ["ax", "-x"], ["bx"]),
+        (r"\*.py", ["*.py"], ["a.py"]),
+        ("a b\n'\"", ["a b\n'\""], ["a b"]),
+        ("a**b", ["ab", "axxb"], ["a/b"]),
+    ],
+)
+def test_a_glob_matches_what_it_says(glob, yes, no):
+    assert [path for path in yes if not matches(glob, path)] == []
+    assert [path for path in no if matches(glob, path)] == []
+
+
+@pytest.mark.parametrize(
+    "glob, problem",
+    [
+        ("", "nothing to match"),
+        ("/", "nothing to match"),
+        ("[a", "[ is not closed"),
+        ("{a,b", "{ is not closed"),
+        ("a}", "} without its {"),
+        ("[b-a]", "runs backwards"),
+        ("a\\", "backslash ends"),
+        ("a/", "ends with a slash"),
+        ("{a,b}" * 10, "more than 256 globs"),
+        ("{" * 60 + "}" * 60, "more than 50 braces"),
+    ],
+)
+def test_a_glob_that_cannot_be_read_says_where_it_is_wrong(glob, problem):
+    with pytest.raises(BadGlob, match=problem.replace("[", r"\[").replace("{", r"\{")):
+        globs.parse(glob)
+
+
+@pytest.mark.parametrize(
+    "glob, path",
+    [
+        ("*a" * 40 + "b", "a" * 250),
+        ("**/" * 30 + "b", "a/" * 400 + "c"),
+        ("*/" * 20 + "**/" * 20 + "x", "a/" * 1000 + "y"),
+        ("?*" * 100 + "z", "a" * 250),
+    ],
+)
+def test_no_glob_takes_long(glob, path):
+    assert not matches(glob, path)
+
+
+@given(st.text("ab*?/.{},[]!-\\", max_size=12), st.text("ab/.", max_size=12))
+def test_any_text_is_read_or_refused_and_never_anything_else(glob, path):
+    try:
+        parsed = globs.parse(glob)
+    except BadGlob:
+        return
+    assert globs.matcher(parsed)(path) in (True, False)
+
+
+@given(st.text("ab.*?", min_size=1, max_size=8), st.text("ab.", min_size=1, max_size=12))
+def test_the_atomic_expression_finds_what_trying_every_way_finds(glob, name):
+    def tried(glob, name):
+        if not glob:
+            return not name
+        if glob[0] == "*":
+            return any(tried(glob[1:], name[size:]) for size in range(len(name) + 1))
+        return bool(name) and glob[0] in (name[0], "?") and tried(glob[1:], name[1:])
+
+    if set(glob) != {"*"} and glob != ".":
+        assert matches(glob, name) == tried(glob, name)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.search.backends import without_ripgrep
+from tongs.search import ignores
+from tongs.testing import temporary_runtime
+
+FOLDERS = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3).map("/".join)
+NAMES = st.sampled_from(["a", "b", "ab", "c.x", "d.x", ".h"])
+PIECES = st.lists(st.sampled_from(["a", "b", "*", "?", "[ab]", ".x", "c"]), min_size=1, max_size=3)
+# two stars inside a name, and a class that excludes and may stand beside a slash, are read differently by git and rg
+NAME = PIECES.map("".join).filter(lambda text: "**" not in text)
+GLOB = st.lists(NAME | st.just("**"), min_size=1, max_size=3).map("/".join)
+LINE = st.tuples(
+    st.sampled_from(["", "", "", "!"]), st.sampled_from(["", "", "/"]), GLOB, st.sampled_from(["", "", "/"])
+)
+LINES = st.lists(LINE.map("".join) | st.sampled_from(["# note", "", "[!a]*", "\\#a", " a", "a "]), max_size=4)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("ignores"))
+
+
+def listed(runtime, **args):
+    result = runtime.call("find_files", pattern="*", hidden=True, **args)
+    assert result.ok, result.error
+    return result.data["backend"], set(result.data["files"])
+
+
+def fill(workspace, files, rules):
+    shutil.rmtree(workspace.path)
+    os.mkdir(workspace.path)
+    for folder, name in files:
+        path = os.path.join(folder, name)
+        # a name is a folder or a file, whichever came first
+        if not os.path.isdir(workspace.join(path)) and not any(
+            os.path.isfile(workspace.join("/".join(path.split("/")[:end]))) for end in range(1, path.count("/") + 1)
+        ):
+            workspace.write(path, "x\n")
+    for folder, lines in rules.items():
+        if os.path.isdir(workspace.join(folder)):
+            workspace.write(os.path.join(folder, ".gitignore"), "".join(f"{line}\n" for line in lines))
+
+
+@settings(max_examples=40)
+@given(
+    files=st.lists(st.tuples(FOLDERS, NAMES), min_size=1, max_size=12),
+    rules=st.dictionaries(st.sampled_from(["", "a", "ab/b"]), LINES, max_size=3),
+    git=st.booleans(),
+    below=st.sampled_from(["a", "b", "ab", "a/b"]),
+)
+def test_ripgrep_python_and_git_hide_the_same_files(place, files, rules, git, below):
+    with temporary_runtime(place) as (runtime, workspace):
+        fill(workspace, files, rules)
+        # with or without a repository; git itself is asked in both cases
+        subprocess.run(["git", "init", "-q", workspace.path], check=True)
+        command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+        told = subprocess.run(command, cwd=workspace.path, capture_output=True, check=True).stdout.decode()
+        if not git:
+            shutil.rmtree(workspace.join(".git"))
+        paths = [{}, {"path": below}] if os.path.isdir(workspace.join(below)) else [{}]
+        by_ripgrep = [listed(runtime, **args) for args in paths]
+        with without_ripgrep(place):
+            by_python = [listed(runtime, **args) for args in paths]
+
+    assert {backend for backend, _ in by_ripgrep} == {"ripgrep"}
+    assert {backend for backend, _ in by_python} == {"python"}
+    assert [files for _, files in by_ripgrep] == [files for _, files in by_python]
+    assert by_ripgrep[0][1] == set(told.split("\0")[:-1])
+
+
+def test_a_repository_inside_another_follows_its_own_rules_only(runtime, workspace, base):
+    for path in ("", "inner"):
+        subprocess.run(["git", "init", "-q", workspace.join(path)], check=True)
+    workspace.write(".gitignore", "*.log\n")
+    for path in ("a.log", "a.txt", "inner/a.log", "inner/a.txt"):
+        workspace.write(path, "x")
+    workspace.write("inner/.gitignore", "*.txt\n")
+
+    expected = {".gitignore", "a.txt", "inner/.gitignore", "inner/a.log"}
+    assert listed(runtime) == ("ripgrep", expected)
+    with without_ripgrep(base):
+        assert listed(runtime) == ("python", expected)
+
+
+def test_rules_above_the_workspace_count_when_it_is_inside_a_repository(tmp_path, base):
+    subprocess.run(["git", "init", "-q", base], check=True)
+    with temporary_runtime(base) as (runtime, workspace):
+        with open(os.path.join(base, ".gitignore"), "w") as file:
+            file.write("workspace/hidden\n*.log\n")
+        for path in ("hidden", "a.log", "a.txt"):
+            workspace.write(path, "x")
+
+        assert listed(runtime) == ("ripgrep", {"a.txt"})
+        with without_ripgrep(base):
+            assert listed(runtime) == ("python", {"a.txt"})
+
+
+@pytest.mark.parametrize(
+    "line, chain, moved",
+    [
+        ("foo", ["a"], ["foo"]),
+        ("/a/b", ["a"], ["/b"]),
+        ("/a/b", ["x"], []),
+        ("a/*/c/", ["a"], ["/*/c/"]),
+        ("!a/b", ["a"], ["!/b"]),
+        ("**/x/y", ["a"], ["/**/x/y"]),
+        ("**/x/y", ["x"], ["/**/x/y", "/y"]),
+        ("a/**/z", ["a", "b"], ["/**/z"]),
+        ("a", ["a"], ["a"]),
+        ("/a", ["a"], []),
+        ("[]x]/é b", ["x"], ["/\\é\\ b".replace("\\é", "é")]),
+    ],
+)
+def test_a_line_reads_the_same_from_a_folder_below(line, chain, moved):
+    parsed = next(ignores.lines(line.encode()))
+    found = ignores.moved(parsed, chain)
+
+    assert sorted(ignores.written(found) if found else []) == sorted(moved)

@@ -1,0 +1,25 @@
+"""Fixtures: the real command."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from tests.surfaces.commands import Command
+
+
+@pytest.fixture
+def command(tmp_path) -> Command:
+    """The command with a workspace and state of its own, never the resident process."""
+    return Command(str(tmp_path))
+
+
+@pytest.fixture
+def short() -> Iterator[Command]:
+    """The command below a short path, free to use a resident process, which is stopped at the end."""
+    with tempfile.TemporaryDirectory(prefix="tongs-", dir="/tmp") as base:
+        command = Command(base, TONGS_RESIDENT="auto")
+        yield command
+        command.run("resident", "stop")

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.surfaces.commands import TONGS
+
+
+@pytest.fixture(autouse=True)
+def file(command):
+    command.folder.write("a.txt", "one\ntwo\nthree\n")
+
+
+def envelope(command, *words: str) -> Any:
+    done = command.run("call", *words, "--raw")
+    reply = json.loads(done.stdout)
+    assert done.returncode == (0 if reply["ok"] else 1)
+    return reply
+
+
+@pytest.mark.parametrize(
+    "words, result",
+    [
+        (["read_file", "path=a.txt", "tail=1"], "3\tthree"),
+        (["read_file", "path=a.txt", "line_numbers=false", "start_line=3"], "three"),
+        (["read_file", "path=a.txt", "line_numbers=no", "tail=1"], "three"),
+        (["read_file", "--json", '{"path": "a.txt", "tail": 1}'], "3\tthree"),
+        (["read_file", "--json", '{"path": "a.txt", "tail": 2}', "tail=1"], "3\tthree"),
+        (["write_file", "path=b.txt", "content=a=b"], "wrote 3 bytes to b.txt"),
+        (["write_file", "path=b.txt", "content="], "wrote 0 bytes to b.txt"),
+        (["write_file", "path=b.txt", "content=1"], "wrote 1 bytes to b.txt"),
+        (["Read", "path=a.txt", "offset=2"], "3\tthree"),
+    ],
+)
+def test_words_are_typed_by_the_schema(command, words, result):
+    assert envelope(command, *words)["result"] == result
+
+
+def test_arrays_are_given_as_json(command):
+    reply = envelope(command, "multi_read", 'files=[{"path":"a.txt","tail":1}]')
+
+    assert json.loads(reply["result"])["files"] == {"a.txt": "3\tthree"}
+
+
+@pytest.mark.parametrize(
+    "words, code",
+    [
+        (["read_file", "path=a.txt", "tail=x"], "invalid_args"),
+        (["read_file", "path=a.txt", "line_numbers=perhaps"], "invalid_args"),
+        (["read_file"], "invalid_args"),
+        (["read_file", "path=nothing"], "file_not_found"),
+        (["multi_read", "files=x"], "invalid_args"),
+        (["raed_file"], "unknown_tool"),
+    ],
+)
+def test_a_call_that_fails_has_status_1_and_says_why(command, words, code):
+    done = command.run("call", *words)
+
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().startswith(f"{code}: ")
+    assert done.stderr.count(b"\n") == 2
+    assert envelope(command, *words)["error_code"] == code
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["read_file", "pth=a.txt"], "there is no argument 'pth'; did you mean path?"),
+        (["read_file", "a.txt"], "'a.txt' is not key=value"),
+        (["read_file", "--json", "{"], "--json: "),
+        (["read_file", "--json", "[]"], "--json needs a JSON object"),
+        (["read_file", "--json"], "--json needs a JSON object"),
+    ],
+)
+def test_words_that_are_no_arguments_have_status_2(command, words, message):
+    done = command.run("call", *words)
+
+    assert done.returncode == 2
+    assert message in done.stderr.decode()
+
+
+def test_a_diff_is_shown_and_nothing_is_coloured_in_a_pipe(command):
+    done = command.run("call", "edit_file", "path=a.txt", "old_text=two", "new_text=2")
+
+    text = done.stdout.decode()
+    assert "\x1b" not in text
+    assert "- two" in text
+    assert "+ 2" in text
+
+
+@pytest.mark.parametrize("variable, coloured", [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colours_are_for_terminals_that_want_them(command, variable, coloured):
+    master, slave = pty.openpty()
+    environ = {**command.environ, "TERM": "xterm-256color", **variable}
+    words = [TONGS, "call", "edit_file", "path=a.txt", "old_text=two", "new_text=2", "dry_run=true"]
+    process = subprocess.Popen(words, cwd=command.folder.path, env=environ, stdout=slave, stderr=slave)
+    os.close(slave)
+    text = b""
+    try:
+        while chunk := os.read(master, 65536):
+            text += chunk
+    except OSError:
+        pass  # the other end is closed
+    os.close(master)
+
+    assert process.wait(60) == 0
+    assert (b"\x1b[" in text) == coloured
+
+
+def test_without_the_library_for_terminals_everything_is_still_shown(command):
+    script = "import sys; sys.modules['rich'] = None; from tongs.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", script, "call"]
+    for call in (["read_file", "path=a.txt"], ["list_dir"], ["edit_file", "path=a.txt", "old_text=two", "new_text=2"]):
+        done = subprocess.run(
+            [*words, *call], cwd=command.folder.path, env=command.environ, capture_output=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout
+
+
+@pytest.mark.parametrize("coding", ["ascii", "latin-1", "utf-8"])
+def test_a_terminal_of_another_encoding_is_no_traceback(command, coding):
+    command.folder.write("é.txt", "日本語 é\n")
+    command.environ["PYTHONIOENCODING"] = coding
+
+    for words in (("call", "read_file", "path=é.txt"), ("call", "list_dir"), ("call", "write_file", "path=ü.txt", "content=ü"), ("undo",), ("tools",), ("call", "read_file", "path=ö")):  # fmt: skip  # noqa: E501
+        done = command.run(*words)
+        assert b"Traceback" not in done.stderr, done.stderr.decode()
+
+
+def test_control_characters_are_inert(command):
+    command.folder.write("evil.txt", "\x1b[2J\x1b]0;title\x07 bold\n")
+
+    for words in (
+        ("read_file", "path=evil.txt"),
+        ("read_file", "path=evil.txt", "line_numbers=false"),
+        ("read_file", "path=\x1b[31mno"),
+    ):
+        done = command.run("call", *words)
+        assert b"\x1b" not in done.stdout + done.stderr
+
+
+def test_undo_lists_previews_restores_and_clears(command):
+    command.run("call", "write_file", "path=a.txt", "content=new\n")
+
+    listed = command.run("undo").stdout.decode()
+    id = listed.split()[0]
+    preview = command.run("undo", "preview", id[:5])
+    assert b"new" in preview.stdout
+    restored = command.run("undo", "restore", id)
+    cleared = command.run("undo", "clear")
+
+    assert "write_file" in listed
+    assert "1 of 1 snapshots" in listed
+    assert restored.returncode == 0
+    assert command.folder.read("a.txt") == "one\ntwo\nthree\n"
+    assert b"cleared 2 snapshots" in cleared.stdout
+    assert command.run("undo", "restore", id).returncode == 1
+    assert json.loads(command.run("undo", "list", "--raw").stdout)["ok"]
+
+
+def test_the_end_of_a_session_forgets_what_it_read(command):
+    command.ask({"tool": "read_file", "args": {"path": "a.txt"}})
+    command.folder.write("a.txt", "changed\n")
+    stale = {"tool": "write_file", "args": {"path": "a.txt", "content": "x"}}
+
+    assert command.ask(stale)[0]["error_code"] == "stale_file"
+    assert command.run("session", "end").stdout == b"session default ended\n"
+    assert command.ask(stale)[0]["ok"]
+    assert command.run("session", "end", "--session", "other").stdout == b"session other has not been used here\n"
+
+
+@pytest.mark.parametrize("words", [["tools"], ["undo"], ["audit"], ["session", "end"], ["call", "list_dir"]])
+def test_broken_settings_are_told_without_a_traceback(command, words):
+    command.folder.write(".tongs/config.toml", "bogus = 1\n")
+
+    done = command.run(*words)
+
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("denied: .tongs/config.toml: there is no key bogus.")
+
+
+def test_doctor_says_what_is_there_and_what_is_wrong(command):
+    well = command.run("doctor")
+    os.chmod(command.state, 0o755)
+    ill = command.run("doctor")
+
+    assert well.returncode == 0
+    assert b"ok       python" in well.stdout
+    assert ill.returncode == 1
+    assert f"chmod 700 {command.state}".encode() in ill.stdout

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.surfaces.commands import TONGS, Command
+from tongs.surfaces import handover
+
+READ = {"tool": "read_file", "args": {"path": "a.txt"}, "id": 1}
+
+
+@pytest.fixture
+def resident(short: Command) -> Command:
+    short.folder.write("a.txt", "a\n")
+    done = short.run("resident", "start")
+    assert done.returncode == 0, done.stderr
+    return short
+
+
+def pid(command: Command) -> int:
+    return _number(rb"pid (\d+)", command)
+
+
+def count(command: Command) -> int:
+    """Return how many calls the resident process has answered."""
+    return _number(rb"(\d+) calls", command)
+
+
+def _number(pattern: bytes, command: Command) -> int:
+    found = re.search(pattern, command.run("resident", "status").stdout)
+    assert found is not None
+    return int(found[1])
+
+
+def wait_until(true) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def gone(number: int) -> bool:
+    try:
+        with open(f"/proc/{number}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_it_starts_once_says_so_and_stops(short):
+    assert short.run("resident", "status").stdout == b"not running\n"
+    assert short.run("resident", "status").returncode == 1
+    started = short.run("resident", "start")
+    first = pid(short)
+    again = short.run("resident", "start")
+
+    assert started.stdout.startswith(b"running: pid ")
+    assert again.returncode == 0
+    assert pid(short) == first
+    assert short.run("resident", "stop").stdout == b"stopped\n"
+    assert short.run("resident", "stop").stdout == b"not running\n"
+    wait_until(lambda: gone(first))
+
+
+def test_calls_are_handed_over_and_answered_alike(resident):
+    before = count(resident)
+    handed = resident.ask(READ)
+    assert count(resident) == before + 1
+    resident.environ["TONGS_RESIDENT"] = "off"
+    own = resident.ask(READ)
+
+    for reply in (handed, own):
+        reply[0]["meta"].pop("timing")
+    assert handed == own
+    assert len(resident.run("audit", "--json").stdout.splitlines()) == 2
+
+
+def test_replies_come_as_soon_as_their_request(resident):
+    process = resident.start()
+    for _ in range(3):
+        process.stdin.write(json.dumps(READ).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["ok"]
+    out, errors = process.communicate(timeout=60)
+
+    assert (process.returncode, out, errors) == (0, b"", b"")
+
+
+def test_the_settings_can_forbid_to_hand_over(resident):
+    before = count(resident)
+    del resident.environ["TONGS_RESIDENT"]  # the environment would win over the file
+    os.makedirs(resident.environ["TONGS_CONFIG_DIR"])
+    with open(os.path.join(resident.environ["TONGS_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
+        file.write('resident = "off"\n')
+
+    assert resident.ask(READ)[0]["ok"]
+    assert count(resident) == before
+
+
+def test_status_output_and_workspace_are_those_of_the_caller(resident, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.txt").write_text("other\n")
+
+    failed = resident.run(input=json.dumps({**READ, "args": {"path": "nothing"}}))
+    other = resident.run(input=json.dumps(READ), cwd=str(tmp_path / "other"))
+    flagged = resident.run("--workspace", str(tmp_path / "other"), input=json.dumps(READ))
+    several = resident.run(input=(json.dumps(READ) + "\n") * 3)
+
+    assert failed.returncode == 1
+    assert json.loads(other.stdout)["result"] == json.loads(flagged.stdout)["result"] == "1\tother"
+    assert several.stdout.count(b"\n") == 3
+
+
+def test_what_prevents_a_runtime_is_answered_through_the_resident_too(resident):
+    done = resident.run("--workspace", "/nonexistent", input=json.dumps(READ))
+
+    assert (done.returncode, json.loads(done.stdout)["error_code"]) == (1, "file_not_found")
+
+
+def test_sessions_are_kept_apart(resident):
+    resident.ask({**READ, "session": "one"})
+    resident.folder.write("a.txt", "b\n")
+    write = {"tool": "write_file", "args": {"path": "a.txt", "content": "c\n"}}
+
+    stale = resident.ask({**write, "session": "one"})[0]
+    other = resident.ask(write)[0]
+
+    assert (stale["error_code"], other["ok"]) == ("stale_file", True)
+
+
+def test_changed_settings_are_seen_by_the_next_call(resident):
+    assert resident.ask(READ)[0]["ok"]
+    resident.folder.write(".tongs/config.toml", '[workspace]\nsensitive = ["a.txt"]\n')
+
+    assert resident.ask(READ)[0]["error_code"] == "sensitive_path"
+
+
+def refused(resident: Command, run) -> None:
+    """Hold a caller that is confined in another way to the same answer from a process of its own."""
+    before = count(resident)
+    done = run()
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["result"] == "1\ta"
+    assert count(resident) == before
+
+
+def run_with(resident: Command, words: list[str] = [], **options) -> subprocess.CompletedProcess[bytes]:  # noqa: B006
+    return subprocess.run(
+        [*words, TONGS],
+        input=json.dumps(READ).encode(),
+        cwd=resident.folder.path,
+        env=resident.environ,
+        capture_output=True,
+        timeout=60,
+        **options,
+    )
+
+
+def test_another_umask_is_not_handed_over(resident):
+    refused(resident, lambda: run_with(resident, umask=0o077))
+
+
+def test_a_caller_without_new_privileges_is_not_handed_over(resident):
+    libc = ctypes.CDLL(None)
+    refused(resident, lambda: run_with(resident, preexec_fn=lambda: libc.prctl(38, 1, 0, 0, 0)))
+
+
+@pytest.mark.parametrize("space", ["--mount", "--net", "--ipc", "--uts"])
+def test_a_caller_in_another_namespace_is_not_handed_over(resident, space):
+    if subprocess.run(["unshare", space, "true"], capture_output=True).returncode:
+        pytest.skip("namespaces cannot be made here")
+    refused(resident, lambda: run_with(resident, ["unshare", space]))
+
+
+def test_a_killed_resident_is_no_hindrance(resident):
+    number = pid(resident)
+    os.kill(number, signal.SIGKILL)
+    wait_until(lambda: gone(number))
+
+    assert resident.ask(READ)[0]["ok"]
+    assert resident.run("resident", "status").returncode == 1
+    assert resident.run("resident", "start").returncode == 0
+    assert resident.ask(READ)[0]["ok"]
+    assert pid(resident) != number
+
+
+def test_a_resident_that_dies_during_a_call_is_an_error_envelope(resident):
+    number = pid(resident)
+    process = resident.start()
+    process.stdin.write(json.dumps(READ).encode() + b"\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["ok"]
+    os.kill(number, signal.SIGKILL)
+    out, errors = process.communicate(timeout=60)
+
+    assert (process.returncode, errors) == (1, b"")
+    assert json.loads(out)["error_code"] == "internal"
+
+
+def test_another_version_makes_it_go(resident):
+    number = pid(resident)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.path.join(resident.state, "resident.sock"))
+        connection.sendall(f"{handover.PROTOCOL}\x00999.0\x00call\x00/\x00\n".encode())
+        assert connection.recv(10) == b"-"
+
+    wait_until(lambda: gone(number))
+    assert resident.ask(READ)[0]["ok"]
+
+
+def test_it_goes_when_idle(short):
+    process = short.start("resident", "serve", "0.5")
+    wait_until(lambda: os.path.exists(os.path.join(short.state, "resident.sock")))
+    out, errors = process.communicate(timeout=60)
+
+    assert (process.returncode, out, errors) == (0, b"", b"")
+    assert not os.path.exists(os.path.join(short.state, "resident.sock"))
+
+
+def test_only_one_serves(resident):
+    done = resident.run("resident", "serve")
+
+    assert done.returncode == 1
+    assert b"already running" in done.stderr
+
+
+def test_the_socket_is_for_its_owner_only(resident):
+    assert os.stat(os.path.join(resident.state, "resident.sock")).st_mode & 0o777 == 0o600
+    assert os.stat(resident.state).st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("noise", [b"", b"\n", b"\0\n", b"x" * 100_000, b"GET / HTTP/1.1\r\n\r\n", b"a\0b\0c\0\n", b"\xff\0" * 5 + b"\n"])  # fmt: skip  # noqa: E501
+def test_noise_on_the_socket_does_not_hurt_it(resident, noise):
+    number = pid(resident)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.path.join(resident.state, "resident.sock"))
+        connection.sendall(noise)
+
+    if not noise.endswith(b"\0\n") and b"\0" not in noise:
+        assert pid(resident) == number
+    assert resident.ask(READ)[0]["ok"]
+
+
+def test_a_silent_caller_holds_nobody_up(resident):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.path.join(resident.state, "resident.sock"))
+
+        assert resident.ask(READ)[0]["ok"]
+
+
+def test_a_long_state_path_works_too(tmp_path):
+    base = tmp_path / ("long" * 30)
+    base.mkdir()
+    command = Command(str(base), TONGS_RESIDENT="auto")
+    command.folder.write("a.txt", "a\n")
+    try:
+        assert command.run("resident", "start").returncode == 0
+        before = count(command)
+        assert command.ask(READ)[0]["ok"]
+        assert count(command) == before + 1
+    finally:
+        command.run("resident", "stop")
+
+
+def test_ten_calls_at_once_are_all_answered(resident):
+    resident.folder.write("count.txt", "".join(f"<{number}>\n" for number in range(10)))
+    replies: list[Any] = []
+
+    def edit(number: int) -> None:
+        args = {"path": "count.txt", "old_text": f"<{number}>", "new_text": f"[{number}]"}
+        replies.extend(resident.ask({"tool": "edit_file", "args": args}))
+
+    threads = [threading.Thread(target=edit, args=(number,)) for number in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [reply["ok"] for reply in replies] == [True] * 10
+    assert resident.folder.read("count.txt") == "".join(f"[{number}]\n" for number in range(10))
+
+
+def test_a_large_answer_and_a_large_request_pass_whole(resident):
+    content = "é" * 2_000_000
+    (written,) = resident.ask({"tool": "write_file", "args": {"path": "big.txt", "content": content}})
+    (read,) = resident.ask({"tool": "tool::file_read", "args": {"path": "big.txt", "maxBytes": 1_000_000}})
+
+    assert written["ok"]
+    assert json.loads(read["result"])["content"] == "é" * 500_000
