@@ -194,6 +194,7 @@ def test_a_diff_made_by_git_is_applied(runtime, workspace, tmp_path):
     [
         "@@ -1,3 +1,3 @@\n-two\n+TWO\n",
         "@@ -99,1 +99,7 @@\n one\n-two\n+TWO\n three\n",
+        f"@@ -{'9' * 5000},{'9' * 5000} +1,{'9' * 5000} @@\n one\n-two\n+TWO\n three\n",
         "--- a.txt\n+++ a.txt\n@@ -2 +2 @@\n-two\n+TWO\n",
         "--- a/other.txt\n+++ b/other.txt\n@@ -2 +2 @@\n-two\n+TWO\n",
     ],

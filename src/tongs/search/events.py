@@ -61,7 +61,7 @@ class Events:
         self.total = 0
         self.files = 0
         self.binary: list[str] = []  # a few of the files that turned out to be binary
-        self.cut: list[str] = []  # files of which only the first matches were told
+        self.cut: dict[str, int] = {}  # files of which only the first matches were told, and how many
         self.complete = False
         self._accepts = accepts
         self._keep = keep
@@ -116,7 +116,9 @@ class Events:
                 continue
             stop = data.find(b"\n", at, end)
             if data.startswith(_MATCH, at) or data.startswith(_CONTEXT, at):
-                if self._file is not None:
+                if self._file is not None and stop - at > EVENT_BYTES:
+                    self._file.take_long(_Long(data[at : stop + 1]))
+                elif self._file is not None:
                     self._skipping = not self._file.take(data[at:stop])
             elif data.startswith(_BEGIN, at):
                 path = plain(json.loads(data[at:stop])["data"]["path"])
@@ -158,7 +160,7 @@ class Events:
         self.total += count
         self.files += 1
         if self._per_file is not None and count >= self._per_file:
-            self.cut.append(self._path)
+            self.cut[self._path] = count
         file = self._file
         if file is not None and file.count:
             insort(self._kept, (file.path, file.count, file), key=_first)

@@ -54,7 +54,10 @@ def _found(
                 raise ripgrep.Broken from error
             raise
         for line in _lines(stream):
-            event = json.loads(line)
+            try:
+                event = json.loads(line)
+            except ValueError:
+                raise ripgrep.Broken from None
             complete = complete or event["type"] == "summary"
             if event["type"] == "match":
                 data = event["data"]

@@ -161,7 +161,7 @@ class Tree:
         files = events.matched(self._looked_up)
         total, is_minimum = events.total, stream.timed_out
         if events.cut and not is_minimum:
-            more, is_minimum = self._count_again(pattern, selection, events.cut, per_file or 0)
+            more, is_minimum = self._count_again(pattern, selection, events.cut)
             total += more
         return Found(files, total, events.files, is_minimum, _unreadable(stream), events.binary)
 
@@ -183,15 +183,14 @@ class Tree:
         self._refuse_failure(stream, pattern, answered=bool(files) or stream.exit_code == 1)
         return Counted(kept, files, total, stream.timed_out, _unreadable(stream))
 
-    def _count_again(
-        self, pattern: Pattern, selection: Selection, paths: Sequence[str], known: int
-    ) -> tuple[int, bool]:
+    def _count_again(self, pattern: Pattern, selection: Selection, known: dict[str, int]) -> tuple[int, bool]:
         """Return how many matches these files have beyond those known of each, and whether that is only a minimum."""
-        if len(paths) > CUT_FILES:
+        if len(known) > CUT_FILES:
             return 0, True
-        only = [] if self.is_file else paths
+        only = [] if self.is_file else list(known)
         with self._started("count", pattern, selection, only=only) as stream:
-            more = sum(max(0, count - known) for _, count in _counted(stream))
+            # a single file has another name here
+            more = sum(max(0, count - known.get(path, min(known.values()))) for path, count in _counted(stream))
         return more, stream.timed_out or stream.exit_code not in (0, 2)
 
     def _looked_up(self, path: str, found: LongLine) -> Match:

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -75,7 +75,9 @@ Linker = Callable[[str, str], bool]
 class Recording:
     """An unfinished change: its marker in the journal folder is locked until it is closed."""
 
-    def __init__(self, history: History, id: str, marker: str, descriptor: int, linked: Sequence[_Blob] = ()) -> None:
+    def __init__(
+        self, history: History, id: str, marker: str, descriptor: int, linked: Mapping[bytes, bytes | None]
+    ) -> None:
         self.id = id
         self._history = history
         self._marker = marker
@@ -85,8 +87,8 @@ class Recording:
     def keep(self) -> None:
         """The change is complete: its snapshots are now history."""
         with writing():
-            for blob in self._linked:
-                self._history.secure(blob, self.id)
+            for hash, data in self._linked.items():
+                self._history.secure(hash, data, self.id)
         self._history._settle(self.id, keep=True)
         self._close()
 
@@ -157,7 +159,7 @@ class History:
             os.unlink(marker)
             os.close(descriptor)
             raise
-        return Recording(self, id, marker, descriptor, linked)
+        return Recording(self, id, marker, descriptor, {blob.hash: blob.data for blob in linked})
 
     def _mark(self, id: str) -> tuple[str, int]:
         # locked before it gets its name, so that nobody ever sees an unlocked marker of a living process
@@ -223,19 +225,29 @@ class History:
         _sync_folder(os.path.dirname(path))
         return linked
 
-    def secure(self, blob: _Blob, id: str) -> None:
+    def secure(self, hash: bytes, data: bytes | None, id: str) -> None:
         """Make a linked file the history's own; a copy takes its place when somebody has it open for writing.
 
-        Its old name is gone, so nobody can open it any more: who does not write to it now never will.
+        Once its old name is gone, nobody can open it any more: who does not write to it then never will.
         """
-        path = self._blob_path(blob.hash)
-        if _is_written(path):
-            _write_synced(f"{path}.{id}", blob.data)
+        path = self._blob_path(hash)
+        if _names(path) > 1 or _is_written(path):
+            _write_synced(f"{path}.{id}", self.blob(hash) if data is None else data)
             os.rename(f"{path}.{id}", path)
             _sync_folder(os.path.dirname(path))
         else:
             with suppress(OSError):
                 os.chmod(path, 0o600)  # its mode in the workspace is on record
+
+    def _is_sound(self, hash: bytes) -> bool:
+        """Whether a blob is a file of its own that holds what it should."""
+        if not os.path.exists(self._blob_path(hash)):
+            return False
+        try:
+            self.blob(hash)
+        except ToolError:
+            return False
+        return True
 
     def _blob_path(self, hash: bytes) -> str:
         name = hash.hex()
@@ -328,7 +340,9 @@ class History:
                 continue
             changes = self._load("id=? AND open", (id,))
             if changes:
-                yield changes[0], Recording(self, id, marker, descriptor)
+                # which of them are links died with the process: all are looked at
+                apart = [file.before for file in changes[0].snapshots if file.before and self._is_sound(file.before)]
+                yield changes[0], Recording(self, id, marker, descriptor, dict.fromkeys(apart))
             else:
                 os.close(descriptor)
         self._sweep()

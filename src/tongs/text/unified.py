@@ -42,7 +42,8 @@ def parse_unified(lines: Sequence[str], first: int, last: int, path: str | None)
 def parse_ranges(header: str) -> tuple[int, int, int] | None:
     """Return the old start, old count and new count that a hunk header states."""
     found = _RANGES.match(header)
-    return (int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else None
+    # they are advice: of absurd ones the beginning is enough
+    return (int(found[1][:18]), int((found[2] or "1")[:18]), int((found[3] or "1")[:18])) if found else None
 
 
 class _Parser:

