@@ -129,7 +129,8 @@ def walked(root: str, path: str) -> str | None:
         at.append(part)
         if os.path.isfile(full) and any(rest not in ("", ".") for rest in pending):
             return None
-    return os.path.join(root, *at)
+    found = os.path.join(root, *at)
+    return None if path.endswith(("/", "/.")) and os.path.isfile(found) else found
 
 
 def leaves_by_text(path: str) -> bool:

@@ -157,7 +157,22 @@ class Door:
             raise ToolError("protected_path", f"{path} is in a folder that tools only read.", path=path)
         walk = _Walk(self, root, path, write=write)
         try:
-            yield walk.to(parts)
+            place = walk.to(parts)
+            if path.endswith(("/", "/.")) and place.status is not None and not stat.S_ISDIR(place.status.st_mode):
+                raise ToolError(
+                    "not_a_file",
+                    f"{path} ends as a folder does, and {place.path} is none.",
+                    suggestion=f"Use {place.path}.",
+                    path=place.path,
+                )
+            if write and path.endswith("/") and place.status is None:
+                raise ToolError(
+                    "not_a_file",
+                    f"{path} names a folder.",
+                    suggestion=f"For a file, use {place.path}.",
+                    path=place.path,
+                )
+            yield place
         except OSError as error:
             raise plain_error(error, path) from error
         finally:

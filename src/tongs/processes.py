@@ -69,6 +69,7 @@ class Stream:
         self, child: Child, stdout: int, stderr: int, check: Callable[[], None], seconds: float | None
     ) -> None:
         self.stderr = b""  # as much of it as fits
+        self.received = 0  # bytes of standard output
         self.timed_out = False
         self.exit_code: int | None = None  # known once the output was read to its end
         self._child = child
@@ -96,6 +97,7 @@ class Stream:
                     poller.unregister(end)
                     open_ends.remove(end)
                 elif end == self._stdout:
+                    self.received += len(data)
                     yield data
                 else:
                     self.stderr += data[: STDERR_BYTES - len(self.stderr)]

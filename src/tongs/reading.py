@@ -227,6 +227,11 @@ def _text(ctx: Context, found: Found, window: dict[str, Any], meta: dict[str, An
     total = lines.total
     if not total:
         return Output("", meta=meta, view=views.code(found.path, "", line_count=0))
+    if window["tail"] and window["truncate"] == "head":
+        window = {
+            **window,
+            "truncate": "tail",
+        }  # who asks for the end of a file wants the end of it when it is too much
     start, end, truncate = window["start_line"], window["end_line"], window["truncate"]
     if end is not None and end < start and not window["tail"]:
         raise ToolError("invalid_args", f"end_line {end} is before start_line {start}.", suggestion="Swap them.")

@@ -68,8 +68,10 @@ class Running:
         """Give the call up, unless it is already committing."""
         self._give_up(ToolError("cancelled", f"The call of {self.call.tool} was cancelled."))
 
-    def time_out(self) -> None:
-        """Give the call up because its time is over."""
+    def time_out_if_late(self) -> None:
+        """Give the call up when its time is over; in vain when it is committing: then its own answer comes."""
+        if self.deadline > time.perf_counter():
+            return
         seconds = self.prepared.tool.timeout if self.prepared else 0
         self._give_up(ToolError("timeout", f"{self.call.tool} took longer than {seconds:g} s."))
 
@@ -219,8 +221,7 @@ class Runtime:
 
         running = self.submit(call, done)
         while not ended.wait(running.patience()):
-            if running.deadline < time.perf_counter():
-                running.time_out()  # in vain when it is committing: then its own answer comes
+            running.time_out_if_late()
         return results[0]
 
     def submit(
@@ -276,7 +277,7 @@ class Runtime:
             with self._lock:
                 late = [running for running in self._running if running.deadline < now]
             for running in late:
-                running.time_out()
+                running.time_out_if_late()
 
     def _lane_paths(self, prepared: Prepared, session: str) -> dict[str, bool]:
         """Return the paths a call reads (False) or writes (True), by the names that all spellings share."""

@@ -41,7 +41,7 @@ def output(tmp_path_factory):
         "e.bin": "x\n\0",
     }.items():
         (folder / name).write_text(text)
-    command = [ripgrep.find(), "--no-config", "--json", "-C1", "-m6", "x", "./"]
+    command = [ripgrep.find() or "", "--no-config", "--json", "-C1", "-m6", "x", "./"]
     return Told(subprocess.run(command, cwd=folder, capture_output=True).stdout)
 
 

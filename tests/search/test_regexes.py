@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -146,9 +147,10 @@ def test_ripgrep_and_python_find_the_same(place, pattern, multiline, case_insens
     ],
 )
 def test_a_replacement_names_groups_as_ripgrep_reads_them(replacement, expected):
-    match = regexes.re.match("(a)(?P<n>b)", "ab")
+    match = re.match("(a)(?P<n>b)", "ab")
+    assert match is not None
     told = subprocess.run(
-        [ripgrep.find(), "--no-config", "-o", "-r", replacement, "(a)(?P<n>b)"],
+        [ripgrep.find() or "", "--no-config", "-o", "-r", replacement, "(a)(?P<n>b)"],
         input="ab\n",
         capture_output=True,
         text=True,

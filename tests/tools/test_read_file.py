@@ -715,3 +715,14 @@ def test_exact_contents_end_at_a_whole_character(runtime, workspace, data, limit
     result = runtime.call("read_file", path="a.txt", max_bytes=limit)
 
     assert (result.text, result.meta["truncated"], result.meta["size"]) == (text, truncated, len(data))
+
+
+def test_the_tail_of_a_file_keeps_its_end_when_it_is_too_long(runtime, workspace):
+    workspace.write("log.txt", "".join(f"{number}\n" for number in range(1, 5001)))
+
+    result = runtime.call("read_file", path="log.txt", tail=3000, line_numbers=False)
+
+    lines = result.text.split("\n")
+    assert lines[0] == "3001"
+    assert lines[1999] == "5000"
+    assert "[Showing lines 3001-5000 of 5000." in lines[2000]

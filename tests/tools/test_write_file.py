@@ -213,3 +213,13 @@ def test_a_file_over_the_limit_is_replaced_only_by_force(runtime, workspace):
     assert "force" in refused.suggestion
     assert forced.ok
     assert workspace.read("big") == "small\n"
+
+
+@pytest.mark.parametrize("path", ["a.txt/", "new/", "sub/new/"])
+def test_a_path_that_ends_as_a_folder_does_is_no_file(runtime, workspace, path):
+    workspace.write("a.txt", "kept\n")
+
+    result = runtime.call("write_file", path=path, content="z")
+
+    assert result.error.code == "not_a_file"
+    assert workspace.tree() == {"a.txt": "kept\n"}

@@ -19,6 +19,7 @@ EVENT_BYTES = 1 << 20  # longer ones are not kept in memory
 RAW_BYTES = 2048  # shorter ones are kept as they are, because most are never shown
 
 _BEGIN, _MATCH, _CONTEXT, _END = (b'{"type":"%s"' % kind for kind in (b"begin", b"match", b"context", b"end"))
+_SUMMARY = b'"type":"summary"'
 # the end of one file, and in most cases the beginning of the next, exactly as ripgrep writes them
 _OFFSET = b'"binary_offset":'
 _TURN = re.compile(
@@ -123,8 +124,8 @@ class Events:
             elif data.startswith(_BEGIN, at):
                 path = plain(json.loads(data[at:stop])["data"]["path"])
                 self._begin(path.decode("utf-8", "surrogateescape").removeprefix("./"))
-            else:
-                self.complete = True  # the summary comes last
+            elif data.find(_SUMMARY, at, stop) >= 0:
+                self.complete = True  # it comes last
             at = stop + 1
 
     def _turn(self, data: bytes, at: int, end: int) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tongs.processes import Stream
 
 SECONDS = 60.0  # then what was found so far is the answer
+PATTERN_CHARACTERS = 30_000  # a program takes no longer argument than 128 KB
 BATCH_PATHS = 20_000  # sorted and cut whenever so many have come together
 PER_FILE = 1000  # at least so many matches are told of a file before it is cut
 CUT_FILES = 500  # files with more matches than are shown, whose matches are counted exactly
@@ -130,7 +131,7 @@ class Tree:
                 paths = self._guard.visible(data[:end], selection.accepts)
                 total += len(paths)
                 batch.add(paths)
-        self._refuse_failure(stream, answered=bool(total) or stream.exit_code == 1)
+        self._refuse_failure(stream, answered=bool(total) or _found_nothing(stream))
         return Listed(batch.first(), total, stream.timed_out, _unreadable(stream))
 
     def hidden(self, selection: Selection, searched: int | None = None) -> int:
@@ -180,7 +181,7 @@ class Tree:
                     total += count
                     insort(kept, (path, count))
                     del kept[keep:]
-        self._refuse_failure(stream, pattern, answered=bool(files) or stream.exit_code == 1)
+        self._refuse_failure(stream, pattern, answered=bool(files) or _found_nothing(stream))
         return Counted(kept, files, total, stream.timed_out, _unreadable(stream))
 
     def _count_again(self, pattern: Pattern, selection: Selection, known: dict[str, int]) -> tuple[int, bool]:
@@ -345,6 +346,10 @@ def bad_pattern(reason: str, position: int | None) -> ToolError:
         suggestion="Correct it, or pass literal: true to look for exactly this text.",
         **({} if position is None else {"position": position}),
     )
+
+
+def _found_nothing(stream: Stream) -> bool:
+    return stream.exit_code == 1 and not stream.received
 
 
 def _unreadable(stream: Stream) -> int:
@@ -559,6 +564,8 @@ def read_pattern(
 
     if not text:
         raise ToolError("invalid_regex", "The pattern is empty.", suggestion="Say what to look for.")
+    if len(text) > PATTERN_CHARACTERS:
+        raise bad_pattern(f"it is longer than {PATTERN_CHARACTERS} characters", None)
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise ToolError("invalid_regex", "The pattern holds a character that no text file holds.")
     verbose, returns = False, "\r" in text

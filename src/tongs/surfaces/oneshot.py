@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Protocol
 
 from tongs import wire
-from tongs.call import Result
+from tongs.call import Call, Result
 from tongs.errors import ToolError
-from tongs.runtime import Runtime
 from tongs.surfaces.opening import open_runtime
 
 
@@ -28,31 +28,36 @@ def main(options: dict[str, str]) -> int:
     try:
         runtime = open_runtime(options)
     except ToolError as error:
-        status = answer_all(None, sys.stdin.buffer, sys.stdout.buffer, error)
+        status = answer_all(refusing(error), sys.stdin.buffer, sys.stdout.buffer)
     else:
-        status = answer_all(runtime, sys.stdin.buffer, sys.stdout.buffer, None)
+        status = answer_all(runtime.request, sys.stdin.buffer, sys.stdout.buffer)
         runtime.trail.tidy()
     sys.stdout.flush()
     # nothing is left to do, and tearing the interpreter down costs as much as the call
     os._exit(status)
 
 
-def answer_all(runtime: Runtime | None, reader: wire.Reader, writer: Writer, broken: ToolError | None) -> int:
-    """Answer each request in order; without a runtime, each with the error that prevented one."""
+def answer_all(ask: Callable[[Call], Result], reader: wire.Reader, writer: Writer) -> int:
+    """Answer each request in order with what `ask` says to its call; 1 when any failed, or there was none."""
     failed = answered = False
     for request in wire.read_requests(reader):
-        result = _answer(runtime, request, broken)
+        result = _answer(ask, request)
         answered = True
         failed = failed or not result.ok
         writer.write(wire.encode_result(result))
         writer.flush()
     if not answered:
-        writer.write(wire.encode_result(Result(error=broken or ToolError("invalid_request", "The request is empty."))))
+        writer.write(wire.encode_result(Result(error=ToolError("invalid_request", "The request is empty."))))
         writer.flush()
     return 1 if failed or not answered else 0
 
 
-def _answer(runtime: Runtime | None, request: bytes | ToolError, broken: ToolError | None) -> Result:
+def refusing(error: ToolError) -> Callable[[Call], Result]:
+    """Return what answers every call with the error that prevented a runtime."""
+    return lambda call: Result(error=error, id=call.id, request_id=call.request_id)
+
+
+def _answer(ask: Callable[[Call], Result], request: bytes | ToolError) -> Result:
     if isinstance(request, ToolError):
         return Result(error=request)
     try:
@@ -65,6 +70,4 @@ def _answer(runtime: Runtime | None, request: bytes | ToolError, broken: ToolErr
                 "invalid_request", "There is nothing to cancel outside a session.", suggestion="Use tongs stdio."
             )
         )
-    if runtime is None:
-        return Result(error=broken, id=call.id, request_id=call.request_id)
-    return runtime.request(call)
+    return ask(call)

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from tongs import __version__, places
+from tongs.call import Call, Result
 from tongs.errors import ToolError
 from tongs.runtime import Runtime
 from tongs.state.locks import held
 from tongs.surfaces import handover
 from tongs.surfaces.cli import Usage
-from tongs.surfaces.oneshot import Writer, answer_all
+from tongs.surfaces.oneshot import Writer, answer_all, refusing
 from tongs.surfaces.opening import open_runtime
 
 IDLE_SECONDS = 1800
 START_SECONDS = 20
 HEADER_BYTES = 1024 * 1024
 RUNTIMES_MAX = 32
+GONE_SECONDS = 0.25
 TIDY_EVERY_SECONDS = 60
 
 # of /proc/PID/status: a caller that differs in any of these is confined in another way, or is somebody else
@@ -215,15 +219,17 @@ class Resident:
         options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
         environ = dict(field[2:].split("=", 1) for field in rest if field.startswith("e:"))
         try:
-            runtime, broken = self._runtime(options, environ, cwd), None
+            runtime = self._runtime(options, environ, cwd)
         except ToolError as error:
-            runtime, broken = None, error
-        if runtime is not None and runtime.settings["resident"] == "off":
-            stream.write(b"-")  # the settings say so; the caller, which reads none, could not know
-            return
+            ask = refusing(error)
+        else:
+            if runtime.settings["resident"] == "off":
+                stream.write(b"-")  # the settings say so; the caller, which reads none, could not know
+                return
+            ask = partial(_ask_for, runtime, connection)
         stream.write(b"+")
         stream.flush()
-        status = answer_all(runtime, stream, stream, broken)  # type: ignore[arg-type]  # one stream, both ways
+        status = answer_all(ask, stream, stream)  # type: ignore[arg-type]  # one stream, both ways
         with self._lock:
             self._answered += 1
         stream.write(b"\0%d" % status)
@@ -258,6 +264,25 @@ class Resident:
             return uid == os.geteuid() and self._own is not None and _credentials(pid) == self._own
         # without peer credentials the folder's mode is what keeps others out
         return os.stat(self._state).st_mode & 0o077 == 0
+
+
+def _ask_for(runtime: Runtime, connection: socket.socket, call: Call) -> Result:
+    """Run a call for a caller, and give it up when the caller is gone: in its own process it would have died too."""
+    ended = threading.Event()
+    results: list[Result] = []
+
+    def done(result: Result) -> None:
+        results.append(result)
+        ended.set()
+
+    running = runtime.submit(call, done)
+    gone = select.poll()
+    gone.register(connection, 0)  # only what is always reported: the other end has closed both ways
+    while not ended.wait(min(running.patience(), GONE_SECONDS)):
+        if gone.poll(0):
+            running.cancel()
+        running.time_out_if_late()
+    return results[0]
 
 
 def _files(environ: dict[str, str], folder: str) -> tuple[object, ...]:

@@ -168,7 +168,8 @@ class _Targets:
             if stat.S_ISDIR(status.st_mode):
                 self._expand(target, Selection(), target)
             elif self._accepts(shown):
-                self._found[shown] = None
+                with self._ctx.door.place(target, write=True) as place:  # which goes through no link
+                    self._found[place.path] = None
             return
         base, rest = _base(target)
         anchored = f"/{rest}" if base else rest

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def project(workspace):
+    workspace.write("main.rs", "fn main() {}\n// TODO\nfn  other() {}\n")
+    workspace.write("src/lib.rs", "pub fn lib() {} // TODO\n")
+    workspace.write("src/app/App.tsx", "export {}\n")
+    workspace.write("src/node_modules/x.tsx", "export {}\n")
+    return workspace
+
+
+@pytest.mark.parametrize(
+    "tool, args, expected",
+    [
+        ("Glob", '{"pattern": "**/*.rs"}', "main.rs\nsrc/lib.rs"),
+        ("Glob", '{"pattern": "src/**/*.tsx", "excludePattern": "**/node_modules/**"}', "src/app/App.tsx"),
+        (
+            "Grep",
+            '{"pattern": "fn\\\\s+\\\\w+", "type": "rust"}',
+            "main.rs:1:fn main() {}\nmain.rs:3:fn  other() {}\nsrc/lib.rs:1:pub fn lib() {} // TODO",
+        ),
+        ("Grep", '{"pattern": "TODO", "glob": "*.rs", "output_mode": "count"}', "main.rs:1\nsrc/lib.rs:1"),
+    ],
+)
+def test_the_examples_of_the_document_run_as_printed(project, environ, tool, args, expected):
+    command = [sys.executable, "-m", "tongs", "--workspace", project.path]
+    text = f'{{"tool":"{tool}","args":{args}}}'
+
+    done = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
+
+    reply = json.loads(done.stdout)
+    assert (reply["ok"], reply["result"]) == (True, expected)
+
+
+def grep(runtime, **args):
+    result = runtime.call("Grep", **args)
+    assert result.ok, result.error
+    return result.text
+
+
+def test_grep_shows_files_lines_around_and_as_much_as_asked_for(runtime, project):
+    assert grep(runtime, pattern="todo", ignore_case=True, output_mode="files_with_matches") == "main.rs\nsrc/lib.rs"
+    assert grep(runtime, pattern="TODO", path="main.rs", context=1).split("\n")[0] == "main.rs-1-fn main() {}"
+    assert grep(runtime, pattern="fn", head_limit=1) == (
+        "main.rs:1:fn main() {}\n[Showing matches 1-1 of 3. A larger head_limit shows more.]"
+    )
+    assert grep(runtime, pattern="absent") == "[No matches.]"
+
+
+def test_glob_says_how_many_it_left_out(runtime, project):
+    result = runtime.call("Glob", pattern="**/*.rs", limit=1)
+
+    assert result.text == "main.rs\n[Showing 1 of 2 files; a larger limit shows more.]"
+    assert runtime.call("Glob", pattern="*.absent").text == "No files match."
+
+
+def test_what_the_document_does_not_know_is_refused(runtime, project):
+    for tool, args in (("Glob", {"pattern": "*", "sort": "mtime"}), ("Grep", {"pattern": "x", "output_mode": "all"})):
+        error = runtime.call(tool, **args).error
+        assert error is not None
+        assert error.code == "invalid_args"

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.search.backends import without_ripgrep
+from tongs.runtime import Runtime
+from tongs.testing import environment
+
+
+@pytest.fixture(params=["ripgrep", "python"])
+def either(request, runtime, base):
+    """The runtime, with ripgrep and without it."""
+    if request.param == "ripgrep":
+        yield runtime
+    else:
+        with without_ripgrep(base):
+            yield runtime
+
+
+def find(runtime, pattern, **args):
+    result = runtime.call("find_files", pattern=pattern, **args)
+    assert result.ok, result.error
+    return result.data
+
+
+@pytest.fixture
+def project(workspace):
+    for path in (
+        *("main.go", "internal/a.go", "internal/deep/b_test.go", "src/x/y_test.go", "src/z_test.go", "conf/a.json"),
+        *("index.js", "index.ts", ".hidden.go", ".config/c.go", "vendor/v.go", "node_modules/n.js", "dist.go", "build"),
+    ):
+        workspace.write(path, path)
+    return workspace
+
+
+def test_the_example_of_the_reference_runs_as_printed(project, environ):
+    text = '{"tool":"find_files","args":{"pattern":"*.go","path":"internal"}}'
+    command = [sys.executable, "-m", "tongs", "--workspace", project.path]
+
+    done = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
+
+    reply = json.loads(done.stdout)
+    assert json.loads(reply["result"]) == {
+        "files": ["internal/a.go", "internal/deep/b_test.go"],
+        "truncated": False,
+        "total_count": 2,
+        "limit_used": 1000,
+        "backend": "ripgrep",
+    }
+    assert reply["visualization"]["type"] == "file-list"
+
+
+@pytest.mark.parametrize(
+    "args, expected",
+    [
+        ({"pattern": "*.go"}, ["dist.go", "internal/a.go", "internal/deep/b_test.go", "main.go"]),
+        ({"pattern": "**/*.json"}, ["conf/a.json"]),
+        ({"pattern": "src/**/*_test.go"}, ["src/x/y_test.go", "src/z_test.go"]),
+        ({"pattern": "*.{js,ts}"}, ["index.js", "index.ts"]),
+        ({"pattern": "/*.go"}, ["dist.go", "main.go"]),
+        ({"pattern": "*.go", "path": "internal/deep"}, ["internal/deep/b_test.go"]),
+        ({"pattern": "deep/*", "path": "internal"}, ["internal/deep/b_test.go"]),
+        ({"pattern": "build"}, ["build"]),
+        ({"pattern": ".*.go"}, [".hidden.go"]),
+        ({"pattern": ".config/*"}, [".config/c.go"]),
+        ({"pattern": "c.go", "hidden": True}, [".config/c.go"]),
+        ({"pattern": "*.go", "exclude": "**/deep/**"}, ["dist.go", "internal/a.go", "main.go"]),
+        ({"pattern": "*.rs"}, []),
+    ],
+)
+def test_globs_find_names_at_any_depth_or_paths_from_the_folder(either, project, args, expected):
+    project.write("src/x/y_test.go", "")
+    if args["pattern"] == "*.go" and "path" not in args:
+        os.unlink(project.join("src/x/y_test.go"))
+        os.unlink(project.join("src/z_test.go"))
+    data = find(either, **args)
+
+    assert data["files"] == expected
+    assert (data["total_count"], data["truncated"]) == (len(expected), False)
+
+
+def test_pages_follow_each_other(either, workspace):
+    for number in range(25):
+        workspace.write(f"{number:02}.txt")
+    arguments = {"pattern": "*.txt", "limit": 10}
+    seen = []
+    while arguments:
+        data = find(either, **arguments)
+        seen += data["files"]
+        assert (data["total_count"], data["limit_used"], data["truncated"]) == (25, 10, "next" in data)
+        arguments = data.get("next", {}).get("args")
+
+    assert seen == [f"{number:02}.txt" for number in range(25)]
+
+
+def test_the_newest_come_first_when_asked(either, workspace):
+    for number, name in enumerate("cab"):
+        os.utime(workspace.write(f"{name}.txt"), (number, number))
+
+    assert find(either, "*", sort="mtime")["files"] == ["b.txt", "a.txt", "c.txt"]
+    assert find(either, "*", sort="mtime", limit=1)["files"] == ["b.txt"]
+
+
+def test_sensitive_files_never_appear_and_ignored_ones_only_when_asked(either, workspace):
+    workspace.write(".gitignore", "*.log\n")
+    for path in ("a.log", ".env", ".env.local", ".env.example", ".git/config", ".ssh/id", "sub/.ENV", "a.txt"):
+        workspace.write(path)
+    os.symlink(".env", workspace.join("link"))
+
+    assert find(either, "*")["files"] == ["a.txt"]
+    assert find(either, "*", no_ignore=True)["files"] == ["a.log", "a.txt"]
+    assert find(either, "*", hidden=True, no_ignore=True)["files"] == [".env.example", ".gitignore", "a.log", "a.txt"]
+    assert find(either, ".env*")["files"] == [".env.example"]
+    data = find(either, "*.log")
+    assert (data["files"], data["ignored"]) == ([], 1)
+    assert "no_ignore" in data["hint"]
+
+
+def test_the_state_of_tongs_inside_a_workspace_stays_out_of_sight(base, tmp_path):
+    with Runtime(base, environ=environment(base)) as wide:
+        (tmp_path / "seen.txt").write_text("x")
+
+        assert wide.call("write_file", path="other.txt", content="x").ok
+        assert find(wide, "*", hidden=True, no_ignore=True)["files"] == ["other.txt", "seen.txt"]
+        assert list(wide.call("checksum_tree").data) == ["other.txt", "seen.txt"]
+
+
+@pytest.mark.parametrize(
+    "args, code",
+    [
+        ({"pattern": ""}, "invalid_args"),
+        ({"pattern": "[x"}, "invalid_args"),
+        ({"pattern": "{a"}, "invalid_args"),
+        ({"pattern": "src/"}, "invalid_args"),
+        ({"pattern": "*", "exclude": "["}, "invalid_args"),
+        ({"pattern": "*", "path": "absent"}, "file_not_found"),
+        ({"pattern": "*", "path": "/etc"}, "path_outside_workspace"),
+        ({"pattern": "*", "sort": "size"}, "invalid_args"),
+    ],
+)
+def test_bad_arguments_are_refused_with_advice(runtime, workspace, args, code):
+    error = runtime.call("find_files", **args).error
+
+    assert error is not None
+    assert error.code == code
+    assert error.suggestion
+
+
+def test_a_limit_beyond_the_maximum_is_clamped_with_a_note(runtime, workspace):
+    result = runtime.call("find_files", pattern="*", limit=10**9)
+
+    assert result.data["limit_used"] == 10_000
+    assert "limit" in result.meta["notes"][0]
+
+
+def test_names_that_are_odd_are_found(either, workspace):
+    for name in (b"new\nline", b"inv\xff", "ü é".encode(), b'q"', b"-x", b"a:b", b"[b]", b"{c}"):
+        with open(os.path.join(os.fsencode(workspace.path), name), "w"):
+            pass
+
+    shown = ["-x", "[b]", "a:b", "inv\\xff", "new\nline", 'q"', "{c}", "ü é"]
+    assert sorted(find(either, "*")["files"]) == sorted(shown)
+    assert find(either, r"\[b\]")["files"] == ["[b]"]
+    assert find(either, "new\nline")["files"] == ["new\nline"]
+
+
+def test_more_files_than_are_held_at_once_are_counted_and_the_first_returned(runtime, workspace):
+    for folder in range(25):
+        os.makedirs(workspace.join(f"{folder:02}"))
+        for number in range(900):
+            os.close(os.open(workspace.join(f"{folder:02}/{number:03}"), os.O_CREAT | os.O_WRONLY))
+
+    data = find(runtime, "*", limit=3, offset=899)
+
+    assert data["total_count"] == 22_500
+    assert data["files"] == ["00/899", "01/000", "01/001"]
