@@ -9,8 +9,8 @@ import pytest
 
 from tongs import Output, ToolError, tool
 from tongs.call import Call, Result
-from tongs.runtime import WORKERS_MAX
 from tongs.testing import temporary_runtime
+from tongs.workers import WORKERS_MAX
 
 
 def code_of(result: Result) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from _queue import SimpleQueue
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -23,6 +22,8 @@ from tongs.pipeline import Prepared, Voter
 from tongs.policy.decision import Vote
 from tongs.policy.paths import PROTECTED, PathRules
 from tongs.state.trail import Entry, Trail, digest
+from tongs.voters import effects, paths
+from tongs.workers import Workers
 from tongs.workspace import Store, Workspace
 
 TYPE_CHECKING = False
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from tongs.state.history import History
     from tongs.state.memory import Memory
 
-WORKERS_MAX = 64
 SESSIONS_MAX = 256  # kept ready; others are made ready again when they call
 WATCH_SECONDS = 0.25
 
@@ -131,7 +131,7 @@ class Runtime:
         self._memory: Memory | None = None
         self._knowledge: Knowledge | None = None
         self._environ = env
-        self.voters: tuple[Voter, ...] = (_effects, _paths)
+        self.voters: tuple[Voter, ...] = (effects, paths)
         self._rules = PathRules(
             self.settings["workspace.sensitive"],
             self.settings["workspace.readable"],
@@ -141,7 +141,7 @@ class Runtime:
         self._lock = threading.Lock()
         self._lanes = Lanes()
         self._running: set[Running] = set()
-        self._workers = _Workers()
+        self._workers = Workers()
         self._watching = False
 
     def __enter__(self) -> Runtime:
@@ -432,60 +432,3 @@ def _failed(call: Call, error: ToolError) -> Result:
 
 def _nobody_to_ask(prepared: Prepared, decision: Vote) -> None:
     raise ToolError("approval_required", f"{prepared.tool.name} needs approval: {decision.reason}.")
-
-
-def _effects(prepared: Prepared, ctx: Context) -> Vote | None:
-    """The default by effect: reading and undoable writing in the workspace are allowed."""
-    open_ended = prepared.tool.effects - {"read", "write"}
-    if not open_ended:
-        return Vote("allow", "effects", "reads or writes inside the workspace")
-    return Vote("ask", "effects", f"has the effect {', '.join(sorted(open_ended))}")
-
-
-def _paths(prepared: Prepared, ctx: Context) -> Vote | None:
-    """The path boundary, sensitive names and write protection."""
-    for touch in prepared.touches:
-        if touch.effect in ("read", "write") and not touch.partial:
-            try:
-                ctx.workspace.judge(touch.target, write=touch.effect == "write")
-            except ToolError as error:
-                return Vote("deny", "paths", error.message, error)
-    return None
-
-
-class _Workers:
-    """Threads that run calls: kept when idle, started when all are busy."""
-
-    def __init__(self) -> None:
-        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._count = 0
-        self._idle = 0  # threads that wait for work which is not yet in the queue
-        self._backlog = 0  # work in the queue that no idle thread is waiting for
-
-    def put(self, work: Callable[[], None]) -> None:
-        """Run `work` on some thread, soon."""
-        with self._lock:
-            if self._idle:
-                self._idle -= 1
-            elif self._count < WORKERS_MAX:
-                self._count += 1
-                threading.Thread(target=self._serve, name="tongs-call", daemon=True).start()
-            else:
-                self._backlog += 1
-            self._work.put(work)
-
-    def close(self) -> None:
-        """Let every thread end when it has nothing to do."""
-        with self._lock:
-            for _ in range(self._count):
-                self._work.put(None)
-
-    def _serve(self) -> None:
-        while (work := self._work.get()) is not None:
-            work()
-            with self._lock:
-                if self._backlog:
-                    self._backlog -= 1
-                else:
-                    self._idle += 1

@@ -240,7 +240,8 @@ def _event(line: bytes, most: int, *, per_match: bool) -> _Event:
         return _Event([], lines)
     spans = [(submatch["start"], submatch["end"]) for submatch in data["submatches"]]
     if not per_match:
-        start = spans[0][0] if spans else 0
+        # of nothing at the end of a file that has no line end there, ripgrep tells no place
+        start = spans[0][0] if spans else len(raw.removesuffix(b"\n"))
         text = shown(raw.removesuffix(b"\n"))
         column = characters(raw[:start]) + 1
         lines[first] = cut(text, column)
