@@ -50,7 +50,7 @@ def fill(workspace, files, rules):
             workspace.write(os.path.join(folder, ".gitignore"), "".join(f"{line}\n" for line in lines))
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, derandomize=True)
 @given(
     files=st.lists(st.tuples(FOLDERS, NAMES), min_size=1, max_size=12),
     rules=st.dictionaries(st.sampled_from(["", "a", "ab/b"]), LINES, max_size=3),

@@ -1,0 +1,108 @@
+"""Searching, against the bare programs and loops that do the same with less care."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import count
+from shutil import which
+
+from benchmarks.clock import best
+from benchmarks.figure import Figure
+from benchmarks.place import Place, fresh_place
+from benchmarks.program import Pipe, Program, request, session
+from tongs.search import ripgrep
+
+FILES = 20_000
+REPLACED = 50
+
+
+def figures() -> Iterator[Figure]:
+    """Measure a tree of 20,000 files, and changes and checksums of some of them."""
+    with fresh_place() as place, session(place) as tongs:
+        _fill(place)
+        yield from _searches(place, tongs)
+        yield from _finds(place, tongs)
+        yield _checksums(place, tongs, "tree", f"checksum_tree, {FILES:,} small files")
+    with fresh_place() as place, session(place) as tongs:
+        for number in range(40):
+            place.write(f"large/{number}", f"{number}" * (4 << 20))
+        yield _checksums(place, tongs, "large", "checksum_tree, 40 large files")
+    with fresh_place() as place, session(place) as tongs:
+        yield _replacements(place, tongs)
+
+
+def _fill(place: Place) -> None:
+    chance = random.Random(1)
+    words = [f"word{number}" for number in range(2000)]
+    for number in range(FILES):
+        lines = [" ".join(chance.choices(words, k=8)) for _ in range(60)]
+        if number % 1000 == 0:
+            lines.append("here is the needle")
+        place.write(f"tree/part{number // 400}/piece{number // 20 % 20}/module_{number}.py", "\n".join(lines) + "\n")
+
+
+def _program() -> str:
+    program = ripgrep.find()
+    if program is None:
+        raise RuntimeError("searching is measured against ripgrep, which is not installed")
+    return program
+
+
+def _searches(place: Place, tongs: Pipe) -> Iterator[Figure]:
+    for pattern, name in (("the needle", "20 matches"), ("word77", "50,000 matches"), ("nowhere", "no match")):
+        # for many matches both write the same; for few it makes no difference
+        bare = Program([_program(), "--no-config", "--json", pattern, place.workspace], place, fails=pattern == "nowhere")
+        ask = request("search_files", pattern=pattern)
+        base, took = best(10, bare, lambda: tongs.exchange(ask))
+        limit = None if pattern == "nowhere" else 1.3 * base + 3
+        yield Figure(f"search_files, {FILES:,} files, {name}", took, "ms", "rg --json", base, most=limit)
+
+
+def _finds(place: Place, tongs: Pipe) -> Iterator[Figure]:
+    bare = Program([_program(), "--no-config", "--files", place.workspace], place)
+    for glob in ("*.py", "tree/part1*/**/*_*7.py"):
+        ask = request("find_files", pattern=glob)
+        base, took = best(10, bare, lambda ask=ask: tongs.exchange(ask))
+        yield Figure(f"find_files {glob}, {FILES:,} files", took, "ms", "rg --files", base, most=1.3 * base + 3)
+
+
+def _checksums(place: Place, tongs: Pipe, folder: str, name: str) -> Figure:
+    paths = [os.path.join(path, file) for path, _, files in os.walk(place.path(folder)) for file in files]
+
+    def bare() -> None:
+        for path in paths:
+            with open(path, "rb") as file:
+                sha256(file.read()).hexdigest()
+
+    ask = request("checksum_tree", path=folder)
+    base, took = best(5, bare, lambda: tongs.exchange(ask))
+    return Figure(name, took, "ms", "hashlib, file by file", base, most_ratio=1 / 0.8)
+
+
+def _replacements(place: Place, tongs: Pipe) -> Figure:
+    sed = which("sed")
+    if sed is None:
+        raise RuntimeError("replacing is measured against sed, which is not installed")
+    numbers = count()
+    for folder in ("ours", "theirs"):
+        for number in range(REPLACED):
+            lines = "".join(f"line {line} of a file\n" for line in range(200))
+            place.write(f"{folder}/{number}.txt", f"value 0\n{lines}value 0\n")
+    theirs = [place.path(f"theirs/{number}.txt") for number in range(REPLACED)]
+
+    def bare() -> None:
+        subprocess.run([sed, "-i", f"s/value [0-9]*/value {next(numbers)}/g", *theirs], check=True)
+        for path in theirs:
+            descriptor = os.open(path, os.O_RDWR)
+            os.fsync(descriptor)
+            os.close(descriptor)
+
+    def replace() -> None:
+        tongs.call("search_replace", pattern="value [0-9]*", replacement=f"value {next(numbers)}", files="ours/*.txt")
+
+    base, took = best(10, bare, replace)
+    return Figure(f"search_replace, {REPLACED} files", took, "ms", "sed -i, fsync of each", base, most_ratio=3)
