@@ -67,7 +67,7 @@ class Catalog:
         self._extra: dict[str, Tool] = {}
         self._found: dict[str, Tool] = {}  # built-in ones already imported
         for tool in extra:
-            if tool.name in self._extra or os.path.exists(_file(tool.name)):
+            if tool.name in self._extra or tool.name in built_in_names():
                 raise ValueError(f"there is already a tool called {tool.name!r}")
             self._extra[tool.name] = tool._replace(source="library")
 
@@ -99,8 +99,8 @@ class Catalog:
 
     def _lookup(self, name: str) -> Tool | None:
         tool = self._extra.get(name) or self._found.get(name)
-        # only a plain word can be a file in the folder: no path, no underscore name, no other module
-        if tool is None and name.isidentifier() and name.isascii() and os.path.exists(_file(name)) and name[0] != "_":
+        # by the listing: a file system that ignores case would say yes to READ_FILE
+        if tool is None and name in built_in_names():
             tool = self._found[name] = getattr(_module("tools", name), name)
         return tool
 
@@ -126,7 +126,3 @@ class Catalog:
 def _module(folder: str, name: str) -> Any:
     # importlib's own function costs an import that this one call does not need
     return __import__(f"tongs.{folder}.{name}", fromlist=[name])
-
-
-def _file(name: str) -> str:
-    return os.path.join(_FOLDER, "tools", f"{name}.py")

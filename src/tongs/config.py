@@ -10,6 +10,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tongs import places
@@ -135,7 +136,9 @@ def _keep(cache: str, value: object) -> None:
             file.write(text)
         os.replace(temporary, cache)
     except OSError:
-        return  # a cache that cannot be written only costs time
+        # a cache that cannot be written only costs time
+        with suppress(OSError):
+            os.unlink(temporary)
 
 
 def _flat(data: Mapping[str, Any], shown: str, prefix: str = "") -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Door:
             raise ToolError("invalid_args", "The path holds a lone surrogate.", suggestion="Send whole characters.")
         expanded = os.path.expanduser(path) if path.startswith("~") else path
         first = self.roots[0]
-        if not os.path.isabs(expanded):
+        if not expanded.startswith("/"):
             parts = expanded.split("/")
             if ".." not in parts:
                 return first, parts

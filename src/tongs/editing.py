@@ -168,8 +168,7 @@ class Shown:
     @property
     def view(self) -> dict[str, Any]:
         """The diff for people."""
-        path = self.new_path or self.path
-        return views.diff(path, diffing.stripped(self.hunks), language=views.language_of(path))
+        return views.diff(self.new_path or self.path, diffing.stripped(self.hunks))
 
 
 def shown_bytes(path: str, before: bytes | None, after: bytes | None, *, new_path: str | None = None) -> Shown:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from threading import Lock
 from typing import Any
 
@@ -16,6 +18,7 @@ from tongs.workspace import Found
 
 IMAGE_BYTES = 5 * 1024 * 1024
 IMAGE_PIXELS = 8000
+SCALED_PIXELS = 2000
 SNIFF_BYTES = 4096
 WHOLE_BYTES = 4 * 1024 * 1024  # up to here the encoding is judged by the whole file, beyond by its beginning
 
@@ -59,7 +62,7 @@ def read(
         return _image(found, kind, meta)
     size = len(found.data)
     if found.data.startswith(b"%PDF-") or found.path.lower().endswith(".pdf"):
-        found = Found(found.path, _pdf_text(found).encode(), found.status)
+        found = Found(found.path, _pdf_text(found, ctx.fence.check).encode(), found.status)
     elif _is_binary(found.data):
         text = f"[binary file: {size} bytes — use checksum_tree for integrity or skip content reads]"
         return Output(text, meta={**meta, "binary": True, "size": size})
@@ -110,22 +113,20 @@ def _fitting(found: Found, kind: str) -> tuple[bytes, str, str | None]:
     import warnings
 
     with warnings.catch_warnings():
-        # a picture that unpacks to too much is refused below, by its size, not by a warning
+        # what unpacks to too much is an error of the library already before it is unpacked
         warnings.simplefilter("ignore")
         try:
             picture = Image.open(io.BytesIO(found.data))
             width, height = picture.size
             if len(found.data) <= IMAGE_BYTES and max(width, height) <= IMAGE_PIXELS:
                 return found.data, kind, None
-            if width * height > 4 * Image.MAX_IMAGE_PIXELS if Image.MAX_IMAGE_PIXELS else False:
-                raise _image_too_large(found, f"{width} x {height} pixels")
-            scale = min(1.0, IMAGE_PIXELS / max(width, height), 2000 / max(width, height))
+            scale = min(1.0, SCALED_PIXELS / max(width, height))
             smaller = picture.convert("RGB").resize((max(1, int(width * scale)), max(1, int(height * scale))))
             buffer = io.BytesIO()
             smaller.save(buffer, "JPEG", quality=85)
-        except ToolError:
-            raise
-        except Exception as error:  # the library raises what it likes on broken pictures
+        except (
+            Exception
+        ) as error:  # the library raises what it likes on broken pictures, and on those that are too large
             if len(found.data) <= IMAGE_BYTES:
                 return found.data, kind, None
             raise _image_too_large(found, f"{len(found.data)} bytes") from error
@@ -141,31 +142,24 @@ def _image_too_large(found: Found, size: str) -> ToolError:
     )
 
 
-def _pdf_text(found: Found) -> str:
+def _pdf_text(found: Found, check: Callable[[], None]) -> str:
     try:
         import pypdfium2
     except ImportError:
         raise _no_pdf(found) from None
     with _PDFIUM:
-        return _pages(found, pypdfium2)
+        try:
+            with closing(pypdfium2.PdfDocument(found.data)) as document:
+                return "\n".join(_pages(document, check)) + "\n"
+        except pypdfium2.PdfiumError as error:
+            raise _no_pdf(found) from error
 
 
-def _pages(found: Found, pypdfium2: Any) -> str:
-    try:
-        document = pypdfium2.PdfDocument(found.data)
-    except pypdfium2.PdfiumError as error:
-        raise _no_pdf(found) from error
-    try:
-        pages = []
-        for number in range(len(document)):
-            page = document[number]
-            text = page.get_textpage()
-            pages.append(f"[page {number + 1} of {len(document)}]\n" + text.get_text_range().replace("\r\n", "\n"))
-            text.close()
-            page.close()
-        return "\n".join(pages) + "\n"
-    finally:
-        document.close()
+def _pages(document: Any, check: Callable[[], None]) -> Iterator[str]:
+    for number in range(len(document)):
+        check()  # others wait for the library
+        with closing(document[number]) as page, closing(page.get_textpage()) as text:
+            yield f"[page {number + 1} of {len(document)}]\n" + text.get_text_range().replace("\r\n", "\n")
 
 
 def _no_pdf(found: Found) -> ToolError:

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from tongs import config, pipeline, places
@@ -61,7 +62,9 @@ class Running:
         return self._settled
 
     def patience(self) -> float:
-        """Return how long to wait before the deadline is looked at again."""
+        """Return how long to wait before the deadline is looked at again; it is known once the call runs."""
+        if self.deadline == float("inf"):
+            return WATCH_SECONDS
         return min(max(self.deadline - time.perf_counter(), WATCH_SECONDS), 3600)
 
     def cancel(self) -> None:
@@ -143,6 +146,7 @@ class Runtime:
         self._running: set[Running] = set()
         self._workers = Workers()
         self._watching = False
+        self._closed = threading.Event()
 
     def __enter__(self) -> Runtime:
         return self
@@ -151,8 +155,9 @@ class Runtime:
         self.close()
 
     def close(self) -> None:
-        """Give up what is running and close files and databases."""
+        """Give up what is running and close files and databases; later calls are answered as cancelled."""
         with self._lock:
+            self._closed.set()
             running = list(self._running)
         for call in running:
             call.cancel()
@@ -165,8 +170,9 @@ class Runtime:
 
     def tidy(self, seconds: float) -> None:
         """Do what calls put off: forget idle sessions and pack what undo keeps, for about this long."""
-        self.trail.end_idle()
-        self.history().compress(seconds)
+        with suppress(ToolError):  # what cannot be done now can be done another time
+            self.trail.end_idle()
+            self.history().compress(seconds)
 
     def history(self) -> History:
         """Return the snapshots of the workspace; opened on first use."""
@@ -242,25 +248,30 @@ class Runtime:
             began(running)
         try:
             running.prepared = prepared = pipeline.prepare(call, self.catalog, self.settings["dialect"])
+            paths = self._lane_paths(prepared, running.session)
         except ToolError as error:
             running.settle(_failed(call, error))
             return running
         except Exception as error:  # noqa: BLE001  # the border: our own bugs end here
             running.settle(_failed(call, self._incident(error)))
             return running
-        paths = self._lane_paths(prepared, running.session)
+        runs_here = False
         with self._lock:
-            self._running.add(running)
-            entering = here
+            closed = self._closed.is_set()
+            if not closed:
+                self._running.add(running)
+                entering = here
 
-            def start() -> None:
-                if not entering:
-                    self._workers.put(lambda: self._run(running, prepared))
+                def start() -> None:
+                    if not entering:
+                        self._workers.put(lambda: self._run(running, prepared))
 
-            running.turn = self._lanes.enter(paths, start)
-            runs_here = here and not running.turn.waits
-            entering = False
-        if runs_here:
+                running.turn = self._lanes.enter(paths, start)
+                runs_here = here and not running.turn.waits
+                entering = False
+        if closed:
+            done(_failed(call, ToolError("cancelled", "The runtime is closed.")))
+        elif runs_here:
             self._run(running, prepared)
         return running
 
@@ -271,8 +282,7 @@ class Runtime:
             threading.Thread(target=self._watch, name="tongs-watch", daemon=True).start()
 
     def _watch(self) -> None:
-        while True:
-            time.sleep(WATCH_SECONDS)
+        while not self._closed.wait(WATCH_SECONDS):
             now = time.perf_counter()
             with self._lock:
                 late = [running for running in self._running if running.deadline < now]
@@ -370,19 +380,19 @@ class Runtime:
             # a failed call shows nobody any contents, but may tell that a file is gone
             seen = {path: stamp for path, stamp in seen.items() if stamp is None}
         micros = int((time.perf_counter() - running.started) * 1_000_000)
-        entry = Entry(
-            time.time_ns(),
-            self.id,
-            running.session,
-            prepared.tool.name if prepared else running.call.tool[:200],
-            digest(prepared.args if prepared else running.call.args),
-            running.decision.verdict,
-            running.decision.reason,
-            "",
-            result.error.code if result.error else "ok",
-            micros,
-        )
         try:
+            entry = Entry(
+                time.time_ns(),
+                self.id,
+                running.session,
+                prepared.tool.name if prepared else running.call.tool[:200],
+                digest(prepared.args if prepared else running.call.args),
+                running.decision.verdict,
+                running.decision.reason,
+                "",
+                result.error.code if result.error else "ok",
+                micros,
+            )
             self.trail.record(entry, seen)
         except Exception as caught:  # noqa: BLE001  # whatever it is, the caller waits for an answer
             # what cannot be recorded has no answer: nothing happens unseen

@@ -277,7 +277,8 @@ def kind_of(value: Any) -> str:
 
 def shown(value: Any) -> str:
     """Return a value as it is quoted in a message, short."""
-    text = json.dumps(value, ensure_ascii=False)
+    # a caller from Python may send anything
+    text = json.dumps(value, ensure_ascii=False, default=repr, skipkeys=True)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

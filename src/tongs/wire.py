@@ -80,7 +80,10 @@ def decode_value(raw: bytes) -> Any:
         raise _too_deep() from None
     except ValueError as error:  # a number with thousands of digits
         raise ToolError("invalid_request", f"The request is not usable JSON: {error}.") from None
-    _look_through(value, surrogates="\\u" in text)
+    escapes = "\\u" in text
+    # as many levels need as many brackets: most requests have too few, and no escapes that could make half a character
+    if escapes or text.count("{") + text.count("[") > MAX_DEPTH:
+        _look_through(value, surrogates=escapes)
     return value
 
 
@@ -156,8 +159,8 @@ def to_request(value: Any) -> Call | Cancel:
         raise Refused(ToolError("invalid_request", f"A request is a JSON object, not {_kind(value)}."))
     ids = value.get("id"), value.get("request_id")
     try:
-        unknown = [key for key in value if key not in _FIELDS]
-        if unknown:
+        if not value.keys() <= _FIELDS:
+            unknown = [key for key in value if key not in _FIELDS]
             from tongs.schema import did_you_mean
 
             near = did_you_mean(unknown[0], _FIELDS)
@@ -176,9 +179,9 @@ def to_request(value: Any) -> Call | Cancel:
         args = value.get("args")
         if not isinstance(args, dict | str) and args is not None:
             raise ToolError("invalid_request", f"The field 'args' must be an object, not {_kind(args)}.")
-        fields = {name: value.get(name) for name in _TEXT_FIELDS}
+        fields = {name: value[name] for name in _TEXT_FIELDS if value.get(name) is not None}
         for name, field in fields.items():
-            if field is not None and (not isinstance(field, str) or not field):
+            if not isinstance(field, str) or not field:
                 raise ToolError("invalid_request", f"The field {name!r} must be text, not {_kind(field)}.")
     except ToolError as error:
         raise Refused(error, *ids) from None

@@ -210,6 +210,7 @@ class Workspace:
             for change, _, error in self._mend_all():
                 if error is not None and not {file.path for file in change.snapshots}.isdisjoint(shown):
                     raise error
+            self._fence.check()
             time.sleep(0.01)  # somebody else may be mending it
 
     def _locked(self, paths: Iterable[str]) -> AbstractContextManager[None]:

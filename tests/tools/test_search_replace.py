@@ -174,6 +174,30 @@ def test_python_and_ripgrep_replace_alike_and_as_often_as_they_find(tmp_path_fac
     assert after[0][0].count("<") == after[0][1]
 
 
+@settings(max_examples=20, derandomize=True)
+@given(
+    text=st.lists(st.sampled_from(["a\n", "b\n", "\n", "ab", "c\r\n", "é\n"]), max_size=40).map("".join),
+    pattern=st.sampled_from(["a", "b\\n", "^", "$", "\\n", "(?s)a.*?b", "c", "[^a]", "\\z"]),
+    replacement=st.sampled_from(["", "x", "x\n", "\n\n"]),
+)
+def test_the_diff_of_any_change_is_one_that_git_applies(tmp_path_factory, text, pattern, replacement):
+    base = tmp_path_factory.mktemp("diff")
+    with temporary_runtime(str(base)) as (runtime, workspace):
+        workspace.write("a.txt", text)
+        preview = replace(runtime, pattern, replacement, "a.txt", dry_run=True)
+        replace(runtime, pattern, replacement, "a.txt")
+        after = workspace.bytes("a.txt")
+    assume(after != text.encode())
+
+    (base / "a.txt").write_bytes(text.encode())
+    applied = subprocess.run(
+        ["git", "apply", "--whitespace=nowarn", "-"], cwd=base, input=preview.text.encode(), capture_output=True
+    )
+
+    assert (applied.returncode, applied.stderr) == (0, b"")
+    assert (base / "a.txt").read_bytes() == after
+
+
 # --- which files -------------------------------------------------------------------------------------------------
 
 

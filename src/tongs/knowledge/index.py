@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -106,6 +107,7 @@ class Index:
         self._store = store
         self._version: int | None = None
         self._known: dict[str, _Known] = {}
+        self._lock = threading.Lock()  # of what is known, while a part of it is replaced
         self._built = 0
 
     def close(self) -> None:
@@ -158,7 +160,8 @@ class Index:
                 known[id].files[decode(path)] = (size, mtime)
             for id, path, mtime, files, folders in db.execute(f"SELECT * FROM listings {_SHELVED}"):  # noqa: S608
                 known[id].listings[decode(path)] = Listing(mtime, _unpacked(files), _unpacked(folders))
-            self._known, self._version, self._built = keys, version, _built(db)
+            with self._lock:
+                self._known, self._version, self._built = keys, version, _built(db)
             return keys
 
         return self._store.read(lambda db: _at_one_moment(db, work))
@@ -193,9 +196,13 @@ class Index:
         if mine is None or listings != mine.listings:
             self._store.write(work)
         self._store.write(_count_common)
-        # replaced as a whole: other threads may be looking at the old ones
-        self._known = {**self._known, shelf.key: _Known(id, int(time.time()), files, listings)}
+        self._remember(shelf.key, _Known(id, int(time.time()), files, listings))
         return read
+
+    def _remember(self, key: str, known: _Known) -> None:
+        with self._lock:
+            # replaced as a whole: other threads may be looking at the old ones
+            self._known = {**self._known, key: known}
 
     def _begin(self, key: str, gone: Collection[str]) -> int:
         """Return the number of a shelf, after taking away the rows of files that are gone and of unused shelves."""
@@ -249,7 +256,7 @@ class Index:
     def _mark_used(self, key: str, mine: _Known) -> None:
         now = int(time.time())
         self._store.write(lambda db: db.execute("UPDATE shelves SET used=? WHERE id=?", (now, mine.id)))
-        self._known = {**self._known, key: mine._replace(used=now)}
+        self._remember(key, mine._replace(used=now))
 
     # --- asking ---------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,10 @@
 
 import os
 import time
+from contextlib import suppress
 from typing import NamedTuple
+
+from tongs.errors import ToolError
 
 HEAD_CHARACTERS = 10_000
 TAIL_CHARACTERS = 2_000
@@ -38,12 +41,19 @@ class Overflow:
 
     def save(self, text: str, label: str) -> str:
         """Store text under a new name, readable by its owner only, and return its path."""
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
         safe = "".join(character if character.isalnum() or character in "._-" else "_" for character in label)[-60:]
         path = os.path.join(self.directory, f"{os.urandom(4).hex()}-{safe}.txt")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(text)
+        try:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+                file.write(text)
+        except OSError as error:
+            raise ToolError(
+                "resource_limit",
+                f"The output is too long to answer with and cannot be kept on disk: {os.strerror(error.errno or 0)}.",
+                suggestion="Ask for less at once, or free disk space.",
+            ) from error
         self._clean(spare=path)
         return path
 
@@ -56,7 +66,7 @@ class Overflow:
                 path = os.path.join(folder, name)
                 try:
                     status = os.lstat(path)
-                except FileNotFoundError:
+                except OSError:
                     continue
                 found.append((status.st_mtime, status.st_size, path))
         found.sort(reverse=True)
@@ -65,10 +75,8 @@ class Overflow:
         for mtime, size, path in found:
             total += size
             if path != spare and (mtime < oldest or total > self._keep_bytes):
-                try:
+                with suppress(OSError):
                     os.unlink(path)
-                except FileNotFoundError:
-                    continue
 
 
 def broken(text: str) -> str:

@@ -35,7 +35,8 @@ class PathRules:
         self._sensitive = _Patterns(sensitive)
         self._readable = _Patterns(readable)
         self._protected = _Patterns(protected)
-        self._plain: dict[str, bool] = {}
+        self._plain: dict[str, bool] = {}  # names that nothing refuses, wherever they stand
+        self._is_deep = any(patterns.deep for patterns in (self._sensitive, self._readable, self._protected))
         self._firsts = self._sensitive.firsts()
 
     def check(self, parts: Sequence[str], *, write: bool) -> None:
@@ -51,7 +52,7 @@ class PathRules:
                 raise ToolError(
                     "protected_path", f"{path} is configuration: tools read it and do not write it.", path=path
                 )
-        elif not (self._sensitive.deep or self._protected.deep) and len(self._plain) < 4096:
+        elif not self._is_deep and len(self._plain) < 4096:
             self._plain[name] = True
 
     def is_sensitive(self, path: str) -> bool:

@@ -85,7 +85,7 @@ class _Hashing:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def _wanted(self, folder: Folder, entry: os.DirEntry[str], is_folder: bool) -> bool:
+    def _wanted(self, folder: Folder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
         path = folder.path + entry.name
         if is_folder:
             return entry.name not in EXCLUDED and self._is_open(path)

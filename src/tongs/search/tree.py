@@ -111,6 +111,13 @@ class Tree:
             return visible(path)
         return visible(f"{prefix}/{path}")
 
+    def size(self, path: str) -> int:
+        """Return the size of a file below the tree, 0 when it is gone."""
+        try:
+            return os.stat(path, dir_fd=self._folder, follow_symlinks=False).st_size
+        except OSError:
+            return 0
+
     # --- files ----------------------------------------------------------------------------------------------------
 
     def files(self, selection: Selection, *, keep: int, newest: bool = False) -> Listed:
@@ -118,6 +125,10 @@ class Tree:
         return self._insisting(lambda: self._files(selection, keep, newest=newest))
 
     def _files(self, selection: Selection, keep: int, *, newest: bool) -> Listed:
+        if selection.flat:
+            paths = self._files_here(selection)
+            ordered = _by_time(self._folder, paths) if newest else sorted(paths)
+            return Listed(ordered[:keep], total=len(paths), is_minimum=False, unreadable=0)
         batch = _Batch(keep, (lambda paths: _by_time(self._folder, paths)) if newest else sorted)
         total = 0
         rest = b""
@@ -133,6 +144,31 @@ class Tree:
                 batch.add(paths)
         self._refuse_failure(stream, answered=bool(total) or _found_nothing(stream))
         return Listed(batch.first(), total, stream.timed_out, _unreadable(stream))
+
+    def _files_here(self, selection: Selection) -> list[str]:
+        """Return the files of the selection in this folder alone, for which no program has to be started."""
+        from tongs.search.standin import Gate
+        from tongs.search.walking import Folder
+
+        above = _Above(self._place, selection)
+        gate = Gate(
+            names=selection.names,
+            hidden=selection.hidden,
+            sensitive=self._guard.names,
+            above=None if selection.no_ignore else above.lines,
+            repository=above.repository,
+        )
+        with os.scandir(self._folder) as found:
+            folder = Folder(self._folder, "", list(found))
+        gate.enter(folder)
+        accepts = self._guard.test(selection.accepts)
+        return [
+            entry.name
+            for entry in folder.entries
+            if entry.is_file(follow_symlinks=False)
+            and gate.wants(folder, entry, is_folder=False)
+            and accepts(entry.name)
+        ]
 
     def hidden(self, selection: Selection, searched: int | None = None) -> int:
         """Return how many files of the selection only ignore rules keep out."""
@@ -222,7 +258,7 @@ class Tree:
         seconds: float = SECONDS,
     ) -> Iterator[Stream]:
         """Start the program for one of three things: files (their paths), json (matches), count (numbers by file)."""
-        above = _Above(self._ctx, self._place, selection) if not self.is_file else None
+        above = _Above(self._place, selection) if not self.is_file else None
         with ExitStack() as stack:
             stdin: int | None = None
             cwd = self._folder
@@ -231,7 +267,7 @@ class Tree:
                 stdin = self._file
                 cwd = stack.enter_context(_folder_of(self._place))
             elif self._program is not None and above is not None and above.lines and not above.repository:
-                stdin = stack.enter_context(_written(self._ctx, above.lines))
+                stdin = stack.enter_context(_written(above.lines))
             if self._program is not None:
                 argv = [self._program, "--no-config", "--color=never", "--no-mmap"]
                 argv += _mode_arguments(mode, pattern, per_file, context)
@@ -287,7 +323,8 @@ class Tree:
 
 def _mode_arguments(mode: str, pattern: Pattern | None, per_file: int | None, context: int) -> list[str]:
     if mode == "files" or pattern is None:
-        return ["--files", "--null"]
+        # walking waits more than it computes: on few processors, more threads than those are faster
+        return ["--files", "--null", f"--threads={min(12, max(4, os.cpu_count() or 1))}"]
     arguments = ripgrep.pattern_arguments(pattern)
     if mode == "count":
         return [*arguments, "--count-matches" if pattern.multiline else "--count", "--null", "--with-filename"]
@@ -382,7 +419,7 @@ def _folder_of(place: Place) -> Iterator[int]:
 
 
 @contextmanager
-def _written(ctx: Context, lines: Sequence[str]) -> Iterator[int]:
+def _written(lines: Sequence[str]) -> Iterator[int]:
     """Yield a descriptor from which the lines can be read."""
     from tempfile import TemporaryFile
 
@@ -456,6 +493,9 @@ class Guard:
         self._folders: dict[str, bool] = {"": True}
         given = ctx.settings["workspace.sensitive"]
         self._marks = [_mark(pattern) for pattern in given]
+        # for most paths one look is enough: for what all begin with that is the same in capitals
+        common = os.path.commonprefix(self._marks)  # noqa: RUF071 -- of texts, not of paths
+        self._common = re.split("[a-z]", common, maxsplit=1)[0]
         # the root may have folders that are closed whatever their names
         self._plain = not getattr(place.root, "_closed", True)
         self.names = [
@@ -470,7 +510,7 @@ class Guard:
 
     def is_open(self, path: str) -> bool:
         """Whether no name on the way to a file is sensitive."""
-        if self._plain and self._is_harmless(path):
+        if self._plain and self._is_harmless(f"/{path}"):
             return True
         return self._enters(path.rpartition("/")[0]) and not self._is_closed(path)
 
@@ -480,14 +520,16 @@ class Guard:
         paths = text[2:-1].split("\0./") if text.startswith("./") else text[:-1].split("\0")
         if accepts is not None:
             paths = [path for path in paths if accepts(path)]
-        if self._plain and self._is_harmless(text):
+        if self._plain and text.startswith("./") and self._is_harmless(text[1:]):
             return paths
         return [path for path in paths if self.is_open(path)]
 
     def _is_harmless(self, text: str) -> bool:
-        """Whether the text holds nothing that every sensitive name of a kind holds."""
+        """Whether paths, each with a slash before it, hold nothing that every sensitive name of a kind holds."""
         if not text.isascii():
             return False  # other spellings of the same name
+        if self._common not in text:
+            return True
         low = text.lower()
         return not any(mark in low for mark in self._marks)
 
@@ -504,17 +546,18 @@ class Guard:
 
 
 def _mark(pattern: str) -> str:
-    """Return text without which no name matches the pattern."""
+    """Return text without which no path, with a slash before it, has a name that matches the pattern."""
     if not pattern.isascii():
         return ""
     last = pattern.lower().strip("/").rpartition("/")[2]
-    return max(re.split(r"[*?]+", last), key=len)
+    first, *others = re.split(r"[*?]+", last)
+    return f"/{first}" if first else max(others, key=len, default="")
 
 
 class _Above:
     """The ignore rules of the folders above a tree, as they read from the tree."""
 
-    def __init__(self, ctx: Context, place: Place, selection: Selection) -> None:
+    def __init__(self, place: Place, selection: Selection) -> None:
         self.lines: list[str] = []
         self.repository = False
         if selection.no_ignore:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -18,7 +18,10 @@ class Folder(NamedTuple):
     entries: list[os.DirEntry[str]]
 
 
-Wanted = Callable[[Folder, "os.DirEntry[str]", bool], bool]  # the folder, the entry, whether the entry is a folder
+class Wanted(Protocol):
+    """Decides whether a file is yielded, or a folder entered."""
+
+    def __call__(self, folder: Folder, entry: os.DirEntry[str], *, is_folder: bool) -> bool: ...
 
 
 def walk(
@@ -48,7 +51,7 @@ def walk(
         chosen = []
         for entry in folder.entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if (is_folder or entry.is_file(follow_symlinks=False)) and wanted(folder, entry, is_folder):
+            if (is_folder or entry.is_file(follow_symlinks=False)) and wanted(folder, entry, is_folder=is_folder):
                 # as whole paths sort: a folder by its name and the slash behind it
                 chosen.append((entry.name + "/" if is_folder else entry.name, entry))
         chosen.sort(key=_name)

@@ -91,8 +91,8 @@ class Database:
     def checkpoint(self, size: int) -> None:
         """Fold a write-ahead log larger than this into the file: the next process to open it reads it all."""
         try:
-            if self._connection is not None and os.path.getsize(self._path + "-wal") > size:
-                with self._lock:
+            with self._lock:
+                if self._connection is not None and os.path.getsize(self._path + "-wal") > size:
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except (OSError, sqlite3.DatabaseError):
             return  # somebody else is at it, or will be

@@ -376,7 +376,8 @@ class History:
             for name in names:
                 hash, dot, id = name.partition(".")
                 if not dot:
-                    whole.append(bytes.fromhex(hash))
+                    with suppress(ValueError):  # not a file of ours
+                        whole.append(bytes.fromhex(hash))
                 elif id == dead or not self._is_marked(id):
                     with suppress(FileNotFoundError):
                         os.unlink(os.path.join(folder, name))

@@ -101,7 +101,7 @@ class Memory:
                 suggestion=f'Leave scope out for the current project, or pass "{GLOBAL}".',
             )
         _encodable("scope", given)
-        return os.path.realpath(given)
+        return _stored(os.path.realpath(given))
 
     def _project(self) -> str:
         folder = self._workspace
@@ -167,7 +167,7 @@ class Memory:
         count = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608
 
         def work(db: sqlite3.Connection) -> Page:
-            found = [_kept(row) for row in db.execute(query, (*values, limit, offset)).fetchall()]
+            found = [_kept(row) for row in db.execute(query, (*values, limit, min(offset, _FARTHEST))).fetchall()]
             return Page(found, int(db.execute(count, values).fetchone()[0]))
 
         return self._read(work)
@@ -197,7 +197,9 @@ class Memory:
         count = f"SELECT count(*) FROM {source}"  # noqa: S608
 
         def work(db: sqlite3.Connection) -> Page:
-            found = [_kept(row) for row in db.execute(query, (match, *values, limit, offset)).fetchall()]
+            found = [
+                _kept(row) for row in db.execute(query, (match, *values, limit, min(offset, _FARTHEST))).fetchall()
+            ]
             return Page(found, int(db.execute(count, (match, *values)).fetchone()[0]))
 
         return self._read(work)
@@ -273,6 +275,7 @@ class Memory:
 _DAMAGED = "Ask the user to move memory.db out of the configuration directory; tongs then starts a new one."
 _ADVICE = "Free disk space, or set TONGS_CONFIG_DIR to a folder that can be written."
 _BEGINNING = 400  # characters of a value
+_FARTHEST = 2**63 - 1  # the largest number that SQLite knows
 _ALIVE = "(expires IS NULL OR expires>?)"
 
 

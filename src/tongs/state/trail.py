@@ -79,19 +79,24 @@ class Counter(NamedTuple):
     total_ms: float
 
 
-# encoders made once: json.dumps makes one at every call
+# made once: json.dumps makes one at every call
 _SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
-_COMPACT = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def digest(args: object) -> str:
     """Return the digest of a call's arguments."""
-    return sha256(_SORTED(args).encode("utf-8", "surrogatepass")).hex()
+    try:
+        text = _SORTED(args)
+    except (TypeError, ValueError):
+        text = repr(args)  # not JSON: a caller from Python may send anything
+    return sha256(text.encode("utf-8", "surrogatepass")).hex()
 
 
 def chained(previous: bytes, entry: Sequence[object]) -> bytes:
     """Return the hash of an entry that follows a row with the hash `previous`."""
-    return sha256(previous + _COMPACT(entry).encode())
+    fields = [str(field) for field in entry]
+    text = ",".join([f"{len(field)}:{field}" for field in fields])  # the lengths keep fields apart, whatever they hold
+    return sha256(previous + text.encode("utf-8", "surrogatepass"))
 
 
 class Trail:
@@ -104,27 +109,44 @@ class Trail:
 
     def record(self, entry: Entry, stamps: Mapping[str, Stamp | None]) -> None:
         """Append the call and store what it saw of files (None forgets a file), in one transaction."""
+        seconds = entry.at // 1_000_000_000
+        key = (entry.workspace, entry.session)
+        renew = seconds - self._used.get(key, 0) > USED_SECONDS
+        if not renew and self._append_alone(entry, stamps):
+            return
 
-        def work(db: sqlite3.Connection) -> None:
-            try:
-                end = _append(db, self._last, entry)
-            except sqlite3.IntegrityError:
-                # another process has gone on from there
-                end = _append(db, _end(db), entry)
-            seconds = entry.at // 1_000_000_000
-            key = (entry.workspace, entry.session)
-            if seconds - self._used.get(key, 0) > USED_SECONDS:
+        def work(db: sqlite3.Connection) -> tuple[int, bytes]:
+            end = _append(db, _end(db), entry)
+            if renew:
                 db.execute(
                     "INSERT INTO sessions VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET used=excluded.used",
                     (*key, seconds, seconds),
                 )
             _stamp(db, *key, stamps)
-            committed[:] = [end]
+            return end
 
-        committed: list[tuple[int, bytes]] = []
-        self._db.write(work)
-        self._last = committed[0]
-        self._used[entry.workspace, entry.session] = entry.at // 1_000_000_000
+        self._last = self._db.write(work)
+        if renew:
+            self._used[key] = seconds
+
+    def _append_alone(self, entry: Entry, stamps: Mapping[str, Stamp | None]) -> bool:
+        """Append the call with the one statement that is then its own transaction, if nothing else is to be stored.
+
+        False when there is more, or when another process has gone on from the end of the chain.
+        """
+
+        def work(db: sqlite3.Connection) -> tuple[int, bytes] | None:
+            if any(True for _ in _news(db, entry.workspace, entry.session, stamps)):
+                return None
+            try:
+                return _append(db, self._last, entry)
+            except sqlite3.IntegrityError:
+                return None
+
+        end = self._db.read(work)
+        if end is not None:
+            self._last = end
+        return end is not None
 
     def stamp(self, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
         """Store what a session saw of files (None forgets a file)."""
@@ -239,17 +261,23 @@ def _row(row: Sequence[Any]) -> Row:
     return Row(row[0], Entry(*row[1:-1]), row[-1])
 
 
-def _stamp(db: sqlite3.Connection, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
+def _news(
+    db: sqlite3.Connection, workspace: str, session: str, stamps: Mapping[str, Stamp | None]
+) -> Iterator[tuple[str, Stamp | None]]:
+    """Yield what is not stored yet: reading the same file again is common, and looking is cheaper than writing."""
+    query = "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?"
     for path, stamp in stamps.items():
-        key = (workspace, session, _name(path))
+        name = _name(path)
+        if db.execute(query, (workspace, session, name)).fetchone() != stamp:
+            yield name, stamp
+
+
+def _stamp(db: sqlite3.Connection, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
+    for name, stamp in list(_news(db, workspace, session, stamps)):
+        key = (workspace, session, name)
         if stamp is None:
             db.execute("DELETE FROM stamps WHERE workspace=? AND session=? AND path=?", key)
-            continue
-        # reading the same file again is common, and looking is cheaper than writing
-        known = db.execute(
-            "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?", key
-        ).fetchone()
-        if known != stamp:
+        else:
             db.execute("INSERT OR REPLACE INTO stamps VALUES (?,?,?,?,?,?)", (*key, *stamp))
 
 

@@ -7,11 +7,11 @@ import sys
 import time
 from typing import Any
 
-from tongs.errors import ToolError
 from tongs.state.trail import Row
 from tongs.surfaces.cli import Usage
 from tongs.surfaces.opening import open_runtime
 
+_LARGEST = 2**63 - 1  # that SQLite knows
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -35,14 +35,10 @@ def audit(options: dict[str, str], words: list[str]) -> int:
             raise Usage(f"audit does not take {word!r}")
     if "session" in options:
         filters["session"] = options["session"]
-    try:
-        with open_runtime(options) as runtime:
-            if verify:
-                return _verify(runtime.trail.verify())
-            rows = runtime.trail.rows(**filters)
-    except ToolError as error:
-        sys.stderr.write(f"{error.code}: {error.message}\n{error.suggestion}\n")
-        return 1
+    with open_runtime(options) as runtime:
+        if verify:
+            return _verify(runtime.trail.verify())
+        rows = runtime.trail.rows(**filters)
     for row in rows:
         sys.stdout.write(_as_json(row) if as_json else _as_line(row))
     return 0
@@ -52,15 +48,15 @@ def _filter(name: str, value: str) -> Any:
     if name == "--limit":
         if not value.isdecimal():
             raise Usage(f"--limit needs a number, not {value!r}")
-        return int(value)
+        return min(int(value), _LARGEST)
     if name == "--since":
         if value[-1] in _UNITS and value[:-1].isdecimal():
-            return time.time() - int(value[:-1]) * _UNITS[value[-1]]
+            return max(0.0, time.time() - min(int(value[:-1]), _LARGEST) * _UNITS[value[-1]])
         try:
             from datetime import datetime
 
-            return datetime.fromisoformat(value).timestamp()
-        except ValueError:
+            return max(0.0, datetime.fromisoformat(value).timestamp())
+        except (ValueError, OverflowError):
             raise Usage(f"--since needs a time such as 30m, 2h, 7d or 2026-01-31, not {value!r}") from None
     return value
 

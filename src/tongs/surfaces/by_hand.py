@@ -133,9 +133,9 @@ def _color(stream: Any) -> bool:
 
 def _json_object(words: list[str]) -> dict[str, Any]:
     try:
-        value = json.loads(words[0]) if words else None
-    except ValueError as error:
-        raise Usage(f"--json: {error}") from None
+        value = wire.decode_value(words[0].encode()) if words else None
+    except ToolError as error:
+        raise Usage(f"--json: {error.message}") from None
     if not isinstance(value, dict):
         raise Usage("--json needs a JSON object")
     return value
@@ -167,8 +167,8 @@ def _value(schema: Schema, name: str, text: str, before: Any) -> Any:
             return text  # the check says what is wrong with it
     if kind in ("array", "object") or "anyOf" in schema:
         try:
-            return json.loads(text)
-        except ValueError:
+            return wire.decode_value(text.encode())
+        except ToolError:
             if kind == "array" and schema.get("items", {}).get("type") == "string":
                 return [*(before or []), text]
             return text

@@ -127,7 +127,7 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
     raise Usage(f"there is no command {command!r}" + (f"; did you mean {near}?" if near else ""))
 
 
-_MODULES = {"call": "by_hand", "undo": "by_hand", "tools": "listing", "doctor": "doctor", "session": "by_hand"}
+_MODULES = {"call": "by_hand", "undo": "by_hand", "tools": "listing", "session": "by_hand"}
 
 
 def _no_more(words: list[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Callable
 from typing import NamedTuple
 
 from tongs import __version__, places
@@ -27,7 +26,7 @@ def doctor(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs doctor`; 1 when something is wrong."""
     if words:
         raise Usage(f"doctor does not take {words[0]!r}")
-    looks = (_python, _folders, _settings, _trail, _ripgrep, _extras, _resident)
+    looks = (_python, _folders, _settings, _trail, _ripgrep, _packages, _resident)
     found = [finding for look in looks for finding in look(options)]
     for finding in found:
         remedy = f"  ->  {finding.remedy}" if finding.remedy else ""
@@ -99,31 +98,34 @@ def _ripgrep(options: dict[str, str]) -> list[Finding]:
     return [Finding("missing", "ripgrep", f"{state}; files are searched by Python, more slowly", remedy)]
 
 
-def _extras(options: dict[str, str]) -> list[Finding]:
-    table: tuple[tuple[str, str, str, Callable[[], object]], ...] = (
-        ("filetype", "recognises images", "pip install tongs", lambda: __import__("filetype")),
-        ("chardetng", "reads old encodings", "pip install tongs", lambda: __import__("chardetng_py")),
-        ("rapidfuzz", "finds near matches", "pip install tongs", lambda: __import__("rapidfuzz")),
-        ("jsonschema", "checks custom tools", "pip install tongs", lambda: __import__("jsonschema_rs")),
-        ("rich", "colours in the terminal", "pip install 'tongs[tui]'", lambda: __import__("rich")),
-        ("pypdfium2", "reads PDF", "pip install 'tongs[documents]'", lambda: __import__("pypdfium2")),
-        ("pillow", "scales large images", "pip install 'tongs[documents]'", lambda: __import__("PIL")),
-    )
+# name, module, what it does, and the extra that it comes with
+_PACKAGES = (
+    ("filetype", "filetype", "recognises images", None),
+    ("chardetng", "chardetng_py", "reads old encodings", None),
+    ("rapidfuzz", "rapidfuzz", "finds near matches", None),
+    ("jsonschema", "jsonschema_rs", "checks custom tools", None),
+    ("rich", "rich", "colours in the terminal", "tui"),
+    ("pypdfium2", "pypdfium2", "reads PDF", "documents"),
+    ("pillow", "PIL", "scales large images", "documents"),
+)
+
+
+def _packages(options: dict[str, str]) -> list[Finding]:
     found = []
-    for name, use, remedy, load in table:
+    for name, module, use, extra in _PACKAGES:
         try:
-            load()
+            __import__(module)
         except ImportError:
-            core = remedy == "pip install tongs"
-            found.append(Finding("wrong" if core else "missing", name, use, remedy))
+            package = f"'tongs[{extra}]'" if extra else "tongs"
+            found.append(Finding("missing" if extra else "wrong", name, use, f"pip install {package}"))
         else:
             found.append(Finding("ok", name, use))
     return found
 
 
 def _resident(options: dict[str, str]) -> list[Finding]:
-    from tongs.surfaces.resident import _ask
+    from tongs.surfaces.resident import ask
 
-    answer = _ask("status")
+    answer = ask("status")
     fact = answer or "not running; calls run in their own process"
     return [Finding("ok", "resident", fact)]

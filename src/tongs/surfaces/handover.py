@@ -8,9 +8,12 @@ NUL and the exit status as a digit.
 from __future__ import annotations
 
 import os
-import sys
 
 from tongs import __version__, places
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
 
 PROTOCOL = "tongs-resident-1"
 
@@ -20,9 +23,9 @@ _LOST = (
 )
 
 
-def connect(state: str):  # type: ignore[no-untyped-def]  # the raw socket type is private
+def connect(state: str) -> socket | None:
     """Return a socket connected to the resident process, or None."""
-    from _socket import AF_UNIX, SOCK_STREAM, socket
+    import _socket
 
     try:
         address, handle = places.socket_address(state)
@@ -32,7 +35,7 @@ def connect(state: str):  # type: ignore[no-untyped-def]  # the raw socket type 
         if handle is not None:
             os.close(handle)
         return None
-    connection = socket(AF_UNIX, SOCK_STREAM)
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.connect(address)
     except OSError:
@@ -73,7 +76,7 @@ def try_resident(options: dict[str, str]) -> int | None:
     os._exit(status)
 
 
-def _relay(connection) -> None:  # type: ignore[no-untyped-def]
+def _relay(connection: socket) -> None:
     from _socket import SHUT_WR
 
     try:
@@ -84,7 +87,7 @@ def _relay(connection) -> None:  # type: ignore[no-untyped-def]
         return  # the resident is gone; the other direction says so
 
 
-def _copy(connection) -> int:  # type: ignore[no-untyped-def]
+def _copy(connection: socket) -> int:
     """Copy replies to standard output and return the exit status at their end."""
     held = b""
     while True:
@@ -107,9 +110,3 @@ def _copy(connection) -> int:  # type: ignore[no-untyped-def]
 def _write(data: bytes) -> None:
     while data:
         data = data[os.write(1, data) :]
-
-
-def refuse(reason: str) -> int:
-    """Say on standard error why a command about the resident failed."""
-    sys.stderr.write(f"tongs: {reason}\n")
-    return 1

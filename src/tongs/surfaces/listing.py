@@ -6,7 +6,6 @@ import json
 import sys
 from typing import Any
 
-from tongs.errors import ToolError
 from tongs.surfaces.cli import Usage
 from tongs.surfaces.opening import open_runtime
 
@@ -56,11 +55,7 @@ def _list(options: dict[str, str]) -> int:
 
 def _show(options: dict[str, str], name: str) -> int:
     with open_runtime(options) as runtime:
-        try:
-            found = runtime.catalog.find(name, runtime.settings["dialect"])
-        except ToolError as error:
-            sys.stderr.write(f"{error.code}: {error.message}\n{error.suggestion}\n")
-            return 1
+        found = runtime.catalog.find(name, runtime.settings["dialect"])
     shown = found.entry or found.tool
     sys.stdout.write(f"{shown.name}\n\n{shown.description}\n\n")
     required = shown.schema.get("required", ())

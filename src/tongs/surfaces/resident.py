@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import partial
+from typing import Protocol
 
-from tongs import __version__, places
+from tongs import __version__, places, wire
 from tongs.call import Call, Result
 from tongs.errors import ToolError
 from tongs.runtime import Runtime
@@ -27,6 +28,7 @@ START_SECONDS = 20
 HEADER_BYTES = 1024 * 1024
 RUNTIMES_MAX = 32
 GONE_SECONDS = 0.25
+SCARCE_SECONDS = 0.05
 TIDY_EVERY_SECONDS = 60
 
 # of /proc/PID/status: a caller that differs in any of these is confined in another way, or is somebody else
@@ -52,7 +54,7 @@ def resident(options: dict[str, str], words: list[str]) -> int:
 
 def start() -> bool:
     """Start the resident process unless there is one; return whether it answers."""
-    if _ask("status") is not None:
+    if ask("status") is not None:
         return True
     null = os.open(os.devnull, os.O_RDWR)
     state = places.state_dir(os.environ)
@@ -61,7 +63,8 @@ def start() -> bool:
     try:
         os.posix_spawn(
             sys.executable,
-            [sys.executable, "-m", "tongs", "resident", "serve"],
+            # with -P nothing is imported from the working directory, which may be hostile
+            [sys.executable, "-P", "-m", "tongs", "resident", "serve"],
             os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, null, 0),
@@ -75,7 +78,7 @@ def start() -> bool:
         os.close(log)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        if _ask("status") is not None:
+        if ask("status") is not None:
             return True
         time.sleep(0.02)
     return False
@@ -83,30 +86,36 @@ def start() -> bool:
 
 def _start() -> int:
     if not start():
-        return handover.refuse(f"the resident process did not start; see {places.state_dir(os.environ)}/resident.log")
+        return _refuse(f"the resident process did not start; see {places.state_dir(os.environ)}/resident.log")
     return _status()
 
 
 def _stop() -> int:
-    if _ask("stop") is None:
+    if ask("stop") is None:
         sys.stdout.write("not running\n")
         return 0
     deadline = time.monotonic() + START_SECONDS
-    while _ask("status") is not None:
+    while ask("status") is not None:
         if time.monotonic() > deadline:
-            return handover.refuse("the resident process did not stop")
+            return _refuse("the resident process did not stop")
         time.sleep(0.02)
     sys.stdout.write("stopped\n")
     return 0
 
 
+def _refuse(reason: str) -> int:
+    sys.stderr.write(f"tongs: {reason}\n")
+    return 1
+
+
 def _status() -> int:
-    answer = _ask("status")
+    answer = ask("status")
     sys.stdout.write(f"{answer}\n" if answer is not None else "not running\n")
     return 0 if answer is not None else 1
 
 
-def _ask(kind: str) -> str | None:
+def ask(kind: str) -> str | None:
+    """Return what the resident process answers to "status" or "stop"; None when there is none."""
     connection = handover.connect(places.state_dir(os.environ))
     if connection is None:
         return None
@@ -123,6 +132,10 @@ def _ask(kind: str) -> str | None:
     return answer[1:].decode() if answer.startswith(b"+") else None
 
 
+class _Stream(wire.Reader, Writer, Protocol):
+    """A connection, both ways."""
+
+
 class Resident:
     """The server: one socket, a thread per caller, a runtime per workspace and settings."""
 
@@ -131,7 +144,8 @@ class Resident:
         self._state = places.state_dir(os.environ)
         self._own = _credentials(os.getpid())
         self._lock = threading.Lock()
-        self._runtimes: dict[tuple[object, ...], Runtime] = {}
+        self._runtimes: dict[tuple[object, ...], Runtime] = {}  # the one used last is last
+        self._users: dict[Runtime, int] = {}  # callers under way
         self._active = 0
         self._answered = 0
         self._last = time.monotonic()
@@ -150,19 +164,32 @@ class Resident:
                 except TimeoutError:
                     self._tidy()
                     continue
-                with self._lock:
-                    self._active += 1
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+                except OSError:
+                    time.sleep(SCARCE_SECONDS)  # too many files are open, or the caller is gone already
+                    continue
+                self._welcome(connection)
         for runtime in self._runtimes.values():
             runtime.close()
         return 0
+
+    def _welcome(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._active += 1
+        try:
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+        except RuntimeError:  # no more threads: the caller does its work itself
+            connection.close()
+            with self._lock:
+                self._active -= 1
 
     def _tidy(self) -> None:
         """Use a quiet minute for what calls put off."""
         now = time.monotonic()
         if now - self._tidied > TIDY_EVERY_SECONDS and now - self._last > 1:
             self._tidied = now
-            for runtime in list(self._runtimes.values()):
+            with self._lock:
+                runtimes = list(self._runtimes.values())
+            for runtime in runtimes:
                 runtime.tidy(0.2)
 
     def _done(self) -> bool:
@@ -202,7 +229,7 @@ class Resident:
                 self._active -= 1
                 self._last = time.monotonic()
 
-    def _answer(self, connection: socket.socket, stream: Writer) -> None:
+    def _answer(self, connection: socket.socket, stream: _Stream) -> None:
         fields = _read_header(stream)
         if fields is None or not self._is_like_us(connection):
             stream.write(b"-")
@@ -218,21 +245,42 @@ class Resident:
             return
         options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
         environ = dict(field[2:].split("=", 1) for field in rest if field.startswith("e:"))
-        try:
-            runtime = self._runtime(options, environ, cwd)
-        except ToolError as error:
-            ask = refusing(error)
-        else:
-            if runtime.settings["resident"] == "off":
-                stream.write(b"-")  # the settings say so; the caller, which reads none, could not know
-                return
-            ask = partial(_ask_for, runtime, connection)
-        stream.write(b"+")
-        stream.flush()
-        status = answer_all(ask, stream, stream)  # type: ignore[arg-type]  # one stream, both ways
+        with contextlib.ExitStack() as stack:
+            try:
+                runtime = stack.enter_context(self._lent(options, environ, cwd))
+            except ToolError as error:
+                ask = refusing(error)
+            else:
+                if runtime.settings["resident"] == "off":
+                    stream.write(b"-")  # the settings say so; the caller, which reads none, could not know
+                    return
+                ask = partial(_ask_for, runtime, connection)
+            stream.write(b"+")
+            stream.flush()
+            status = answer_all(ask, stream, stream)
         with self._lock:
             self._answered += 1
         stream.write(b"\0%d" % status)
+
+    @contextlib.contextmanager
+    def _lent(self, options: dict[str, str], environ: dict[str, str], cwd: str) -> Iterator[Runtime]:
+        """Yield the runtime for a caller, which nobody closes before the block ends."""
+        runtime = self._runtime(options, environ, cwd)
+        try:
+            yield runtime
+        finally:
+            with self._lock:
+                self._users[runtime] -= 1
+                if not self._users[runtime]:
+                    del self._users[runtime]
+                unused = self._take_unused()
+            for other in unused:
+                other.close()
+
+    def _take_unused(self) -> list[Runtime]:
+        """Return the runtimes that are too many, those longest unused first, and forget them."""
+        idle = [key for key, runtime in self._runtimes.items() if runtime not in self._users]
+        return [self._runtimes.pop(key) for key in idle[: max(0, len(self._runtimes) - RUNTIMES_MAX)]]
 
     def _runtime(self, options: dict[str, str], environ: dict[str, str], cwd: str) -> Runtime:
         folder = os.path.join(cwd, options.get("workspace") or places.workspace_dir(environ, cwd))
@@ -247,11 +295,7 @@ class Resident:
             if found is None:
                 found = open_runtime(options, environ, cwd)
             self._runtimes[key] = found
-            oldest = next(iter(self._runtimes.values())) if len(self._runtimes) > RUNTIMES_MAX else None
-            if oldest is not None:
-                del self._runtimes[next(iter(self._runtimes))]
-        if oldest is not None:
-            oldest.close()
+            self._users[found] = self._users.get(found, 0) + 1
         return found
 
     def _is_like_us(self, connection: socket.socket) -> bool:
@@ -317,14 +361,14 @@ def _label(pid: int) -> str:
         return ""
 
 
-def _read_header(stream: object) -> list[str] | None:
-    held_bytes = b""
-    while not held_bytes.endswith(b"\0\n"):
-        line = stream.readline(HEADER_BYTES)  # type: ignore[attr-defined]
-        held_bytes += line
-        if not line or len(held_bytes) > HEADER_BYTES:
+def _read_header(stream: wire.Reader) -> list[str] | None:
+    received = b""
+    while not received.endswith(b"\0\n"):
+        line = stream.readline(HEADER_BYTES)
+        received += line
+        if not line or len(received) > HEADER_BYTES:
             return None
-    fields = [os.fsdecode(field) for field in held_bytes[:-2].split(b"\0")]
+    fields = [os.fsdecode(field) for field in received[:-2].split(b"\0")]
     return fields if len(fields) >= 4 else None
 
 

@@ -108,7 +108,6 @@ class _Session:
         self._writer = writer
         self._lock = threading.Lock()
         self._by_id: dict[Any, Running] = {}
-        self._room = threading.Semaphore(PENDING_MAX)
         self._idle = threading.Condition(self._lock)
         self._count = 0
 
@@ -128,11 +127,14 @@ class _Session:
         """Write one reply."""
         data = wire.encode_result(result)
         with self._lock:
-            try:
-                self._writer.write(data)
-                self._writer.flush()
-            except (BrokenPipeError, ValueError):
-                pass  # nobody reads any more; the end of input follows
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._writer.write(data)
+            self._writer.flush()
+        except (OSError, ValueError):
+            pass  # nobody reads any more; the end of input follows
 
     def drain(self) -> None:
         """Wait until everything that was started has been answered."""
@@ -141,18 +143,19 @@ class _Session:
                 self._idle.wait()
 
     def _start(self, call: Call) -> None:
-        self._room.acquire()
         key = _key(call.id)
-        with self._lock:
+        with self._idle:
+            while self._count >= PENDING_MAX:
+                self._idle.wait()
             self._count += 1
 
         def done(result: Result) -> None:
-            self.send(result)
-            self._room.release()
+            data = wire.encode_result(result)
             with self._idle:
+                self._write(data)
                 self._by_id.pop(key, None)
                 self._count -= 1
-                if not self._count:
+                if not self._count or self._count == PENDING_MAX - 1:
                     self._idle.notify_all()
 
         def began(running: Running) -> None:

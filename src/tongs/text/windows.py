@@ -112,7 +112,8 @@ def _by_lines(lines: list[str], first: int, truncate: str, extension: str) -> Wi
 def _by_bytes(window: Window, truncate: str, extension: str, *, numbered: bool) -> Window:
     extra = len(str(window.last)) + 2 if numbered else 1
     parts = window.parts
-    if sum(len(line) * 4 + extra for part in parts for line in part.lines) <= BYTES_MAX:
+    # no character takes more than four bytes
+    if sum(4 * sum(map(len, part.lines)) + extra * len(part.lines) for part in parts) <= BYTES_MAX:
         return window
     sizes = [[len(line.encode("utf-8", "surrogatepass")) + extra for line in part.lines] for part in parts]
     if sum(map(sum, sizes)) <= BYTES_MAX:

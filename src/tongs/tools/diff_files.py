@@ -31,7 +31,7 @@ def diff_files(ctx: Context, path_a: ReadPath, path_b: ReadPath, context_lines: 
     if old == new:
         return Output("The texts are the same; their encodings differ.", meta=meta)
     context_lines = min(context_lines, count_lines(old), count_lines(new))  # more there is not to show
-    hunks = diffing.diff_hunks(old, new, context_lines)
+    hunks = diffing.compare(old, new, context_lines)
     meta["first_changed_line"] = diffing.first_changed_line(old, new)
-    text = diffing.unified_diff(old, new, a.path, new_path=b.path, context=context_lines, rename=False)
-    return Output(text, meta=meta, view=views.diff(b.path, hunks, language=views.language_of(b.path)))
+    text = diffing.unified_diff(old, new, a.path, new_path=b.path, rename=False, hunks=hunks)
+    return Output(text, meta=meta, view=views.diff(b.path, diffing.stripped(hunks)))

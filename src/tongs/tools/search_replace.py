@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from tongs.call import Output, Touch
 from tongs.context import Context
 from tongs.declaration import tool
-from tongs.editing import Document, changed, diff_text, diff_view
+from tongs.editing import Document, Shown, changed, diff_text, diff_view
 from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import Items
@@ -15,12 +15,15 @@ from tongs.search.replacing import Replaced
 from tongs.search.ripgrep import Pattern
 from tongs.search.selection import Selection
 from tongs.search.tree import open_tree, read_pattern, visible
+from tongs.text import encodings
+from tongs.text.diffing import Hunk, compare
 from tongs.text.encodings import Span
 from tongs.workspace import MAX_BYTES
 
 FILES_MAX = 50
 TOTAL_BYTES = 256 * 1024 * 1024  # of all files together, without force
 LINES_TOLD = 10
+CONTEXT_LINES = 3
 
 _MAGIC = "*?[{"
 
@@ -74,7 +77,7 @@ def search_replace(
                 targets.fail(path, error)
         work = _Work(ctx, wanted, documents)
         work.replace(limit=4 * MAX_BYTES if force else MAX_BYTES)
-        changes = [document.change for document in work.changed]
+        changes = work.changes
         meta: dict[str, Any] = {
             "files": [{"path": document.path, "matches": work.counts[document.path]} for document in work.matched],
             "total_matches": sum(work.counts.values()),
@@ -146,7 +149,7 @@ class _Targets:
     def __init__(self, ctx: Context, include: str | None) -> None:
         self._ctx = ctx
         self._wanted = None if include is None else Selection(include=[include])
-        self._found: dict[str, None] = {}
+        self._found: dict[str, int] = {}  # path to size
         self._missing: list[str] = []
         self.errors: dict[str, dict[str, str]] = {}
 
@@ -169,7 +172,7 @@ class _Targets:
                 self._expand(target, Selection(), target)
             elif self._accepts(shown):
                 with self._ctx.door.place(target, write=True) as place:  # which goes through no link
-                    self._found[place.path] = None
+                    self._found[place.path] = status.st_size
             return
         base, rest = _base(target)
         anchored = f"/{rest}" if base else rest
@@ -186,16 +189,16 @@ class _Targets:
         with open_tree(self._ctx, folder) as tree:
             found = tree.files(selection, keep=10 * FILES_MAX)
             prefix = "" if tree.path == "." else f"{tree.path}/"
-        for path in found.paths:
-            full = prefix + path
-            if self._accepts(full):
-                self._take(full)
+            for path in found.paths:
+                full = prefix + path
+                if self._accepts(full):
+                    self._take(full, tree.size(path))
         if found.total > len(found.paths) and len(self._found) <= FILES_MAX and self._wanted is None:
             raise _too_many(found.total)
         if len(self._found) == before:
             self._missing.append(target)
 
-    def _take(self, path: str) -> None:
+    def _take(self, path: str, size: int) -> None:
         try:
             path.encode()
             self._ctx.workspace.judge(path, write=True)
@@ -204,7 +207,7 @@ class _Targets:
         except ToolError as error:
             self.fail(path, error)
         else:
-            self._found[path] = None
+            self._found[path] = size
 
     def _accepts(self, path: str) -> bool:
         from tongs.search import globs
@@ -226,7 +229,7 @@ class _Targets:
                 f"No file matches {what}.",
                 suggestion="Look with find_files; files that .gitignore hides must be named by their paths.",
             )
-        total = sum(self._ctx.workspace.status(path)[1].st_size for path in self._found)
+        total = sum(self._found.values())
         if total > TOTAL_BYTES:
             raise ToolError(
                 "resource_limit",
@@ -255,6 +258,7 @@ class _Work:
         self._told: dict[str, list[int]] = {}
         self.matched: list[Document] = []
         self.changed: list[Document] = []
+        self.changes: list[Shown] = []
 
     @property
     def first_line(self) -> int:
@@ -276,6 +280,7 @@ class _Work:
         order = {document.path: position for position, document in enumerate(self._documents)}
         self.matched.sort(key=lambda document: order[document.path])
         self.changed.sort(key=lambda document: order[document.path])
+        self.changes.sort(key=lambda change: order[change.path])
 
     def _replace(self, pattern: Pattern, documents: list[Document], limit: int) -> None:
         texts = [document.text.encode("utf-8", _errors(document)) for document in documents]
@@ -294,8 +299,10 @@ class _Work:
         if not spans:
             return
         self._told[document.path] = [text.count(b"\n", 0, one.start) + 1 for one in spans[:LINES_TOLD]]
-        document.apply(_spans(document, text, spans))
+        chosen = _spans(document, text, spans)
+        document.apply(chosen)
         self.changed.append(document)
+        self.changes.append(_shown(document, chosen))
 
     def told(self) -> str:
         """Say how much is replaced."""
@@ -330,6 +337,49 @@ def _is_crlf(document: Document) -> bool:
 def _errors(document: Document) -> str:
     # bytes that are no characters: as they were in UTF-8, as three bytes each where the file is UTF-16
     return "surrogateescape" if document.encoding.name == "utf-8" else "surrogatepass"
+
+
+def _shown(document: Document, spans: list[Span]) -> Shown:
+    """Return the change with its hunks made from the places that are known, instead of by comparing whole files."""
+    shown = document.change
+    old = shown.before or ""
+    shift = len(old) - len(document.before)  # a byte order mark that is shown
+    parts: list[tuple[int, int, list[Span]]] = []
+    for span in spans:
+        start, end = span.start + shift, span.end + shift
+        # as much around it as a diff shows
+        first, last = start, end
+        for _ in range(CONTEXT_LINES + 1):
+            first = old.rfind("\n", 0, max(first - 1, 0)) + 1 if first else 0
+            last = old.find("\n", last) + 1 or len(old)
+        place = Span(start, end, encodings.visible(span.new))
+        if parts and first <= parts[-1][1]:
+            first, _, together = parts.pop()
+            together.append(place)
+            parts.append((first, last, together))
+        else:
+            parts.append((first, last, [place]))
+    shown._hunks = [hunk for part in _numbered(old, parts) for hunk in part]
+    return shown
+
+
+def _numbered(old: str, parts: list[tuple[int, int, list[Span]]]) -> Iterator[list[Hunk]]:
+    """Yield the hunks of each part, with the numbers of their lines in the whole."""
+    above = grown = done = 0
+    for first, last, places in parts:
+        above += old.count("\n", done, first)
+        done = first
+        pieces: list[str] = []
+        at = first
+        for start, end, new in places:
+            pieces += (old[at:start], new)
+            at = end
+        before, after = old[first:last], "".join((*pieces, old[at:last]))
+        yield [
+            hunk._replace(old_start=hunk.old_start + above, new_start=hunk.new_start + above + grown)
+            for hunk in compare(before, after, CONTEXT_LINES)
+        ]
+        grown += after.count("\n") - before.count("\n")
 
 
 def _spans(document: Document, text: bytes, found: list[Replaced]) -> list[Span]:
