@@ -33,13 +33,13 @@ def joined(base) -> Iterator[tuple[Runtime, Folder]]:
 
 
 @pytest.fixture
-def runtime(joined) -> Runtime:
+def runtime(joined: tuple[Runtime, Folder]) -> Runtime:
     """A runtime on an empty workspace."""
     return joined[0]
 
 
 @pytest.fixture
-def workspace(joined) -> Folder:
+def workspace(joined: tuple[Runtime, Folder]) -> Folder:
     """The workspace folder of `runtime`."""
     return joined[1]
 

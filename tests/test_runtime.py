@@ -4,6 +4,8 @@ import json
 import os
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -274,3 +276,43 @@ def test_calls_leave_no_handles_open(runtime, workspace):
 
 def exists(name: str) -> bool:
     return os.path.lexists(f"/proc/self/fd/{name}")
+
+
+# --- time and closing -------------------------------------------------------------------------------------------------
+
+
+def test_a_call_is_answered_when_its_time_is_over(base):
+    gate = threading.Event()
+
+    @tool(timeout=0.2)
+    def wait() -> Output:
+        """Wait for the gate."""
+        gate.wait(30)
+        return Output()
+
+    began = time.monotonic()
+    with temporary_runtime(base, tools=[wait]) as (runtime, _):
+        result = runtime.call("wait")
+        gate.set()
+
+    assert code_of(result) == "timeout"
+    assert time.monotonic() - began < 10
+
+
+def test_a_call_after_the_end_is_answered(base):
+    with temporary_runtime(base) as (runtime, _):
+        assert runtime.call("list_dir").ok
+
+    assert code_of(runtime.call("list_dir")) == "cancelled"
+
+
+@pytest.mark.parametrize("path", [Path("a.txt"), b"a.txt", {1: 2}, {1: 2, "a": {3}}, {(1, 2)}], ids=repr)
+def test_a_value_that_is_not_json_is_refused_as_any_other_wrong_one(runtime, path):
+    assert code_of(runtime.call("read_file", path=path)) == "invalid_args"
+
+
+def test_tidying_bears_a_database_that_cannot_be_used(base):
+    with temporary_runtime(base) as (runtime, _):
+        os.mkdir(os.path.join(base, "state", "trail.db"))
+
+        runtime.tidy(0.1)

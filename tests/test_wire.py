@@ -120,7 +120,7 @@ def test_a_cancel_names_the_call():
     request = wire.decode_request(b'{"cancel":{"any":"id"}}')
 
     assert isinstance(request, wire.Cancel)
-    assert request.id == {"any": "id"}
+    assert request.target == {"any": "id"}
 
 
 # --- several requests in one stream -----------------------------------------------------------------------------------

@@ -51,6 +51,15 @@ class Result(NamedTuple):
     request_id: Json = None
 
     @property
+    def result(self) -> str:
+        """What a model reads, as on the wire: the text, or the data as JSON."""
+        if self.data is None:
+            return self.text
+        import json
+
+        return json.dumps(self.data, ensure_ascii=False, separators=(",", ":"))
+
+    @property
     def ok(self) -> bool:
         """Whether the call succeeded."""
         return self.error is None

@@ -24,6 +24,7 @@ class Entry(NamedTuple):
     tool: str  # the canonical tool
     arguments: Callable[[dict[str, Any]], dict[str, Any]]
     reply: Callable[[Output, dict[str, Any], str], Output]
+    failure: Callable[[ToolError, dict[str, Any]], ToolError] | None = None  # an error in the words of the dialect
 
 
 class Found(NamedTuple):

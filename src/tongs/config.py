@@ -69,7 +69,9 @@ def load(workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any]) -
     values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
     sources = dict.fromkeys(KEYS, "default")
     for name, value in _file(personal, "config.toml", cache).items():
-        values[name], sources[name] = value, "config.toml"
+        # what is sensitive by itself stays so: exceptions are for workspace.readable to name
+        values[name] = _more(KEYS[name].default, value) if name == "workspace.sensitive" else value
+        sources[name] = "config.toml"
     project = ".tongs/config.toml"
     for name, value in _file(os.path.join(workspace, project), project, cache).items():
         tighten = KEYS[name].tighten

@@ -147,14 +147,14 @@ class Door:
                 names.append(part)
                 self.check(root, names, write=write)
         if write and not root.writable:
-            raise ToolError("protected_path", f"{path} is in a folder that tools only read.", path=path)
+            raise _read_only(path)
 
     @contextmanager
     def place(self, path: str, *, write: bool = False) -> Iterator[Place]:
         """Walk to a path and yield where it leads; the folder handle lives as long as the block."""
         root, parts = self.locate(path)
         if write and not root.writable:
-            raise ToolError("protected_path", f"{path} is in a folder that tools only read.", path=path)
+            raise _read_only(path)
         walk = _Walk(self, root, path, write=write)
         try:
             place = walk.to(parts)
@@ -203,7 +203,7 @@ class Door:
                 raise _not_found(place.path)
             if not stat.S_ISDIR(place.status.st_mode):
                 raise ToolError(
-                    "not_a_file" if not stat.S_ISREG(place.status.st_mode) else "invalid_args",
+                    "invalid_args" if stat.S_ISREG(place.status.st_mode) else "not_a_file",
                     f"{place.path} is not a folder.",
                     suggestion="Use stat_file or read_file for a file.",
                 )
@@ -350,6 +350,15 @@ def _below(path: str, prefix: str) -> list[str] | None:
         if depth < 0:
             return None  # leaves the prefix by its text
     return parts
+
+
+def _read_only(path: str) -> ToolError:
+    return ToolError(
+        "protected_path",
+        f"{path} is in a folder that tools only read.",
+        suggestion="Use a path inside the workspace.",
+        path=path,
+    )
 
 
 def _outside(path: str) -> ToolError:

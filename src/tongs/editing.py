@@ -76,6 +76,10 @@ class Document:
             return self._change
         return Shown(self.path, _visible(self.before, self.encoding), _visible(self.text, self.encoding))
 
+    def starts_line(self, offset: int) -> bool:
+        """Whether a line of the present text begins there."""
+        return offset == 0 or self.text[offset - 1 : offset] == "\n"
+
     def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Match:
         """Replace the one place where the text occurs."""
         match = self._edit_large(old_text, new_text, fuzzy_indent=fuzzy_indent) if self._plain else None
@@ -161,6 +165,14 @@ class Shown:
         return self._hunks
 
     @property
+    def first_changed_line(self) -> int | None:
+        """Number of the first line that differs, counted in the new text."""
+        for hunk in self.hunks[:1]:
+            before = next(index for index, change in enumerate(hunk.changes) if change.kind != "context")
+            return max(hunk.new_start, 1) + before
+        return None
+
+    @property
     def diff(self) -> str:
         """The unified diff, as git apply takes it."""
         return diffing.unified_diff(self.before, self.after, self.path, new_path=self.new_path, hunks=self.hunks)
@@ -195,9 +207,9 @@ def diff_text(changes: Iterable[Shown]) -> str:
     return "".join(change.diff for change in changes)
 
 
-def diff_view(changes: list[Shown]) -> dict[str, Any]:
-    """Return the view of one or several changes."""
-    if len(changes) == 1:
+def diff_view(changes: list[Shown], *, many: bool = False) -> dict[str, Any]:
+    """Return the view of a change; of a call that may change many files, always as a list."""
+    if len(changes) == 1 and not many:
         return changes[0].view
     return views.diffs(change.view for change in changes)
 
@@ -216,6 +228,8 @@ def context_lines(document: Document, match: Match, around: int) -> str:
     lines = document.text.split("\n")
     total = len(lines) - (1 if lines[-1] == "" and len(lines) > 1 else 0)
     first, last = match.first_line, match.first_line + match.span.new.rstrip("\n").count("\n")
+    if not match.span.new and document.starts_line(match.span.start):
+        last = first - 1  # whole lines are gone: none of those shown is changed
     start, end = max(1, first - around), min(total, last + around)
     width = len(str(end))
     shown = [encodings.visible(line.removesuffix("\r")) for line in lines[start - 1 : end]]
@@ -234,13 +248,14 @@ def described(path: str, match: Match) -> str:
     return text if match.exact else text + " (fuzzy match: whitespace, quotes or line endings differed)"
 
 
-def changed(text: str, changes: list[Shown], meta: dict[str, Any], undo: str | None) -> Output:
+def changed(text: str, changes: list[Shown], meta: dict[str, Any], undo: str | None, *, many: bool = False) -> Output:
     """Return the answer of a change that was made."""
     if undo is not None:
         meta["undo"] = undo
-    return Output(text, view=diff_view(changes), meta=meta)
+    return Output(text, view=diff_view(changes, many=many), meta=meta)
 
 
-def preview(changes: list[Shown], meta: dict[str, Any], *, otherwise: str) -> Output:
+def preview(changes: list[Shown], meta: dict[str, Any], *, otherwise: str, many: bool = False) -> Output:
     """Return the answer of a dry run: the diff, or `otherwise` when there is none."""
-    return Output(diff_text(changes) or otherwise, view=diff_view(changes), meta={**meta, "dry_run": True})
+    view = diff_view(changes, many=many)
+    return Output(diff_text(changes) or otherwise, view=view, meta={**meta, "dry_run": True})

@@ -14,7 +14,7 @@ CODES: dict[str, str] = {
     "protected_path": "Ask the user to make this change; configuration folders are theirs.",
     "permission_denied": "Ask the user to change the permissions of that path.",
     "already_exists": "Choose another path, or change the existing file.",
-    "file_too_large": "Search for the part you need.",
+    "file_too_large": "Find the part you need with search_files.",
     "binary_file": "Use stat_file for its size, or checksum_tree for its integrity.",
     "unsupported_file": "Convert the file to text first.",
     "encoding_error": "Use only characters that the encoding of the file can hold.",

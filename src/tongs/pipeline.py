@@ -59,10 +59,14 @@ def perform(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver)
     if decision.verdict == "ask":
         approve(prepared, decision)
     ctx.fence.check()
-    output = prepared.tool.run(ctx, prepared.args)
-    if prepared.entry is not None:
-        output = prepared.entry.reply(output, prepared.foreign, ctx.workspace.root)
-    return shape(prepared, ctx, output)
+    entry = prepared.entry
+    if entry is None:
+        return shape(prepared, ctx, prepared.tool.run(ctx, prepared.args))
+    try:
+        output = prepared.tool.run(ctx, prepared.args)
+    except ToolError as error:
+        raise error if entry.failure is None else entry.failure(error, prepared.foreign) from error
+    return shape(prepared, ctx, entry.reply(output, prepared.foreign, ctx.workspace.root))
 
 
 def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:

@@ -275,15 +275,20 @@ def _note(
     note = f"\n[Showing lines {shown} of {lines.total}."
     if chosen.clipped:
         note += f" Line {chosen.last} is too long to show whole."
-    same = {} if window["line_numbers"] else {"line_numbers": False}
-    if following is not None:
+    same: dict[str, Any] = {} if window["line_numbers"] else {"line_numbers": False}
+    if window["truncate"] == "tail" and chosen.parts[0].first > max(window["first"], 1):
+        before = chosen.parts[0].first - 1
+        note += f' Use end_line={before} with truncate="tail" for the lines before.'
+        same["truncate"] = "tail"
+        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "end_line": before, **same}}
+    elif following is not None:
         note += f" Use start_line={following} to continue."
         truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "start_line": following, **same}}
     elif chosen.parts[0].first > 1:
         before = chosen.parts[0].first - 1
         note += f" Use end_line={before} for the lines before."
         truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "end_line": before, **same}}
-    if limited:
+    if limited and not found.path.startswith(ctx.overflow.directory):
         path = ctx.overflow.save(_remainder(lines, chosen, window), found.path.rpartition("/")[2])
         note += f" Remainder saved to {path}."
         truncation["remainder"] = path

@@ -235,13 +235,13 @@ class Runtime:
         call: Call,
         done: Callable[[Result], None],
         *,
-        here: bool = False,
+        here: Callable[[], None] | None = None,
         began: Callable[[Running], None] | None = None,
     ) -> Running:
         """Start a call and return at once; `done` gets the result, from another thread or this one.
 
-        `here` runs a call that need not wait for others on this thread, and returns when it has ended. `began` gets
-        the call before it runs.
+        With `here`, a call that need not wait for others runs on this thread; `here` is called before that, when the
+        call has its place in the order. `began` gets the call before anything else.
         """
         running = Running(self, call, done)
         if began is not None:
@@ -260,18 +260,19 @@ class Runtime:
             closed = self._closed.is_set()
             if not closed:
                 self._running.add(running)
-                entering = here
+                entering = here is not None
 
                 def start() -> None:
                     if not entering:
                         self._workers.put(lambda: self._run(running, prepared))
 
                 running.turn = self._lanes.enter(paths, start)
-                runs_here = here and not running.turn.waits
+                runs_here = entering and not running.turn.waits
                 entering = False
         if closed:
             done(_failed(call, ToolError("cancelled", "The runtime is closed.")))
-        elif runs_here:
+        elif here is not None and runs_here:
+            here()
             self._run(running, prepared)
         return running
 
@@ -313,7 +314,7 @@ class Runtime:
         except ToolError as error:
             result = _failed(prepared.call, error)
         except BaseException as error:  # noqa: BLE001  # the border: our own bugs end here, and a tool's sys.exit
-            result = _failed(prepared.call, self._incident(error))
+            result = _failed(prepared.call, self._blamed(prepared, error))
         # after the record, so that the next call in the lane knows what this one saw; before the answer, so that a call
         # sent because of it finds the lane free
         running.settle(result, between=lambda: self._leave(running))
@@ -400,6 +401,19 @@ class Runtime:
             message = f"The call was made but could not be recorded, so its answer is withheld. {error.message}"
             return _failed(running.call, ToolError(error.code, message, suggestion=error.suggestion))
         return result._replace(meta={**result.meta, "timing": {"ms": round(micros / 1000, 3)}})
+
+    def _blamed(self, prepared: Prepared, error: BaseException) -> ToolError:
+        """Log an exception that left a tool, and return the error that names it."""
+        incident = self._incident(error)
+        if prepared.tool.source == "built-in":
+            return incident
+        number = incident.details["incident"]
+        return ToolError(
+            "internal",
+            f"The tool {prepared.tool.name} failed ({type(error).__name__}), incident {number}.",
+            suggestion="The traceback is in incidents.log, in the state directory.",
+            incident=number,
+        )
 
     def _incident(self, error: BaseException) -> ToolError:
         """Log a fault of our own and return the error that names it."""

@@ -17,8 +17,10 @@ _FIELDS = frozenset({"tool", "args", "id", "request_id", "cancel", *_TEXT_FIELDS
 class Cancel:
     """A request to cancel the running call that has this id."""
 
-    def __init__(self, id: Any) -> None:
-        self.id = id
+    def __init__(self, target: Any, id: Any = None, request_id: Any = None) -> None:
+        self.target = target
+        self.id = id  # of the request itself; one that has an id is answered
+        self.request_id = request_id
 
 
 class Refused(Exception):
@@ -78,8 +80,8 @@ def decode_value(raw: bytes) -> Any:
         raise not_json(error) from None
     except RecursionError:
         raise _too_deep() from None
-    except ValueError as error:  # a number with thousands of digits
-        raise ToolError("invalid_request", f"The request is not usable JSON: {error}.") from None
+    except ValueError:
+        raise ToolError("invalid_request", "The request holds a number with thousands of digits.") from None
     escapes = "\\u" in text
     # as many levels need as many brackets: most requests have too few, and no escapes that could make half a character
     if escapes or text.count("{") + text.count("[") > MAX_DEPTH:
@@ -171,7 +173,7 @@ def to_request(value: Any) -> Call | Cancel:
                 suggestion=f"Use {near!r}." if near else "Put the tool's arguments into args.",
             )
         if "cancel" in value:
-            return Cancel(value["cancel"])
+            return Cancel(value["cancel"], *ids)
         tool = value.get("tool")
         if not isinstance(tool, str) or not tool:
             found = "is missing" if "tool" not in value else f"is {_kind(tool)}"
@@ -181,7 +183,9 @@ def to_request(value: Any) -> Call | Cancel:
             raise ToolError("invalid_request", f"The field 'args' must be an object, not {_kind(args)}.")
         fields = {name: value[name] for name in _TEXT_FIELDS if value.get(name) is not None}
         for name, field in fields.items():
-            if not isinstance(field, str) or not field:
+            if field == "":
+                raise ToolError("invalid_request", f"The field {name!r} is empty.", suggestion="Leave it out.")
+            if not isinstance(field, str):
                 raise ToolError("invalid_request", f"The field {name!r} must be text, not {_kind(field)}.")
     except ToolError as error:
         raise Refused(error, *ids) from None
@@ -319,6 +323,9 @@ def encode_result(result: Result) -> bytes:
         # what a tool returned is not JSON: that call fails, and nothing else
         failed = ToolError("tool_failed", f"The result cannot be written as JSON: {_short(str(error))}.")
         text = _COMPACT(envelope(Result(error=failed, id=result.id, request_id=result.request_id)))
+    if not text.isascii():
+        # ends of lines to some readers, who would cut one reply in two
+        text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
     try:
         return (text + "\n").encode()
     except UnicodeEncodeError:

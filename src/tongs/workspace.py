@@ -430,7 +430,13 @@ class Draft:
             now = self._old[path].hash
             if now != stamp.hash:
                 what = "was removed" if now is None else "appeared" if stamp.hash is None else "changed"
-                raise ToolError("stale_file", f"{path} {what} after this session last saw it.", path=path)
+                advice = "Call read_file, which then takes note that it is gone, and repeat the change."
+                raise ToolError(
+                    "stale_file",
+                    f"{path} {what} after this session last saw it.",
+                    suggestion=advice if now is None else None,
+                    path=path,
+                )
 
     def resolve(self, path: str) -> str:
         """Return the path of a target as the draft knows it."""
@@ -469,6 +475,10 @@ class Draft:
         """Return the paths of all targets."""
         return list(self._old)
 
+    def differs(self) -> bool:
+        """Whether the draft changes anything."""
+        return any(map(self._differs, self._new))
+
     def commit(self, *, remove_folders: Sequence[str] = ()) -> str | None:
         """Make the change, all of it or nothing; return its id for undo, None when nothing differs.
 
@@ -492,9 +502,12 @@ class Draft:
             id = recording.id
         for path in self._new:
             workspace.seen.pop(path, None)
-        # now, while the files are locked: another call of the session may be waiting for them
-        stamps = {path: self._stamp(path) for path in self._new}
-        workspace._store.trail.stamp(workspace._store.id, workspace._session, stamps)
+        # Only what the session has read is guarded, so only that is stamped anew; and now, while the files are locked:
+        # another call of the session may be waiting for them.
+        trail, place = workspace._store.trail, (workspace._store.id, workspace._session)
+        read = trail.stamps(*place, self._new)
+        if read:
+            trail.stamp(*place, {path: self._stamp(path) for path in read})
         return id
 
     def _link(self, path: str, destination: str) -> bool:
@@ -626,8 +639,7 @@ def temporary_name(id: str, position: int) -> str:
 
 def too_large(path: str, size: int, limit: int, suggestion: str | None = None) -> ToolError:
     """Return the error for a file over a limit."""
-    megabytes = size / (1024 * 1024)
-    message = f"{path} has {size} bytes ({megabytes:.1f} MB); the limit is {limit // (1024 * 1024)} MB."
+    message = f"{path} has {size} bytes; the limit is {limit} ({limit // (1024 * 1024)} MB)."
     return ToolError("file_too_large", message, suggestion=suggestion, path=path, size=size)
 
 

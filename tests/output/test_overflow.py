@@ -102,3 +102,18 @@ def test_a_session_cannot_read_what_another_session_kept(base):
 
     assert result.error is not None
     assert result.error.code == "path_outside_workspace"
+
+
+def test_output_that_cannot_be_kept_is_told_by_its_cause(base):
+    @tool
+    def much() -> Output:
+        """Say much."""
+        return Output("x" * 60_000)
+
+    with temporary_runtime(base, tools=[much]) as (runtime, _):
+        os.symlink("/dev/null", os.path.join(base, "state", "overflow"))
+        result = runtime.call("much")
+
+    assert result.error is not None
+    assert result.error.code == "resource_limit"
+    assert "Not a directory" in result.error.message

@@ -141,3 +141,10 @@ def test_judging_never_fails_and_does_not_depend_on_what_was_asked_before(name):
 
     assert verdict(name, write=True) == verdict(name, write=True, rules=fresh)
     assert verdict(name, write=False) == verdict(name, write=False, rules=fresh)
+
+
+def test_an_exception_for_one_place_opens_no_other_place():
+    rules = PathRules(SENSITIVE, ("docs/.env.shown",), PROTECTED)
+
+    assert verdict("docs/.env.shown", write=False, rules=rules) == "fine"
+    assert verdict(".env.shown", write=False, rules=rules) == "sensitive_path"

@@ -85,3 +85,8 @@ def test_tampering_is_found(command, statement, row):
 
     assert done.returncode == 1
     assert f"broken at row {row}" in done.stdout.decode()
+
+
+@pytest.mark.parametrize("words", [("--limit", "9" * 30), ("--since", "9" * 30 + "d"), ("--since=1900-01-01",)])
+def test_bounds_beyond_all_measure_find_everything(command, words):
+    assert len(rows(command, *words)) == 5

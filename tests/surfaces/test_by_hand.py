@@ -195,3 +195,11 @@ def test_doctor_says_what_is_there_and_what_is_wrong(command):
     assert b"ok       python" in well.stdout
     assert ill.returncode == 1
     assert f"chmod 700 {command.state}".encode() in ill.stdout
+
+
+@pytest.mark.parametrize("text", ['{"path": "a", "path": "b"}', '{"path": NaN}', '{"path": "\\ud800"}'])
+def test_json_is_read_as_strictly_as_a_request(command, text):
+    done = command.run("call", "read_file", "--json", text)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"tongs: --json: ")

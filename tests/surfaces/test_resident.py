@@ -15,6 +15,7 @@ import pytest
 
 from tests.surfaces.commands import TONGS, Command
 from tongs.surfaces import handover
+from tongs.surfaces.resident import RUNTIMES_MAX
 
 READ = {"tool": "read_file", "args": {"path": "a.txt"}, "id": 1}
 
@@ -297,3 +298,27 @@ def test_a_large_answer_and_a_large_request_pass_whole(resident):
 
     assert written["ok"]
     assert json.loads(read["result"])["content"] == "é" * 500_000
+
+
+def test_nothing_in_the_folder_it_is_started_in_is_imported(short):
+    for name in ("json", "tongs", "threading", "socket"):
+        short.folder.write(f"{name}.py", "open('imported', 'w').close()\n")
+
+    started = short.run("resident", "start")
+
+    assert started.returncode == 0, started.stderr
+    assert "imported" not in os.listdir(short.folder.path)
+
+
+def test_a_caller_keeps_its_runtime_however_many_others_come(resident, tmp_path):
+    waiting = resident.start()
+    waiting.stdin.write(json.dumps(READ).encode() + b"\n")
+    waiting.stdin.flush()
+    assert json.loads(waiting.stdout.readline())["ok"]
+    for number in range(RUNTIMES_MAX + 1):
+        (tmp_path / str(number)).mkdir()
+        assert resident.ask({"tool": "list_dir"}, words=("--workspace", str(tmp_path / str(number))))[0]["ok"]
+
+    out, errors = waiting.communicate(json.dumps(READ).encode(), timeout=60)
+
+    assert (json.loads(out)["ok"], errors) == (True, b"")

@@ -198,6 +198,16 @@ def test_a_thousand_requests_are_all_answered(command):
     assert sorted(json.loads(line)["id"] for line in done.stdout.splitlines()) == list(range(1000))
 
 
+def test_a_request_that_takes_long_to_understand_is_not_overtaken(command, session):
+    """The patch is read before anybody knows what it touches; the next request must wait for that too."""
+    added = "+line\n" * 300_000
+    session.send(tool="apply_patch", args={"patch": f"*** Begin Patch\n*** Add File: n.txt\n{added}*** End Patch"})
+    session.send(tool="stat_file", args={"path": "n.txt"})
+
+    assert session.receive()["result"].startswith("applied patch")
+    assert session.receive()["ok"]
+
+
 def test_sessions_are_told_apart_by_flag_and_by_field(command):
     command.folder.write("a.txt", "a\n")
     one = Session(command, "--session", "one")

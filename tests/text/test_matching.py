@@ -75,7 +75,7 @@ def test_more_places_than_can_be_listed_are_counted():
         ("a\r\nb\r\nc\r\n", "b\nc", "b\r\nC", "a\r\nb\r\nC\r\n"),
         ("a\nb\r\nc\nd\n", "b", "b\nB", "a\nb\r\nB\r\nc\nd\n"),
         ("a\nb\nc\n", "a\r\nb\r\n", "a\r\nB\r\n", "a\nB\nc\n"),
-        ("a\nb\nc\n", "b", "b\r\nB", "a\nb\r\nB\nc\n"),
+        ("a\nb\nc\n", "b", "b\r\nB", "a\nb\nB\nc\n"),
         ("a\rb\rc", "a\nb", "a\nB\nb", "a\rB\rb\rc"),
         ("a\rb\rc", "b", "b\nB", "a\rb\rB\rc"),
         ("x\r\ny", "y", "y\nz", "x\r\ny\r\nz"),

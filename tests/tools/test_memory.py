@@ -264,3 +264,12 @@ def test_the_workspace_is_never_touched(runtime, workspace: Folder):
     runtime.call("memory", action="search", query="v")
 
     assert workspace.tree() == {}
+
+
+@pytest.mark.parametrize("action", ["list", "search"])
+def test_an_offset_beyond_all_measure_finds_nothing(runtime, action):
+    runtime.call("memory", action="save", key="a", value="word")
+
+    result = runtime.call("memory", action=action, query="word", offset=10**30)
+
+    assert (result.ok, result.data["count"]) == (True, 0)

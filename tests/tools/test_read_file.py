@@ -296,7 +296,7 @@ def test_files_over_fifty_megabytes_are_refused_windows_too(runtime, workspace):
     for args in ({}, {"start_line": 1, "end_line": 2}, {"tail": 1}, {"max_bytes": 10}):
         error = runtime.call("read_file", path="big.txt", **args).error
         assert error.code == "file_too_large"
-        assert "Search" in error.suggestion
+        assert "search_files" in error.suggestion
 
 
 def test_a_file_of_exactly_fifty_megabytes_is_read(runtime, workspace):

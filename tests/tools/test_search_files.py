@@ -305,6 +305,20 @@ def test_a_line_of_100_megabytes_is_searched(runtime, workspace, path):
     assert data["total_count"] == 2
 
 
+def test_a_line_with_millions_of_matches_spoils_no_other_file(runtime, workspace):
+    with open(workspace.write("long.txt"), "wb") as file:
+        file.writelines(b"a" * (1 << 20) for _ in range(50))
+    workspace.write("short.txt", "a\n")
+
+    data = found(runtime, "a")
+
+    assert [item["file"] for item in data["results"]] == ["short.txt"]
+    assert (data["truncated"], data["total_is_minimum"]) == (True, True)
+    error = runtime.call("search_files", pattern="a", path="long.txt").error
+    assert error is not None
+    assert error.code == "resource_limit"
+
+
 # --- bad input ---------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tongs.call import Output
 from tongs.catalog import Entry
+from tongs.errors import ToolError
 
 Args = dict[str, Any]
 
@@ -42,6 +43,22 @@ def _read_reply(output: Output, args: Args, root: str) -> Output:
         text=text + mark + note.replace(f"Use {ours} ", f"Use {said} ", 1),
         meta={**output.meta, "truncation": {**cut, "next": following}},
     )
+
+
+def _read_failure(error: ToolError, args: Args) -> ToolError:
+    total = error.details.get("total_lines")
+    if error.code != "past_end" or not isinstance(total, int):
+        return error
+    message = f"{args['path']} has {total} line{'s' * (total != 1)}; offset {args.get('offset', 0)} is past the end."
+    return ToolError("past_end", message, suggestion=f"Use an offset from 0 to {total - 1}.", total_lines=total)
+
+
+def _edit_failure(error: ToolError, args: Args) -> ToolError:
+    texts = [
+        text.replace("old_text", "old_string").replace("new_text", "new_string")
+        for text in (error.message, error.suggestion)
+    ]
+    return ToolError(error.code, texts[0], suggestion=texts[1], **error.details)
 
 
 def _edit(args: Args) -> Args:
@@ -124,6 +141,7 @@ ENTRIES: dict[str, Entry] = {
             "read_file",
             _read,
             _read_reply,
+            _read_failure,
         ),
         Entry(
             "Write",
@@ -153,6 +171,7 @@ ENTRIES: dict[str, Entry] = {
             "edit_file",
             _edit,
             _same,
+            _edit_failure,
         ),
         Entry(
             "Glob",

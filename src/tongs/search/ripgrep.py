@@ -11,7 +11,8 @@ from typing import NamedTuple
 from tongs.search.selection import EXCLUDED, Selection
 
 UNUSABLE = ("runtime_missing", "permission_denied")  # what a program that cannot be started answers
-MEMORY_BYTES = 4 << 30  # a line with millions of matches needs gigabytes; better an error than a machine on its knees
+OUT_OF_MEMORY = (134, 137)  # aborted, killed
+MEMORY_BYTES = 2 << 30  # a line with millions of matches needs gigabytes; better an error than a machine on its knees
 
 
 def find() -> str | None:
@@ -54,7 +55,9 @@ class Broken(Exception):
 
 def is_broken(exit_code: int | None, stderr: bytes) -> bool:
     """Whether a program that gave no answer cannot run here; one that ran out of memory can."""
-    return exit_code is not None and exit_code not in (134, 137) and not (exit_code == 2 and stderr.startswith(b"rg: "))
+    return (
+        exit_code is not None and exit_code not in OUT_OF_MEMORY and not (exit_code == 2 and stderr.startswith(b"rg: "))
+    )
 
 
 class Pattern(NamedTuple):

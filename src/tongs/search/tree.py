@@ -14,7 +14,7 @@ from tongs.context import Context
 from tongs.errors import ToolError
 from tongs.search import ignores, ripgrep
 from tongs.search.events import LINE_CHARACTERS, Events, LongLine, Match, Matched, characters, cut, shown
-from tongs.search.ripgrep import MEMORY_BYTES, UNUSABLE, Broken, Pattern, is_broken
+from tongs.search.ripgrep import MEMORY_BYTES, OUT_OF_MEMORY, UNUSABLE, Broken, Pattern, is_broken
 from tongs.search.selection import Selection
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ SECONDS = 60.0  # then what was found so far is the answer
 PATTERN_CHARACTERS = 30_000  # a program takes no longer argument than 128 KB
 BATCH_PATHS = 20_000  # sorted and cut whenever so many have come together
 PER_FILE = 1000  # at least so many matches are told of a file before it is cut
+MODEST_BYTES = 4 << 20  # files up to here need little memory, whatever is in them
 CUT_FILES = 500  # files with more matches than are shown, whose matches are counted exactly
 
 Answer = TypeVar("Answer")
@@ -186,14 +187,30 @@ class Tree:
         """Return the first matches, and the number of all of them."""
         return self._insisting(lambda: self._matches(pattern, selection, keep, context, seconds))
 
-    def _matches(self, pattern: Pattern, selection: Selection, keep: int, context: int, seconds: float) -> Found:
+    def _matches(
+        self,
+        pattern: Pattern,
+        selection: Selection,
+        keep: int,
+        context: int,
+        seconds: float,
+        *,
+        largest: int | None = None,
+    ) -> Found:
         # one more than is kept tells that there are more; of many lines in one match there is no telling
         per_file = None if pattern.multiline else max(keep, PER_FILE) + 1
         events = Events(self._guard.test(selection.accepts), keep=keep, per_match=pattern.multiline, per_file=per_file)
-        with self._started("json", pattern, selection, per_file=per_file, context=context, seconds=seconds) as stream:
+        started = self._started(
+            "json", pattern, selection, per_file=per_file, context=context, seconds=seconds, largest=largest
+        )
+        with started as stream:
             for chunk in stream:
                 events.feed(chunk)
         if not events.complete:
+            if stream.exit_code in OUT_OF_MEMORY and largest is None and not self.is_file:
+                # one line with millions of matches must not spoil the search of everything else
+                found = self._matches(pattern, selection, keep, context, seconds, largest=MODEST_BYTES)
+                return found._replace(is_minimum=True)
             self._refuse_failure(stream, pattern, answered=False)
         files = events.matched(self._looked_up)
         total, is_minimum = events.total, stream.timed_out
@@ -256,6 +273,7 @@ class Tree:
         context: int = 0,
         only: Sequence[str] = (),
         seconds: float = SECONDS,
+        largest: int | None = None,
     ) -> Iterator[Stream]:
         """Start the program for one of three things: files (their paths), json (matches), count (numbers by file)."""
         above = _Above(self._place, selection) if not self.is_file else None
@@ -271,6 +289,8 @@ class Tree:
             if self._program is not None:
                 argv = [self._program, "--no-config", "--color=never", "--no-mmap"]
                 argv += _mode_arguments(mode, pattern, per_file, context)
+                if largest is not None:
+                    argv.append(f"--max-filesize={largest}")
                 if above is not None:
                     argv += ripgrep.selection_arguments(
                         selection,

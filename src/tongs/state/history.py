@@ -329,23 +329,26 @@ class History:
 
     def cut_off(self) -> Iterator[tuple[Change, Recording]]:
         """Yield the changes whose process is gone, each with its marker locked by the caller until it lets it go."""
-        for id in self._open_ids():
-            marker = os.path.join(self._journal, id)
-            if not os.path.exists(marker):
-                # the row survived a power loss that its marker did not
-                os.makedirs(self._journal, mode=0o700, exist_ok=True)
-                os.close(os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            descriptor = try_lock(marker)
-            if descriptor is None:
-                continue
-            changes = self._load("id=? AND open", (id,))
-            if changes:
-                # which of them are links died with the process: all are looked at
-                apart = [file.before for file in changes[0].snapshots if file.before and self._is_sound(file.before)]
-                yield changes[0], Recording(self, id, marker, descriptor, dict.fromkeys(apart))
-            else:
-                os.close(descriptor)
-        self._sweep()
+        with writing():
+            for id in self._open_ids():
+                marker = os.path.join(self._journal, id)
+                if not os.path.exists(marker):
+                    # the row survived a power loss that its marker did not
+                    os.makedirs(self._journal, mode=0o700, exist_ok=True)
+                    os.close(os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                descriptor = try_lock(marker)
+                if descriptor is None:
+                    continue
+                changes = self._load("id=? AND open", (id,))
+                if changes:
+                    # which of them are links died with the process: all are looked at
+                    apart = [
+                        file.before for file in changes[0].snapshots if file.before and self._is_sound(file.before)
+                    ]
+                    yield changes[0], Recording(self, id, marker, descriptor, dict.fromkeys(apart))
+                else:
+                    os.close(descriptor)
+            self._sweep()
 
     def _open_ids(self) -> list[str]:
         if not self._db.exists():

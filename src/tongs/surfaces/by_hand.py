@@ -151,7 +151,8 @@ def _typed(schema: Schema, pairs: list[str]) -> dict[str, Any]:
             raise Usage(f"{pair!r} is not key=value")
         if name not in properties:
             near = did_you_mean(name, properties)
-            raise Usage(f"there is no argument {name!r}" + (f"; did you mean {near}?" if near else ""))
+            hint = f"did you mean {near}?" if near else f"the arguments are: {', '.join(properties) or 'none'}"
+            raise Usage(f"there is no argument {name!r}; {hint}")
         args[name] = _value(properties[name], name, text, args.get(name))
     return args
 

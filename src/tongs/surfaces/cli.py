@@ -107,6 +107,8 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
 
         sys.stdout.write(f"tongs {__version__}\n")
         return 0
+    if "--help" in rest or "-h" in rest:
+        return _help_on(options, command, [word for word in rest if word not in ("--help", "-h")])
     if command == "--schema":
         from tongs.surfaces import listing
 
@@ -128,6 +130,16 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
 
 
 _MODULES = {"call": "by_hand", "undo": "by_hand", "tools": "listing", "session": "by_hand"}
+
+
+def _help_on(options: dict[str, str], command: str, words: list[str]) -> int:
+    """Show what a tool takes, for `call NAME --help`; else the help on everything."""
+    if command == "call" and words:
+        from tongs.surfaces import listing
+
+        return listing.tools(options, ["show", words[0]])
+    sys.stdout.write(HELP)
+    return 0
 
 
 def _no_more(words: list[str]) -> None:

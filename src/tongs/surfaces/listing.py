@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from shutil import get_terminal_size
 from typing import Any
 
 from tongs.surfaces.cli import Usage
@@ -46,10 +47,12 @@ def _list(options: dict[str, str]) -> int:
         described = runtime.schemas()
         effects = {tool.name: tool for tool in runtime.catalog.tools()}
     width = max(len(name) for name, _, _ in described)
+    columns = get_terminal_size((10_000, 24)).columns if sys.stdout.isatty() else 10_000
     for name, description, _ in described:
         tool = effects.get(name)
         kind = f"{', '.join(sorted(tool.effects)):<6} " if tool is not None else ""
-        sys.stdout.write(f"{name:<{width}}  {kind} {description.partition(chr(10))[0]}\n")
+        line = f"{name:<{width}}  {kind} {description.partition(chr(10))[0]}"
+        sys.stdout.write((line if len(line) <= columns else line[: columns - 1] + "…") + "\n")
     return 0
 
 

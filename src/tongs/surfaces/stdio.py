@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from tongs import wire
@@ -66,13 +67,10 @@ class _Readers:
     def _read(self, number: int) -> None:
         try:
             for line in self._lines:
-                self._busy = True
-                if not self._awake.is_set():
-                    self._awake.set()
                 if isinstance(line, ToolError):
                     self._session.send(Result(error=line))
                 elif line.strip():
-                    self._session.take(line)
+                    self._session.take(line, self._run_call)
                 with self._lock:
                     if self._reading != number:
                         return
@@ -82,6 +80,12 @@ class _Readers:
             self._ended.set()
             raise
         self._ended.set()
+
+    def _run_call(self) -> None:
+        """Let others read if the call takes long; not before it has its place in the order, or they would overtake."""
+        self._busy = True
+        if not self._awake.is_set():
+            self._awake.set()
 
     def _watch(self) -> None:
         seen, quiet = -1, 0
@@ -111,8 +115,8 @@ class _Session:
         self._idle = threading.Condition(self._lock)
         self._count = 0
 
-    def take(self, line: bytes) -> None:
-        """Start the call of one line, or answer what is wrong with it."""
+    def take(self, line: bytes, here: Callable[[], None]) -> None:
+        """Start the call of one line, or answer what is wrong with it; `here` is called before it runs here."""
         try:
             call = wire.decode_request(line)
         except wire.Refused as refused:
@@ -121,7 +125,7 @@ class _Session:
         if isinstance(call, wire.Cancel):
             self._cancel(call)
         else:
-            self._start(call)
+            self._start(call, here)
 
     def send(self, result: Result) -> None:
         """Write one reply."""
@@ -142,7 +146,7 @@ class _Session:
             while self._count:
                 self._idle.wait()
 
-    def _start(self, call: Call) -> None:
+    def _start(self, call: Call, here: Callable[[], None]) -> None:
         key = _key(call.id)
         with self._idle:
             while self._count >= PENDING_MAX:
@@ -163,13 +167,21 @@ class _Session:
                 with self._lock:
                     self._by_id[key] = running
 
-        self._runtime.submit(call, done, here=True, began=began)
+        self._runtime.submit(call, done, here=here, began=began)
 
     def _cancel(self, request: wire.Cancel) -> None:
         with self._lock:
-            running = self._by_id.get(_key(request.id))
+            running = self._by_id.get(_key(request.target))
         if running is not None:
             running.cancel()
+        if request.id is None and request.request_id is None:
+            return
+        ids = {"id": request.id, "request_id": request.request_id}
+        if running is not None:
+            self.send(Result("cancelled", **ids))
+        else:
+            message = f"No call with the id {request.target!r} is running."
+            self.send(Result(error=ToolError("not_found", message, suggestion="It may have ended already."), **ids))
 
 
 def _key(id: Any) -> Any:

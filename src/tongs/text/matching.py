@@ -47,12 +47,17 @@ def _match_exact(text: str, at: int, old_text: str, new_text: str, path: str, *,
         from tongs.text.indentation import settle
 
         new_text = settle(text, at, old_text, new_text)
+    # an old_text that tells both endings apart means those of new_text as they are
+    literal = "\r\n" in old_text and _BARE_FEED.search(old_text) is not None
+    written = new_text
+    if not literal:
+        new_text = new_text.replace("\r\n", "\n")
     if text[start] == "\n" and text[start - 1 : start] == "\r":
         start -= 1  # a line ending is kept or replaced whole
         new_text = "\r" + new_text if new_text.startswith("\n") else new_text
-    # an old_text that tells both endings apart means those of new_text as they are
-    literal = "\r\n" in old_text and _BARE_FEED.search(old_text) is not None
     new = new_text if literal else _BARE_FEED.sub(_ending_at(text, start, end), new_text)
+    if new == text[start:end] and "\r\n" in written:
+        new = written  # nothing but the endings is to change
     return _match(text, Span(start, end, new), path, exact=True)
 
 

@@ -8,7 +8,6 @@ from tongs.context import Context
 from tongs.declaration import tool
 from tongs.editing import Document, Shown, changed, diff_text, open_document, preview, require, shown_bytes
 from tongs.errors import ToolError
-from tongs.text.diffing import first_changed_line
 from tongs.text.encodings import UTF8, encode
 from tongs.text.patching import Operation, apply_hunks, parse_patch
 from tongs.workspace import Draft
@@ -57,14 +56,15 @@ def apply_patch(
         changes = _changes(draft, done)
         meta: dict[str, Any] = {"files": list(dict.fromkeys(change.new_path or change.path for change in changes))}
         if changes:
-            line = first_changed_line(changes[0].before or "", changes[0].after or "")
-            meta["edit"] = {"diff": diff_text(changes), "first_changed_line": line}
+            meta["edit"] = {"diff": diff_text(changes), "first_changed_line": changes[0].first_changed_line}
         if dry_run:
-            return preview(changes, meta, otherwise="[dry-run] the patch changes nothing.")
+            return preview(changes, meta, otherwise="[dry-run] the patch changes nothing.", many=True)
+        if not draft.differs():
+            raise ToolError("edit_no_change", "The patch changes nothing: the files already are as it wants them.")
         undo = draft.commit()
     count = len(done)
     text = f"applied patch with {count} operation{'s' * (count != 1)}:\n" + "\n".join(line for line, _ in done)
-    return changed(text, changes, meta, undo)
+    return changed(text, changes, meta, undo, many=True)
 
 
 def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
@@ -79,7 +79,14 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
         raise ToolError("file_not_found", f"{path} does not exist; the patch wants to {operation.kind} it.", path=path)
     if operation.kind == "delete":
         if operation.hunks:
-            _patched(draft, path, operation)  # the diff must fit what it deletes
+            rest = _patched(draft, path, operation)  # the diff must be about all that it deletes
+            if rest.data:
+                raise ToolError(
+                    "patch_conflict",
+                    f"The patch deletes {path} but does not mention all of it: {len(rest.data)} bytes would be lost.",
+                    suggestion="Make the patch from the whole present text, or use *** Delete File.",
+                    path=path,
+                )
         draft.delete(path)
         return f"deleted {path}", operation
     new = _patched(draft, path, operation).data if operation.hunks else data

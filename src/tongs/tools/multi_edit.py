@@ -69,19 +69,21 @@ def multi_edit(
         changes = [document.change for document in batch.documents.values()]
         meta: dict[str, Any] = {
             "files": list(batch.documents),
-            "edit": {"diff": diff_text(changes), "first_changed_line": batch.done[0].match.first_line},
+            "edit": {"diff": diff_text(changes), "first_changed_line": changes[0].first_changed_line},
             "edits": [
                 {"index": done.position, "path": done.document.path, **edit_facts(done.match)} for done in batch.done
             ],
         }
         if dry_run:
-            return preview(changes, meta, otherwise="")
+            return preview(changes, meta, otherwise="[dry-run] the edits change nothing.", many=True)
         for path, document in batch.documents.items():
             draft.write(path, document.data)
+        if not draft.differs():
+            raise ToolError("edit_no_change", "The edits undo each other: nothing would change.")
         undo = draft.commit()
     lines = [_line(done) for done in batch.done]
     text = f"applied {len(edits)} edit{'s' * (len(edits) != 1)}:\n" + "\n".join(lines)
-    return changed(text, changes, meta, undo)
+    return changed(text, changes, meta, undo, many=True)
 
 
 class _Done(NamedTuple):

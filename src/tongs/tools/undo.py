@@ -82,8 +82,14 @@ def _list(ctx: Context, limit: int | None) -> Output:
             snapshots.append(entry)
     snapshots = snapshots[:limit]
     data = {"snapshots": snapshots, "count": len(snapshots), "total": total}
-    files = [views.File(entry["path"], _action(entry)) for entry in snapshots]
-    return Output(data=data, view=views.file_list(files, total=total))
+    names = ("id", "path", "timestamp", "operation", "action")
+    view = {
+        "type": "table",
+        "columns": [{"key": name, "label": name} for name in names],
+        "rows": [{**{name: entry[name] for name in names[:-1]}, "action": _action(entry)} for entry in snapshots],
+        "totalRows": total,
+    }
+    return Output(data=data, view=view)
 
 
 def _action(entry: dict[str, Any]) -> str:
