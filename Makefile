@@ -4,7 +4,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests benchmarks scripts
 
 # program:Debian package, for what Python cannot install
-SYSTEM_PACKAGES := git:git
+SYSTEM_PACKAGES := git:git ps:procps
 
 .PHONY: help
 help: ## list the targets
