@@ -383,7 +383,7 @@ def picture(root: str) -> dict[str, tuple[int, bytes | None]]:
 def test_every_sequence_of_changes_can_be_walked_back_step_by_step(sequence):
     """After any changes, restoring their ids newest first shows, before each, exactly the tree of that time:
     contents, modes of files, and folders, empty ones too."""
-    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as base, temporary_runtime(base) as (runtime, workspace):
         done: list[tuple[str, dict[str, tuple[int, bytes | None]]]] = []
         for tool, args in sequence:
