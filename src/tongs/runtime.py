@@ -38,6 +38,9 @@ SESSIONS_MAX = 256  # kept ready; others are made ready again when they call
 WATCH_SECONDS = 0.25
 
 
+_NOT_UNDERSTOOD = Vote("deny", "check", "the call was not understood")
+
+
 class Running:
     """A call under way: where its result goes, and the way to stop it."""
 
@@ -46,7 +49,7 @@ class Running:
         self.fence = Fence()
         self.session = call.session or runtime.session
         self.prepared: Prepared | None = None
-        self.decision = Vote("deny", "check", "the call was not understood")
+        self.decision = _NOT_UNDERSTOOD
         self.workspace: Workspace | None = None
         self.turn: Turn | None = None
         self.started = time.perf_counter()

@@ -391,10 +391,12 @@ class Stream:
 
     def all(self) -> bytes:
         """Read to the end."""
-        # one piece where the size is true, which keeps a large file in memory once
-        pieces = []
-        while piece := self._next(max(CHUNK_BYTES, self.status.st_size + 1)):
-            pieces.append(piece)
+        # one piece where the size is true, which keeps a large file in memory once and a small one out of large buffers
+        size = max(self.status.st_size + 1, 4096)
+        pieces = [self._next(size)]
+        while len(pieces[-1]) == size:
+            size = CHUNK_BYTES
+            pieces.append(self._next(size))
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self.hash = sha256(data)
         return data
@@ -654,9 +656,11 @@ def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:
 
 def _read_all(descriptor: int, size: int) -> bytes:
     """Read to the end; in one piece where the size is true."""
-    chunks = []
-    while chunk := os.read(descriptor, max(size + 1, CHUNK_BYTES)):
-        chunks.append(chunk)
+    wanted = max(size + 1, 4096)
+    chunks = [os.read(descriptor, wanted)]
+    while len(chunks[-1]) == wanted:
+        wanted = CHUNK_BYTES
+        chunks.append(os.read(descriptor, wanted))
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 

@@ -188,7 +188,8 @@ def _key(id: Any) -> Any:
     """Return something that can be looked up for any JSON id; None when there is none."""
     if id is None or isinstance(id, str):
         return id
+    if isinstance(id, int | float):
+        return type(id), id  # true apart from 1
     import json
 
-    # apart from texts, and true apart from 1
     return (json.dumps(id, sort_keys=True),)

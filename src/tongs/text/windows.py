@@ -165,7 +165,9 @@ def _from_end(part: Part, sizes: list[int], budget: int) -> Part:
 def numbered(parts: list[Part]) -> list[str]:
     """Return the lines with their numbers, right-justified to the width of the last one, and a tab."""
     width = len(str(parts[-1].last))
-    return [f"{number:>{width}}\t{line}" for part in parts for number, line in enumerate(part.lines, part.first)]
+    return [
+        f"{str(number).rjust(width)}\t{line}" for part in parts for number, line in enumerate(part.lines, part.first)
+    ]
 
 
 def block_end(lines: list[str], extension: str) -> int | None:
