@@ -303,7 +303,10 @@ class Runtime:
                     root, parts = door.locate(touch.target)
                 except ToolError:
                     continue  # it will be refused
-                name = os.path.normpath(root.shown([part for part in parts if part])).casefold()
+                name = root.shown([part for part in parts if part])
+                if "." in parts or ".." in parts:
+                    name = os.path.normpath(name)
+                name = name.casefold()
                 paths[name] = paths.get(name, False) or touch.effect == "write"
         return paths
 

@@ -8,11 +8,15 @@ from tongs.pipeline import Prepared
 from tongs.policy.decision import Vote
 
 
+_UNDOABLE = {"read", "write"}
+_INSIDE = Vote("allow", "effects", "reads or writes inside the workspace")
+
+
 def effects(prepared: Prepared, ctx: Context) -> Vote | None:
     """The default by effect: reading and undoable writing in the workspace are allowed."""
-    open_ended = prepared.tool.effects - {"read", "write"}
+    open_ended = prepared.tool.effects - _UNDOABLE
     if not open_ended:
-        return Vote("allow", "effects", "reads or writes inside the workspace")
+        return _INSIDE
     return Vote("ask", "effects", f"has the effect {', '.join(sorted(open_ended))}")
 
 
