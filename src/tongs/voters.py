@@ -7,7 +7,6 @@ from tongs.errors import ToolError
 from tongs.pipeline import Prepared
 from tongs.policy.decision import Vote
 
-
 _UNDOABLE = {"read", "write"}
 _INSIDE = Vote("allow", "effects", "reads or writes inside the workspace")
 
