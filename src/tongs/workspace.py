@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from operator import itemgetter
 from typing import NamedTuple
 
 from tongs.context import Fence
@@ -151,7 +152,7 @@ class Workspace:
                 base, parts, entries = levels[-1]
                 for name, entry in entries:
                     yield base + name, entry
-                    if name.endswith("/") and len(levels) < depth:
+                    if len(levels) < depth and name.endswith("/"):
                         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
                         try:
                             handles.append(os.open(entry.name, flags, dir_fd=handles[-1]))
@@ -176,7 +177,7 @@ class Workspace:
         """Return what a folder shows, folders with a slash behind their names, in the order that whole paths have."""
         self._fence.check()
         door = self._door
-        is_harmless = door.rules.is_harmless
+        suspect = door.rules.suspect
         found = []
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -184,10 +185,13 @@ class Workspace:
                 if not hidden and name[0] == ".":
                     continue
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if (is_folder or not is_harmless(name)) and door.is_sensitive(root, (*parts, name)):
+                # told here by the first character, and not by a call, for the sake of folders with many names
+                if (is_folder or suspect is None or name[0] in suspect or not name.isascii()) and door.is_sensitive(
+                    root, (*parts, name)
+                ):
                     continue
                 found.append((name + "/" if is_folder else name, entry))
-        found.sort(key=_first)
+        found.sort(key=itemgetter(0))
         return found
 
     # --- changing -------------------------------------------------------------------------------------------------
@@ -643,10 +647,6 @@ def too_large(path: str, size: int, limit: int, suggestion: str | None = None) -
     """Return the error for a file over a limit."""
     message = f"{path} has {size} bytes; the limit is {limit} ({limit // (1024 * 1024)} MB)."
     return ToolError("file_too_large", message, suggestion=suggestion, path=path, size=size)
-
-
-def _first(entry: tuple[str, os.DirEntry[str]]) -> str:
-    return entry[0]
 
 
 def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:

@@ -37,7 +37,9 @@ class PathRules:
         self._protected = _Patterns(protected)
         self._plain: dict[str, bool] = {}  # names that nothing refuses, wherever they stand
         self._is_deep = any(patterns.deep for patterns in (self._sensitive, self._readable, self._protected))
-        self._firsts = self._sensitive.firsts()
+        firsts = self._sensitive.firsts()
+        # the first characters, in either case, of ASCII names that may be sensitive; None when any name may be
+        self.suspect = None if firsts is None else firsts | {first.upper() for first in firsts}
 
     def check(self, parts: Sequence[str], *, write: bool) -> None:
         """Judge the last name of a path whose other names were judged before; raise when it is refused."""
@@ -65,8 +67,7 @@ class PathRules:
 
     def is_harmless(self, name: str) -> bool:
         """Whether a name cannot be sensitive, told by its first character: quick, for the many names of a listing."""
-        firsts = self._firsts
-        return firsts is not None and name.isascii() and name[:1].lower() not in firsts
+        return self.suspect is not None and name.isascii() and name[:1] not in self.suspect
 
 
 class _Patterns:

@@ -45,7 +45,7 @@ def list_dir(
                 continue
         total += 1
         if offset < total <= end:
-            entries.append(_detailed(name, entry) if details else _utf8(name))
+            entries.append(_detailed(name, entry) if details else name if name.isascii() else _utf8(name))
     shown = offset + len(entries)
     data: dict[str, Any] = {"entries": entries, "truncated": shown < total, "total_count": total}
     if shown < total and entries:
