@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tongs.errors import ToolError
 from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+from tongs.testing import temporary_runtime
 
 RULES = PathRules(SENSITIVE, READABLE, PROTECTED)
 
@@ -148,3 +149,28 @@ def test_an_exception_for_one_place_opens_no_other_place():
 
     assert verdict("docs/.env.shown", write=False, rules=rules) == "fine"
     assert verdict(".env.shown", write=False, rules=rules) == "sensitive_path"
+
+
+@given(
+    st.lists(st.sampled_from(["secret*", ".env", "key", "Token.*", "é*", "*.pem", "a/b"]), min_size=1, max_size=3),
+    st.sampled_from(["secret.txt", ".env", "key", "token.x", "été", "x.pem", "a/b", "plain"]),
+    st.lists(st.booleans(), min_size=12, max_size=12),
+)
+def test_a_name_that_is_called_harmless_is_never_sensitive(patterns, spelling, capitals):
+    """Whatever the patterns and the case of the letters: the quick answer never opens what the full one closes."""
+    name = "".join(one.upper() if up else one for one, up in zip(spelling, capitals, strict=False))
+    rules = PathRules(patterns, (), ())
+    quick = rules.is_harmless(name)
+    rules.suspect = None  # now every name is looked at in full
+
+    assert not (quick and rules.is_sensitive(name))
+
+
+@pytest.mark.parametrize("name", ["secret.txt", "SECRET.txt", "Secret"])
+def test_a_listing_leaves_out_sensitive_names_in_either_case(base, name):
+    flags = {"workspace.sensitive": ["secret*"]}
+    with temporary_runtime(base, flags=flags) as (runtime, workspace):
+        workspace.write(name, "x")
+        workspace.write("shown.txt", "x")
+
+        assert runtime.call("list_dir").data["entries"] == ["shown.txt"]
