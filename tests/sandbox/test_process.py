@@ -507,19 +507,99 @@ def test_a_keeper_that_was_killed_is_replaced_and_running_calls_finish(mark, tmp
         assert waiting.result().stdout.head == b"opened\n"
 
 
-def test_a_keeper_that_was_stopped_is_replaced_after_the_call_that_found_out(mark, monkeypatch):
+def test_a_keeper_that_was_stopped_is_replaced_by_the_call_that_finds_out(mark, monkeypatch):
+    ours = process._Keeper()
+    monkeypatch.setattr(process, "_KEEPER", ours)
+    with monkeypatch.context() as hasty:
+        hasty.setattr(process, "_START_SECONDS", 0.5)
+        mark.bash("true")
+    stopped = ours._pid
+    os.kill(stopped, signal.SIGSTOP)
+
+    # the first finds the warden that was ready before, the second waits in vain for one
+    assert [mark.bash(f"echo {word}").stdout.head for word in ("one", "two")] == [b"one\n", b"two\n"]
+    assert stopped not in keepers_of(os.getpid())
+    ours._bury()
+
+
+def test_a_warden_that_was_killed_while_it_waited_is_replaced(mark):
     mark.bash("true")
     [keeper_pid] = keepers_of(os.getpid())
-    os.kill(keeper_pid, signal.SIGSTOP)
+    wait_until(lambda: children_of(keeper_pid))
+    for pid in children_of(keeper_pid):
+        os.kill(pid, signal.SIGKILL)
 
-    with monkeypatch.context() as hasty:
-        hasty.setattr(process, "_START_SECONDS", 0.2)
-        with pytest.raises(ToolError) as raised:
-            mark.bash("true")
-
-    assert raised.value.code == "resource_limit"
     assert mark.bash("echo on").stdout.head == b"on\n"
-    assert keepers_of(os.getpid()) != [keeper_pid]
+
+
+# --- confined programs
+
+
+def test_a_confined_program_stands_behind_its_prefix_and_inherits_descriptors_from_three_on(mark, tmp_path):
+    texts = []
+    for word in ("one", "two"):
+        (tmp_path / word).write_text(word)
+        texts.append(os.open(tmp_path / word, os.O_RDONLY))
+    confined = process.Confined(prefix=("env", "ADDED=yes"), fds=tuple(reversed(texts)))
+
+    finished = mark.bash("cat <&3; cat <&4; echo $ADDED; ls /proc/self/fd | wc -l", confined=confined)
+
+    # the four of ls are its three streams and the folder it lists; the others come before it
+    assert finished.stdout.head == b"twooneyes\n6\n"
+    for text in texts:
+        os.close(text)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="namespaces are a matter of Linux")
+def test_namespaces_are_entered_before_the_program_runs(mark):
+    if subprocess.run(["unshare", "-U", "true"], capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+    with subprocess.Popen(["unshare", "-U", "-u", "-r", "cat"], stdin=subprocess.PIPE) as holder:
+        own = os.readlink("/proc/self/ns/uts")
+        wait_until(lambda: os.readlink(f"/proc/{holder.pid}/ns/uts") != own)
+        wait_until(lambda: read(f"/proc/{holder.pid}/uid_map").strip())
+        spaces = [os.open(f"/proc/{holder.pid}/ns/{name}", os.O_RDONLY) for name in ("user", "uts")]
+
+        finished = mark.bash("readlink /proc/self/ns/uts", confined=process.Confined(namespaces=tuple(spaces)))
+
+        assert finished.stdout.head.decode().strip() == os.readlink(f"/proc/{holder.pid}/ns/uts")
+        for space in spaces:
+            os.close(space)
+        holder.kill()
+
+
+def test_what_cannot_be_entered_stops_the_start(mark):
+    no_namespace = os.open("/dev/null", os.O_RDONLY)
+
+    with pytest.raises(ToolError) as raised:
+        mark.bash("echo ran", confined=process.Confined(namespaces=(no_namespace,)))
+
+    assert raised.value.code == "sandbox_unavailable"
+    with pytest.raises(ToolError) as raised:
+        mark.bash("echo ran", confined=process.Confined(ruleset=no_namespace))
+    assert raised.value.code == "sandbox_unavailable"
+    os.close(no_namespace)
+
+
+def test_a_program_on_a_terminal_controls_it(mark, tmp_path):
+    ours, theirs = os.openpty()
+    with start(
+        ["bash", "-c", "tty >&2; ps -o tty= -p $$ | grep -c pts; read -r word; echo got $word"],
+        cwd=tmp_path,
+        env=mark.env,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        tty=True,
+    ) as child:
+        os.close(theirs)
+        os.write(ours, b"hello\n")
+        child.wait(20)
+        shown = os.read(ours, 4096)
+    os.close(ours)
+
+    assert b"got hello" in shown
+    assert b"1\r\n" in shown
 
 
 TONGS = """

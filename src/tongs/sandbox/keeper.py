@@ -13,6 +13,7 @@ for". It kills its own children, whose ids cannot be reused before it has reaped
 the kernel signals atomically with respect to fork. What the killed leave behind becomes its child in turn and dies in
 the next pass. Passes over the whole tree follow for what keeps making new processes and sessions.
 
+One warden is always ready, with its program forked and waiting for what to become, so that no command waits for a fork.
 tongs speaks with each warden over a socket of its own; when that closes, because tongs has let go or was killed, the
 warden ends its program. When the keeper dies, the wardens go on. When a warden dies, what it guarded falls to the
 keeper, which kills every child that is not a warden.
@@ -44,7 +45,10 @@ if TYPE_CHECKING:
 
     Prctl = Callable[[int, int | bytes], object]
 
-CONTROL = 3  # the keeper's end of the control socket: every byte carries the channel of one new warden
+# the keeper's end of the control socket: for every byte that it gets it answers READY with the channel of a new warden,
+# or SCARCE and why there is none
+CONTROL = 3
+READY, SCARCE = b"+", b"-"
 
 # warden to tongs, each followed by a number
 HELLO, STARTED, REFUSED, EXITED, ENDED = b"h", b"s", b"r", b"x", b"e"
@@ -62,7 +66,9 @@ _RETRY_SECONDS = 0.02  # between two passes of killing, when nothing died meanwh
 _TURNS, _TREE_TURN, _TREE_PASSES = 8, 4, 20
 
 _SUB_REAPER = sys.platform == "linux"
-_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
+_LANDLOCK_RESTRICT_SELF = 446  # the number of the system call, the same on every architecture
+_FDS_MAX = 64  # descriptors that come with a request
 
 
 def news(kind: bytes, number: int = 0) -> bytes:
@@ -71,10 +77,22 @@ def news(kind: bytes, number: int = 0) -> bytes:
 
 
 def request(
-    argv: list[bytes], env: dict[bytes, bytes], rlimits: dict[int, int], *, settle: float, grace: float
+    argv: list[bytes],
+    env: dict[bytes, bytes],
+    rlimits: dict[int, int],
+    *,
+    settle: float,
+    grace: float,
+    tty: bool,
+    kept: int,
+    namespaces: int,
 ) -> bytes:
-    """What a warden is asked to run; its descriptors (stdin, stdout, stderr, cwd, fault) go with the first byte."""
-    body = marshal.dumps((argv, env, rlimits, settle, grace))
+    """What a program is to become; its descriptors go with the first byte.
+
+    They are stdin, stdout, stderr, cwd and fault, then the `kept` ones that the program inherits from 3 on, then the
+    `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin is to be the controlling terminal.
+    """
+    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces))
     return len(body).to_bytes(4, "big") + body
 
 
@@ -114,25 +132,13 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
     while True:
         ready = {fd for fd, _ in poller.poll(_RETRY_SECONDS * 1000 if strays else None)}
         if control.fileno() in ready:
-            token, fds = _receive(control, 1)
-            if not token:
+            wanted = receive(control, 64)[0]
+            if not wanted:
                 return
-            for fd in fds:
-                channel = _socket.socket(fileno=fd)
-                try:
-                    warden = os.fork()
-                except OSError as error:
-                    _attempt(channel.send, news(REFUSED, error.errno or 0))
-                else:
-                    if warden == 0:
-                        try:
-                            os.close(wake)
-                            control.close()
-                            _Warden(channel, prctl).guard()
-                        finally:
-                            os._exit(1)
+            for _ in wanted:
+                warden = _ready_warden(control, wake, prctl)
+                if warden:
                     wardens.add(warden)
-                channel.close()
         if wake in ready:
             os.read(wake, 4096)
         while True:
@@ -153,6 +159,31 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
             strays = killer.strike()
 
 
+def _ready_warden(control: _socket.socket, wake: int, prctl: Prctl) -> int:
+    """Fork a warden and send tongs its channel; 0 when there can be none."""
+    channel = theirs = None
+    try:
+        channel, theirs = _socket.socketpair()
+        warden = os.fork()
+    except OSError as error:
+        _attempt(control.send, news(SCARCE, error.errno or 0))
+        warden = 0
+    else:
+        if warden == 0:
+            try:
+                os.close(wake)
+                control.close()
+                theirs.close()
+                _Warden(channel, prctl).guard()
+            finally:
+                os._exit(1)
+        _attempt(control.sendmsg, [news(READY)], carried(theirs.fileno()))
+    for end in (channel, theirs):
+        if end:
+            end.close()
+    return warden
+
+
 class _Warden:
     """Guards one program: starts it, tells how it exited, ends what it leaves."""
 
@@ -165,16 +196,16 @@ class _Warden:
         self._killer = _Killer()
 
     def guard(self) -> NoReturn:
-        """Start the program that tongs asks for, and exit when nothing of it is left."""
+        """Fork a program that becomes what tongs asks for, and exit when nothing of it is left."""
         self._prctl(_PR_SET_NAME, b"tongs-warden")
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1)
         wake = _wake_on_child_exit()
         # without this word tongs knows that nothing was started, and may ask another keeper
         self._tell(HELLO, os.getpid())
-        self._start()
+        patience = self._fork()
         poller = select.poll()
         poller.register(wake, select.POLLIN)
-        poller.register(self._channel, select.POLLIN)
+        poller.register(patience, select.POLLIN)
         while True:
             progress = self._reap()
             now = monotonic()
@@ -191,34 +222,83 @@ class _Warden:
             for fd, _ in poller.poll(None if wait == float("inf") else wait * 1000):
                 if fd == wake:
                     os.read(wake, 4096)
+                elif fd == patience:
+                    if told := os.read(patience, 256):
+                        self._settle, self._grace = marshal.loads(told)  # noqa: S302 -- our own fork wrote it
+                        # the program has read what was for it: from now on the channel carries orders
+                        poller.register(self._channel, select.POLLIN)
+                    poller.unregister(patience)
                 else:
                     self._obey(poller)
 
-    def _start(self) -> None:
-        size, fds = _receive(self._channel, 4)
-        missing = int.from_bytes(size, "big")
-        body = bytearray()
-        while len(body) < missing and (part := self._channel.recv(1 << 16)):
-            body += part
-        if not missing or len(body) < missing:
-            os._exit(0)
-        argv, env, rlimits, self._settle, self._grace = marshal.loads(body)  # noqa: S302 -- tongs itself wrote it
+    def _fork(self) -> int:
+        """Fork the program; return the descriptor on which it tells how patient to be, as soon as it knows."""
         warden = os.getpid()
+        patience, tell_patience = os.pipe()
         try:
             self._program = os.fork()
         except OSError as error:
             self._tell(REFUSED, error.errno or 0)
             os._exit(0)
         if self._program == 0:
-            # the program dies even when tongs, keeper and warden are all killed at once
-            self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() == warden:
-                # told from here, for the program may kill the warden before the warden's next step
-                self._tell(STARTED, os.getpid())
-                _become(argv, env, rlimits, fds)
-            os._exit(1)
-        for fd in fds:
-            os.close(fd)
+            try:
+                # the program dies even when tongs, keeper and warden are all killed at once
+                self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+                if os.getppid() == warden:
+                    self._become_asked(warden, tell_patience)
+            finally:
+                os._exit(1)
+        os.close(tell_patience)
+        return patience
+
+    def _become_asked(self, warden: int, tell_patience: int) -> None:
+        size, fds = receive(self._channel, 4)
+        missing = int.from_bytes(size, "big")
+        body = bytearray()
+        while len(body) < missing and (part := self._channel.recv(1 << 16)):
+            body += part
+        if not missing or len(body) < missing:
+            return
+        argv, env, rlimits, settle, grace, tty, kept, namespaces = marshal.loads(body)  # noqa: S302 -- tongs wrote it
+        os.write(tell_patience, marshal.dumps((settle, grace)))
+        # told from here, for the program may kill the warden before the warden's next step
+        self._tell(STARTED, os.getpid())
+        *streams, cwd, fault = fds[:5]
+        inherited, entered, rulesets = (
+            fds[5 : 5 + kept],
+            fds[5 + kept : 5 + kept + namespaces],
+            fds[5 + kept + namespaces :],
+        )
+        step = "start"
+        try:
+            os.setsid()
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+            if tty:
+                _take_terminal()
+            step = "cwd"
+            os.fchdir(cwd)
+            for signal_number in _IGNORED + _IGNORED_BY_PYTHON:
+                signal.signal(signal_number, signal.SIG_DFL)
+            step = "limits"
+            _limit(rlimits)
+            step = "confinement"
+            if entered:
+                _enter(entered)
+                # entering a user namespace makes the kernel forget it
+                self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+                if os.getppid() != warden:
+                    return
+            for ruleset in rulesets:
+                _restrict(ruleset)
+            step = "start"
+            fault = _inherit(inherited, fault)
+            step = "exec"
+            _execute(argv, env)
+        except OSError as error:
+            os.write(fault, marshal.dumps((step, error.errno or 0)))
+        except MemoryError:
+            os.write(fault, marshal.dumps((step, ENOMEM)))
 
     def _reap(self) -> bool:
         """Collect what has exited, and say whether anything had; exit when nothing is left."""
@@ -260,26 +340,42 @@ class _Warden:
         _attempt(self._channel.send, news(kind, number))
 
 
-def _become(argv: list[bytes], env: dict[bytes, bytes], rlimits: dict[int, int], fds: list[int]) -> None:
-    """Turn this process into the program; on failure write what failed to the descriptor for faults, and return."""
-    *streams, cwd, fault = fds
-    step = "start"
-    try:
-        os.setsid()
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-        step = "cwd"
-        os.fchdir(cwd)
-        for signal_number in _IGNORED + _IGNORED_BY_PYTHON:
-            signal.signal(signal_number, signal.SIG_DFL)
-        step = "limits"
-        _limit(rlimits)
-        step = "exec"
-        _execute(argv, env)
-    except OSError as error:
-        os.write(fault, marshal.dumps((step, error.errno or 0)))
-    except MemoryError:
-        os.write(fault, marshal.dumps((step, ENOMEM)))
+def _take_terminal() -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _enter(namespaces: list[int]) -> None:
+    for namespace in namespaces:
+        _call_kernel("setns", namespace, 0)
+
+
+def _restrict(ruleset: int) -> None:
+    _call_kernel("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _call_kernel("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
+
+
+def _call_kernel(name: str, *numbers: int) -> None:
+    import ctypes
+
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    if function(*(ctypes.c_long(number) for number in numbers)) != 0:
+        raise OSError(ctypes.get_errno(), name)
+
+
+def _inherit(fds: list[int], fault: int) -> int:
+    """Give the program these descriptors, from 3 on; return the one for faults, which may have had to move."""
+    if not fds:
+        return fault
+    import fcntl
+
+    first = 3 + len(fds)
+    fault, *moved = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, first) for fd in (fault, *fds))
+    for number, fd in enumerate(moved, 3):
+        os.dup2(fd, number)
+    return fault
 
 
 def _limit(rlimits: dict[int, int]) -> None:
@@ -433,10 +529,10 @@ def _processes_by_ps() -> list[tuple[int, int, int, bytes]]:
     return [(int(pid), int(parent), int(group), state[:1]) for pid, parent, group, state in rows if int(pid) != ps]
 
 
-def _receive(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
+def receive(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
     """The next bytes and the descriptors that came with them; nothing when the other side has gone."""
     try:
-        data, ancillary, _, _ = sock.recvmsg(size, _socket.CMSG_SPACE(5 * 4))
+        data, ancillary, _, _ = sock.recvmsg(size, _socket.CMSG_SPACE(_FDS_MAX * 4))
     except ConnectionError:
         return b"", []
     fds = [

@@ -80,6 +80,15 @@ class Exit(NamedTuple):
     code: int
 
 
+class Confined(NamedTuple):
+    """How a program is started confined: what stands in front of it, what it inherits, what it enters and obeys."""
+
+    prefix: tuple[str, ...] = ()
+    fds: tuple[int, ...] = ()  # the program has them as 3, 4, 5 ...
+    namespaces: tuple[int, ...] = ()  # entered in this order
+    ruleset: int | None = None  # of Landlock
+
+
 class Finished(NamedTuple):
     """What `run` returns. Merged streams are in `stdout`. Not `clean`: something could not be killed."""
 
@@ -92,6 +101,7 @@ class Finished(NamedTuple):
 
 
 _DEFAULT_LIMITS = Limits()
+_UNCONFINED = Confined()
 _TIMEOUT, _CANCELLED, _LIMIT = Exit("timeout", 124), Exit("cancelled", 130), Exit("limit", 137)
 
 
@@ -105,6 +115,7 @@ def run(
     cancelled: threading.Event | None = None,
     spill: StrPath | Callable[[], StrPath] | None = None,
     merge: bool = False,
+    confined: Confined = _UNCONFINED,
 ) -> Finished:
     """Run a program to its end and return its output; nothing that it started is left.
 
@@ -136,6 +147,7 @@ def run(
                 stdout=sinks[0].fileno(),
                 stderr=sinks[-1].fileno(),
                 limits=limits,
+                confined=confined,
             )
             ours.enter_context(child)
         deadline = inf if limits.timeout is None else began + limits.timeout
@@ -153,25 +165,36 @@ def start(
     stdout: int,
     stderr: int,
     limits: Limits = _DEFAULT_LIMITS,
+    confined: Confined = _UNCONFINED,
+    tty: bool = False,
 ) -> Child:
     """Start a program on three descriptors of the caller, and return when it runs.
 
-    The limits on time and output are the caller's to watch.
+    The limits on time and output are the caller's to watch. With `tty`, stdin is a terminal that the program controls.
     """
-    message = _request(argv, env, limits)
+    if not argv:
+        raise ToolError("invalid_args", "There is no program to run.")
+    message = _request([*confined.prefix, *argv], env, limits, confined, tty)
+    rulesets = () if confined.ruleset is None else (confined.ruleset,)
+    carried = (*confined.fds, *confined.namespaces, *rulesets)
+    refusal = 0
     with _scarcity(), _directory(cwd) as directory:
         for _ in range(2):
-            channel, server = _KEEPER.open_channel()
-            child = Child(argv[0], channel)
+            channel, server = _KEEPER.take_channel()
+            child = Child(confined.prefix[0] if confined.prefix else argv[0], channel)
             try:
-                if child._begin(message, stdin, stdout, stderr, directory):
+                if child._begin(message, (stdin, stdout, stderr, directory), carried):
                     return child
             except TimeoutError:
                 _KEEPER.discard(server)
                 raise ToolError(
                     "resource_limit", f"{child.program} did not start within {_START_SECONDS:.0f} seconds."
                 ) from None
-            _KEEPER.discard(server)
+            refusal = child._refusal
+            if not refusal:
+                _KEEPER.discard(server)
+        if refusal:
+            raise OSError(refusal, os.strerror(refusal))
     raise ToolError("internal", "The keeper, which starts all programs, ends as soon as it is started.")
 
 
@@ -249,24 +272,22 @@ class Child:
             os.kill(self._warden, signal.SIGKILL)
         self._channel.close()
 
-    def _begin(self, message: bytes, *fds: int) -> bool:
-        """Have the program started; False when the keeper was gone before it heard of it."""
+    def _begin(self, message: bytes, places: tuple[int, ...], carried: tuple[int, ...]) -> bool:
+        """Have the program started; False when that was refused, or the warden was gone before it heard of it."""
         deadline = monotonic() + _START_SECONDS
         fault, faulted = _pipe()
         with ExitStack() as unless_started, fault:
             unless_started.callback(self.close)
             with faulted, suppress(ConnectionError):
                 self._channel.settimeout(_START_SECONDS)
-                sent = self._channel.sendmsg([message], keeper.carried(*fds, faulted.fileno()))
+                sent = self._channel.sendmsg([message], keeper.carried(*places, faulted.fileno(), *carried))
                 self._channel.sendall(message[sent:])
             self._channel.settimeout(0)
             while not (self.pid or self._over()):
                 if not _readable(self, deadline):
                     raise TimeoutError
                 self._listen()
-            if self._refusal:
-                raise OSError(self._refusal, os.strerror(self._refusal))
-            if not self._warden:
+            if self._refusal or not self.pid:
                 return False
             # closes by itself when the program runs, and tells before that why it cannot
             if not _readable(fault, deadline):
@@ -509,19 +530,28 @@ class _Keeper:
         self._pid = 0
         self._registered = False
 
-    def open_channel(self) -> tuple[_socket.socket, int]:
-        """A socket to a new warden, and the id of the keeper that has it."""
-        ours, theirs = _socket.socketpair()
-        with ExitStack() as unless_sent, closing(theirs), self._lock:
-            unless_sent.callback(ours.close)
-            parcel = keeper.carried(theirs.fileno())
+    def take_channel(self) -> tuple[_socket.socket, int]:
+        """The channel of a warden that is ready, and the id of the keeper that has it."""
+        with self._lock:
             try:
-                (self._control or self._launch()).sendmsg([b"+"], parcel)
+                return self._take(self._control or self._launch()), self._pid
             except (ConnectionError, TimeoutError):
                 self._bury()
-                self._launch().sendmsg([b"+"], parcel)
-            unless_sent.pop_all()
-            return ours, self._pid
+                return self._take(self._launch()), self._pid
+
+    def _take(self, control: _socket.socket) -> _socket.socket:
+        word, fds = keeper.receive(control, keeper.NEWS_BYTES)
+        with ExitStack() as unless_taken:
+            for fd in fds:
+                unless_taken.callback(os.close, fd)
+            # the next one is made ready while this one is used; a keeper that is gone cannot be told
+            if not word or not control.send(b"+"):
+                raise ConnectionResetError
+            if word[:1] == keeper.SCARCE:
+                number = int.from_bytes(word[1:], "big")
+                raise OSError(number, os.strerror(number))
+            unless_taken.pop_all()
+        return _socket.socket(fileno=fds[0])
 
     def discard(self, pid: int) -> None:
         """Give up a keeper that does not answer, unless another thread has done so."""
@@ -560,6 +590,7 @@ class _Keeper:
                 raise ToolError("runtime_missing", f"The Python interpreter {sys.executable!r} is gone.") from error
             unless_launched.pop_all()
         ours.settimeout(_START_SECONDS)
+        ours.send(b"+")
         self._control = ours
         return ours
 
@@ -586,14 +617,12 @@ class _Keeper:
 _KEEPER = _Keeper()
 
 
-def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits) -> bytes:
+def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits, confined: Confined, tty: bool) -> bytes:
     try:
         words = [os.fsencode(word) for word in argv]
         variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
     except UnicodeEncodeError as error:
         raise ToolError("invalid_args", f"{error.object!r} cannot be passed to a program.") from error
-    if not words:
-        raise ToolError("invalid_args", "There is no program to run.")
     if any(b"\0" in word for word in (*words, *variables, *variables.values())):
         raise ToolError("invalid_args", f"An argument or a variable of {argv[0]!r} holds a NUL character.")
     if bad := next((name for name in variables if not name or b"=" in name), None):
@@ -608,7 +637,16 @@ def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits) -> byt
             resource.RLIMIT_FSIZE: limits.file_size,
         }
         rlimits = {kind: most for kind, most in kinds.items() if most is not None}
-    return keeper.request(words, variables, rlimits, settle=limits.settle, grace=limits.grace)
+    return keeper.request(
+        words,
+        variables,
+        rlimits,
+        settle=limits.settle,
+        grace=limits.grace,
+        tty=tty,
+        kept=len(confined.fds),
+        namespaces=len(confined.namespaces),
+    )
 
 
 @contextmanager
@@ -638,6 +676,8 @@ def _refusal(program: str, step: str, number: int) -> ToolError:
     if step == "cwd":
         code = "permission_denied" if number == errno.EACCES else "file_not_found"
         message = f"The directory to run {program} in cannot be entered: {problem}."
+    elif step == "confinement":
+        code, message = "sandbox_unavailable", f"{program} cannot be confined: {problem}."
     elif number in (errno.EACCES, errno.EPERM):
         code, message = "permission_denied", f"{program} is not executable."
     elif number in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
