@@ -32,12 +32,14 @@ class Processes:
         cwd: int,
         env: Mapping[str, str],
         stdin: int | None = None,
+        fds: tuple[int, ...] = (),
         seconds: float | None = None,
         memory: int | None = None,
     ) -> Iterator[Stream]:
         """Start a program in an open folder and yield its output; nothing of it is left when the block ends.
 
-        `stdin` is a descriptor, by default that of nothing; `memory` limits the address space, in bytes.
+        `stdin` is a descriptor, by default that of nothing; `fds` are further ones, which it has from 3 on; `memory`
+        limits the address space, in bytes.
         """
         from tongs.sandbox import process
 
@@ -55,7 +57,14 @@ class Processes:
                 _widen(ends[0][0])
                 limits = process.Limits(timeout=None, grace=0, settle=0, address_space=memory)
                 child = process.start(
-                    argv, cwd=cwd, env=env, stdin=stdin, stdout=ends[0][1], stderr=ends[1][1], limits=limits
+                    argv,
+                    cwd=cwd,
+                    env=env,
+                    stdin=stdin,
+                    stdout=ends[0][1],
+                    stderr=ends[1][1],
+                    limits=limits,
+                    confined=process.Confined(fds=fds),
                 )
                 ours.enter_context(child)
             self._fence.watch(child.kill)

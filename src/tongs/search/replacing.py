@@ -31,24 +31,38 @@ class Replaced(NamedTuple):
 
 def find(ctx: Context, pattern: Pattern, texts: Sequence[bytes], *, limit: int) -> list[list[Replaced]]:
     """Return the matches in each text; together with what replaces them, no text may grow beyond the limit."""
-    with _written(ctx, texts) as folder:
+    program = ripgrep.find()
+    if program is not None:
         try:
-            return _found(ctx, pattern, texts, folder, limit, ripgrep.find())
+            with _in_memory(texts) if hasattr(os, "memfd_create") else _written(ctx, texts) as held:
+                return _found(ctx, pattern, texts, held, limit, program)
         except ripgrep.Broken:
-            return _found(ctx, pattern, texts, folder, limit, None)
+            pass
+    with _written(ctx, texts) as held:
+        return _found(ctx, pattern, texts, held, limit, None)
+
+
+class _Held(NamedTuple):
+    """Texts as files: their folder, the name of each by its number, and the descriptors that the names stand for."""
+
+    folder: int
+    prefix: str
+    first: int
+    fds: tuple[int, ...] = ()
 
 
 def _found(
-    ctx: Context, pattern: Pattern, texts: Sequence[bytes], folder: int, limit: int, program: str | None
+    ctx: Context, pattern: Pattern, texts: Sequence[bytes], held: _Held, limit: int, program: str | None
 ) -> list[list[Replaced]]:
     found: list[list[Replaced]] = [[] for _ in texts]
     sizes = [len(text) for text in texts]
     complete = False
-    argv, env = _command(program, pattern, len(texts), small=sum(sizes) < SMALL_BYTES)
+    names = [f"{held.prefix}{number}" for number in range(held.first, held.first + len(texts))]
+    argv, env = _command(program, pattern, names, small=sum(sizes) < SMALL_BYTES)
     with ExitStack() as stack:
         try:
             stream = stack.enter_context(
-                ctx.processes.stream(argv, cwd=folder, env=env, seconds=SECONDS, memory=MEMORY_BYTES)
+                ctx.processes.stream(argv, cwd=held.folder, env=env, fds=held.fds, seconds=SECONDS, memory=MEMORY_BYTES)
             )
         except ToolError as error:
             if program is not None and error.code in ripgrep.UNUSABLE:
@@ -62,7 +76,7 @@ def _found(
             complete = complete or event["type"] == "summary"
             if event["type"] == "match":
                 data = event["data"]
-                index = int(data["path"]["text"].removeprefix("./"))
+                index = int(data["path"]["text"].rpartition("/")[2]) - held.first
                 for replaced in _replaced(data, data["absolute_offset"], texts[index]):
                     sizes[index] += len(replaced.new)
                     if sizes[index] > limit:
@@ -123,8 +137,9 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
             )
 
 
-def _command(program: str | None, pattern: Pattern, count: int, *, small: bool) -> tuple[list[str], dict[str, str]]:
-    names = [str(number) for number in range(count)]
+def _command(
+    program: str | None, pattern: Pattern, names: list[str], *, small: bool
+) -> tuple[list[str], dict[str, str]]:
     if program is None:
         from tongs.search import standin
 
@@ -133,12 +148,34 @@ def _command(program: str | None, pattern: Pattern, count: int, *, small: bool) 
     argv = [program, "--no-config", "--color=never", "--no-mmap", "--json", "--text", "--encoding=none"]
     if small:
         argv.append("--threads=1")  # to start another takes longer
-    return [*argv, *ripgrep.pattern_arguments(pattern), "--", *(f"./{name}" for name in names)], {}
+    return [*argv, *ripgrep.pattern_arguments(pattern), "--", *names], {}
 
 
 @contextmanager
-def _written(ctx: Context, texts: Sequence[bytes]) -> Iterator[int]:
-    """Yield the handle of a folder of our own that holds the texts as files, named by number."""
+def _in_memory(texts: Sequence[bytes]) -> Iterator[_Held]:
+    """Yield the texts as files that are in no folder: quick to make, and gone with the programs that hold them."""
+    with ExitStack() as stack:
+        folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, folder)
+        fds = []
+        for text in texts:
+            descriptor = os.memfd_create("text", os.MFD_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            _write(descriptor, text)
+            fds.append(descriptor)
+        # as the program sees them: what it inherits begins there
+        yield _Held(folder, "/proc/self/fd/", 3, tuple(fds))
+
+
+def _write(descriptor: int, text: bytes) -> None:
+    view = memoryview(text)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+@contextmanager
+def _written(ctx: Context, texts: Sequence[bytes]) -> Iterator[_Held]:
+    """Yield a folder of our own that holds the texts as files."""
     # beside what is too long to answer with: for this user only, and cleaned by age should we be killed
     os.makedirs(ctx.overflow.directory, mode=0o700, exist_ok=True)
     path = os.path.join(ctx.overflow.directory, f"replacing-{os.urandom(8).hex()}")
@@ -147,11 +184,11 @@ def _written(ctx: Context, texts: Sequence[bytes]) -> Iterator[int]:
     try:
         for number, text in enumerate(texts):
             descriptor = os.open(str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
-            with open(descriptor, "wb", buffering=0) as file:
-                view = memoryview(text)
-                while view:
-                    view = view[file.write(view) :]
-        yield folder
+            try:
+                _write(descriptor, text)
+            finally:
+                os.close(descriptor)
+        yield _Held(folder, "./", 0)
     finally:
         for number in range(len(texts)):
             with suppress(FileNotFoundError):

@@ -92,15 +92,20 @@ def pattern_arguments(pattern: Pattern) -> list[str]:
     return arguments
 
 
-def selection_arguments(selection: Selection, *, repository: bool, above: bool, sensitive: Sequence[str]) -> list[str]:
+def selection_arguments(
+    selection: Selection, *, repository: bool, above: bool, sensitive: Sequence[str], names_only: bool
+) -> list[str]:
     """Return the arguments that say which files are looked at.
 
     `repository` tells that git knows the folder; `above` that rules of the folders above come on standard input;
-    `sensitive` are names that are left out whatever else is asked for.
+    `sensitive` are names that are left out whatever else is asked for; `names_only` that no file is opened.
     """
-    arguments = ["--hidden"]
-    if not selection.hidden:
-        # not by ripgrep's own rule, from which a name that fits is exempt
+    arguments = []
+    if selection.hidden or not names_only:
+        arguments.append("--hidden")
+    if not selection.hidden and not names_only:
+        # not by ripgrep's own rule, from which a name that fits is exempt; for names alone that rule is good enough,
+        # because it is quicker and what it lets through is seen here
         arguments.append("--glob=!.*")
     arguments += [f"--glob=!{name}/" for name in EXCLUDED if selection.hidden or name[0] != "."]
     arguments += [f"--iglob=!{name}" for name in sensitive if selection.hidden or name[0] != "."]

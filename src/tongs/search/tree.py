@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0  # then what was found so far is the answer
 PATTERN_CHARACTERS = 30_000  # a program takes no longer argument than 128 KB
-BATCH_PATHS = 20_000  # sorted and cut whenever so many have come together
+BATCH_PATHS = 2000  # sorted and cut whenever so many have come together
 PER_FILE = 1000  # at least so many matches are told of a file before it is cut
 MODEST_BYTES = 4 << 20  # files up to here need little memory, whatever is in them
 CUT_FILES = 500  # files with more matches than are shown, whose matches are counted exactly
@@ -103,6 +103,12 @@ class Tree:
         """What searches."""
         return "python" if self._program is None else "ripgrep"
 
+    def all_shown(self, paths: list[str]) -> list[str]:
+        """Return paths below the tree as callers see them."""
+        if self._place.path == "." and "".join(paths).isascii():
+            return paths
+        return [self.shown(path) for path in paths]
+
     def shown(self, path: str) -> str:
         """Return a path below the tree as callers see it."""
         if self.is_file:
@@ -140,7 +146,7 @@ class Tree:
                 rest = data[end:]
                 if not end:
                     continue
-                paths = self._guard.visible(data[:end], selection.accepts)
+                paths = self._guard.visible(data[:end], selection)
                 total += len(paths)
                 batch.add(paths)
         self._refuse_failure(stream, answered=bool(total) or _found_nothing(stream))
@@ -297,6 +303,7 @@ class Tree:
                         repository=above.repository,
                         above=stdin is not None,
                         sensitive=self._guard.names,
+                        names_only=mode == "files",
                     )
                 argv += ["--", *([f"./{path}" for path in only] or (["-"] if self.is_file else ["./"]))]
                 env: dict[str, str] = {}
@@ -473,13 +480,17 @@ class _Batch:
         self._keep = keep
         self._order = order
         self._paths: list[str] = []
+        self._last: str | None = None  # of those kept when all of them are as good, in the order of paths
 
     def add(self, paths: list[str]) -> None:
         if not self._keep:
             return
-        self._paths += paths
-        if len(self._paths) > self._keep + BATCH_PATHS:
-            self._paths = self._order(self._paths)[: self._keep]
+        last = self._last
+        self._paths += paths if last is None else [path for path in paths if path < last]
+        if len(self._paths) > 2 * self._keep + BATCH_PATHS:
+            self._paths = self.first()
+            if self._order is sorted:
+                self._last = self._paths[-1]
 
     def first(self) -> list[str]:
         return self._order(self._paths)[: self._keep]
@@ -534,10 +545,13 @@ class Guard:
             return True
         return self._enters(path.rpartition("/")[0]) and not self._is_closed(path)
 
-    def visible(self, data: bytes, accepts: Callable[[str], bool] | None) -> list[str]:
-        """Return the paths that may be shown, of many that end with NUL."""
+    def visible(self, data: bytes, selection: Selection) -> list[str]:
+        """Return the paths of the selection that may be shown, of many that end with NUL."""
         text = data.decode("utf-8", "surrogateescape")
         paths = text[2:-1].split("\0./") if text.startswith("./") else text[:-1].split("\0")
+        if not selection.hidden and (not text.startswith("./") or "/." in text):
+            paths = [path for path in paths if path[0] != "." and "/." not in path]
+        accepts = selection.accepts
         if accepts is not None:
             paths = [path for path in paths if accepts(path)]
         if self._plain and text.startswith("./") and self._is_harmless(text[1:]):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 else:
     import _sqlite3 as sqlite3  # the package around it also loads dates and times, which no table holds
 
+ASKED_TOGETHER = 500  # paths in one query
 SESSION_IDLE_SECONDS = 24 * 3600
 LOG_BYTES = 512 * 1024
 USED_SECONDS = 60  # how exactly the last use of a session is kept
@@ -163,9 +164,18 @@ class Trail:
             ).fetchone()
             if used is not None and used[0] < time.time() - SESSION_IDLE_SECONDS:
                 return {}
-            query = "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?"
-            found = ((path, db.execute(query, (workspace, session, _name(path))).fetchone()) for path in paths)
-            return {path: Stamp(*row) for path, row in found if row is not None}
+            names = {_name(path): path for path in paths}
+            found: dict[str, Stamp] = {}
+            left = list(names)
+            while left:
+                some, left = left[:ASKED_TOGETHER], left[ASKED_TOGETHER:]
+                marks = ",".join("?" * len(some))
+                query = (
+                    f"SELECT path, size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path IN ({marks})"  # noqa: S608
+                )
+                for name, *row in db.execute(query, (workspace, session, *some)):
+                    found[names[name]] = Stamp(*row)
+            return {path: found[path] for path in names.values() if path in found}
 
         return self._db.read(work)
 

@@ -41,6 +41,8 @@ def equal_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Run]:
     while areas:
         area = _trim(a, b, areas.pop(), found)
         common = set(a[area.old.start : area.old.stop]) & set(b[area.new.start : area.new.stop])
+        if not common:
+            continue
         # items that one side lacks cannot be kept; without them the search meets only real choices
         xs = [x for x in area.old if a[x] in common]
         ys = [y for y in area.new if b[y] in common]

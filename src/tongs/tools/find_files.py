@@ -50,7 +50,7 @@ def find_files(
     )
     with open_tree(ctx, path) as tree:
         found = tree.files(selection, keep=offset + limit, newest=sort == "mtime")
-        shown = [tree.shown(name) for name in found.paths[offset:]]
+        shown = tree.all_shown(found.paths[offset:])
         ignored = tree.hidden(selection, found.total) if found.total < LITTLE and not found.is_minimum else 0
     end = offset + len(shown)
     data: dict[str, Any] = {
