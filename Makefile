@@ -5,6 +5,9 @@ CODE := src tests benchmarks scripts
 
 # program:Debian package, for what Python cannot install
 SYSTEM_PACKAGES := git:git ps:procps
+ifeq ($(shell uname),Linux)
+SYSTEM_PACKAGES += bwrap:bubblewrap
+endif
 
 .PHONY: help
 help: ## list the targets
@@ -31,6 +34,10 @@ check: setup ## formatting, lint and types
 fix: setup ## format, and mend what lint can mend
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+.PHONY: stress
+stress: setup ## run every hostile command 200 times
+	TONGS_STRESS=200 $(BIN)/python -m pytest -n auto tests/sandbox/test_hostile.py
 
 .PHONY: bench
 bench: setup ## run the benchmarks

@@ -6,10 +6,10 @@ import os
 import sys
 import time
 
-from benchmarks import editing, growth, knowledge, listing, reading, search, session, startup
+from benchmarks import editing, growth, knowledge, listing, reading, search, session, shell, startup
 from benchmarks.figure import heading, row
 
-_MODULES = (startup, session, growth, editing, reading, listing, knowledge, search)
+_MODULES = (startup, session, growth, editing, reading, listing, knowledge, search, shell)
 AREAS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 

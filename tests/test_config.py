@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,10 @@ def test_every_setting_that_a_project_may_set_can_only_become_stricter():
     """What a new setting must prove: joining with anything keeps what the user had, or makes it stricter."""
     for name, key in config.KEYS.items():
         if key.tighten is None:
+            continue
+        if key.choices:  # from strict to lax
+            for mine, project in product(key.choices, repeat=2):
+                assert key.choices.index(key.tighten(mine, project)) <= key.choices.index(mine), name
             continue
         own = key.default
         for theirs in ((), ("x",)) if key.type is list else (1, 10**9):

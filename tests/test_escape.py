@@ -140,7 +140,8 @@ def smallest(schema: Schema, path: str) -> Any:
     return {"string": "token", "integer": 1, "number": 1, "boolean": False}[schema["type"]]
 
 
-TOOLS = [name for name in (tool.name for tool in Catalog().tools()) if with_path(name, "x")]
+# what runs programs is held by the sandbox, whose tests are beside it
+TOOLS = [tool.name for tool in Catalog().tools() if with_path(tool.name, "x") and tool.effects <= {"read", "write"}]
 WRITING = [name for name in TOOLS if "write" in Catalog().find(name).tool.effects]
 
 SPELLINGS = [

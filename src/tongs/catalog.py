@@ -1,7 +1,7 @@
 """The tools available now: a name leads to a Tool by importing exactly the file of that tool."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tongs.call import Output
@@ -25,6 +25,14 @@ class Entry(NamedTuple):
     arguments: Callable[[dict[str, Any]], dict[str, Any]]
     reply: Callable[[Output, dict[str, Any], str], Output]
     failure: Callable[[ToolError, dict[str, Any]], ToolError] | None = None  # an error in the words of the dialect
+    maxima: Mapping[str, int] = {}  # of canonical arguments, where the dialect allows more
+
+    def canonical(self, schema: Schema) -> Schema:
+        """Return the schema of the canonical tool as this entry may use it."""
+        if not self.maxima:
+            return schema
+        raised = {name: {**schema["properties"][name], "maximum": most} for name, most in self.maxima.items()}
+        return {**schema, "properties": {**schema["properties"], **raised}}
 
 
 class Found(NamedTuple):
@@ -86,6 +94,10 @@ class Catalog:
             if entry is not None:
                 return Found(self._own(entry.tool, name), entry)
         raise self._unknown(name)
+
+    def extra_names(self) -> list[str]:
+        """Return the names of the tools that were given."""
+        return list(self._extra)
 
     def tools(self) -> list[Tool]:
         """Return all canonical tools, by name; imports every one of them."""

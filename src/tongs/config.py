@@ -34,18 +34,43 @@ def _more(own: Sequence[str], project: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own, *project)))
 
 
+def _stricter(choices: Sequence[str]) -> Callable[[str, str], str]:
+    """Of choices that are ordered from strict to lax, the stricter of two."""
+    return lambda own, project: min(own, project, key=choices.index)
+
+
+_PROFILES_OF_TOOLS = ("nano", "minimal", "full")
+_PROFILES = ("read-only", "workspace-write", "full")
+_NETWORKS = ("none", "loopback", "full")
+_READS = ("workspace", "all")
+
+
 KEYS: dict[str, Key] = {
     "workspace.roots": Key(list, ()),
     "workspace.sensitive": Key(list, paths.SENSITIVE, _more),
     "workspace.readable": Key(list, paths.READABLE),
     "workspace.writable": Key(list, ()),
+    "mode": Key(str, "normal", choices=("normal", "auto-accept", "yolo", "plan", "scheduler", "headless")),
+    "profile": Key(str, "full", _stricter(_PROFILES_OF_TOOLS), _PROFILES_OF_TOOLS),
+    "disabledTools": Key(list, (), _more),
+    "alwaysAllow": Key(list, ()),
+    "approve": Key(str, None, choices=("deny", "once", "always", "all")),
+    "approvals.timeout_s": Key(int, 1800),
     "dialect": Key(str, None, choices=("jinn", "jcli", "agentos")),
+    "shell.sandbox": Key(str, "workspace-write", _stricter(_PROFILES), _PROFILES),
+    "shell.network": Key(str, "none", _stricter(_NETWORKS), _NETWORKS),
+    "shell.read": Key(str, "all", _stricter(_READS), _READS),
+    "shell.env": Key(list, ()),
+    "shell.processes": Key(int, 1024, min),
+    "shell.memory_mb": Key(int, 16_384, min),
+    "shell.file_mb": Key(int, 16_384, min),
     "output.overflow_chars": Key(int, 50_000, min),
     "output.keep_days": Key(int, 7),
     "output.keep_mb": Key(int, 500),
     "undo.calls": Key(int, 500),
     "undo.mb": Key(int, 200),
     "related_context.paths": Key(list, ()),
+    "telemetry.endpoint": Key(str, None),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 
@@ -68,27 +93,27 @@ def load(workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any]) -
     personal = os.path.join(places.config_dir(environ), "config.toml")
     values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
     sources = dict.fromkeys(KEYS, "default")
-    for name, value in _file(personal, "config.toml", cache).items():
+    for name, value in read_file(personal, "config.toml", cache).items():
         # what is sensitive by itself stays so: exceptions are for workspace.readable to name
         values[name] = _more(KEYS[name].default, value) if name == "workspace.sensitive" else value
         sources[name] = "config.toml"
     project = ".tongs/config.toml"
-    for name, value in _file(os.path.join(workspace, project), project, cache).items():
+    for name, value in read_file(os.path.join(workspace, project), project, cache).items():
         tighten = KEYS[name].tighten
         if tighten is not None:
             values[name], sources[name] = tighten(values[name], value), project
     for name in KEYS:
         variable = "TONGS_" + name.upper().replace(".", "_")
         if environ.get(variable):
-            values[name], sources[name] = _checked(name, _from_text(name, environ[variable]), variable), variable
+            values[name], sources[name] = checked(name, from_text(name, environ[variable]), variable), variable
     for name, value in flags.items():
         if name not in KEYS:
             raise _no_key(name, "flag")
-        values[name], sources[name] = _checked(name, value, "flag"), "flag"
+        values[name], sources[name] = checked(name, value, "flag"), "flag"
     return Settings(values, sources)
 
 
-def _file(path: str, shown: str, folder: str) -> dict[str, Any]:
+def read_file(path: str, shown: str, folder: str) -> dict[str, Any]:
     """Return the flat keys of a TOML file; parsed once and kept in the state directory until it changes."""
     try:
         status = os.stat(path)
@@ -105,11 +130,11 @@ def _file(path: str, shown: str, folder: str) -> dict[str, Any]:
         with open(cache, "rb") as file:
             kept = json.load(file)
         if kept["stamp"] == stamp:
-            return _flat(kept["data"], shown)
+            return flat_keys(kept["data"], shown)
     except (OSError, ValueError, KeyError, TypeError):
         pass  # no usable cache: the file itself is read
     data = _parse(path, shown)
-    flat = _flat(data, shown)
+    flat = flat_keys(data, shown)
     _keep(cache, {"stamp": stamp, "data": data})
     return flat
 
@@ -143,14 +168,15 @@ def _keep(cache: str, value: object) -> None:
             os.unlink(temporary)
 
 
-def _flat(data: Mapping[str, Any], shown: str, prefix: str = "") -> dict[str, Any]:
+def flat_keys(data: Mapping[str, Any], shown: str, prefix: str = "") -> dict[str, Any]:
+    """Return the dotted keys of a file's tables with their values, checked."""
     flat: dict[str, Any] = {}
     for name, value in data.items():
         key = prefix + name
         if key in KEYS:
-            flat[key] = _checked(key, value, shown)
+            flat[key] = checked(key, value, shown)
         elif isinstance(value, dict) and any(known.startswith(key + ".") for known in KEYS):
-            flat.update(_flat(value, shown, key + "."))
+            flat.update(flat_keys(value, shown, key + "."))
         else:
             raise _no_key(key, shown)
     return flat
@@ -163,7 +189,8 @@ def _no_key(key: str, shown: str) -> ToolError:
     return _broken(shown, f"there is no key {key[:200]}" + (f"; did you mean {near}?" if near else ""))
 
 
-def _checked(name: str, value: Any, shown: str) -> Any:
+def checked(name: str, value: Any, shown: str) -> Any:
+    """Return the value of a setting, or raise what is wrong with it; `shown` is where it stands."""
     key = KEYS[name]
     if key.type is list:
         if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
@@ -178,7 +205,8 @@ def _checked(name: str, value: Any, shown: str) -> Any:
     return value
 
 
-def _from_text(name: str, text: str) -> Any:
+def from_text(name: str, text: str) -> Any:
+    """Return the value of a setting as a variable spells it, not yet checked."""
     kind = KEYS[name].type
     if kind is list:
         return text.split(os.pathsep)

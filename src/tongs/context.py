@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from tongs.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tongs.authority import Values
     from tongs.catalog import Catalog
     from tongs.config import Settings
+    from tongs.declaration import Tool
     from tongs.door import Door
+    from tongs.hooks import Hooks
+    from tongs.jobs import Jobs
     from tongs.knowledge.related import Knowledge
     from tongs.output.overflow import Overflow
     from tongs.processes import Processes
@@ -66,13 +70,43 @@ class Fence:
             watcher()
 
 
+class Standing(Protocol):
+    """What a call may know and ask of the people it works for."""
+
+    @property
+    def mode(self) -> str:
+        """The mode that the session is in."""
+
+    @property
+    def values(self) -> Values:
+        """What the session keeps."""
+
+    @property
+    def hooks(self) -> Hooks:
+        """The hooks of the session."""
+
+    def set_mode(self, mode: str | None) -> None:
+        """Change the mode of the session; None goes back to that of the settings."""
+
+    def hidden(self, tool: Tool) -> str | None:
+        """Return why a tool is not there in this mode and profile."""
+
+    def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
+        """Ask the user; answers come by question."""
+
+    def approve(self, summary: str, **facts: Any) -> None:
+        """Return when the user approves, raise when not."""
+
+
 class Context:
     """The world of one call. Tools reach files, settings and the catalog only through here."""
 
     __slots__ = (
+        "_jobs",
         "_knowledge",
         "_memory",
         "_processes",
+        "_standing",
         "catalog",
         "client",
         "door",
@@ -98,6 +132,8 @@ class Context:
         memory: Callable[[], Memory],
         knowledge: Callable[[], Knowledge],
         processes: Callable[[Fence], Processes],
+        jobs: Callable[[], Jobs],
+        standing: Callable[[Context], Standing],
     ) -> None:
         self.workspace = workspace
         self.door = door  # for tools that search: folders by handle, under the same rules
@@ -110,6 +146,8 @@ class Context:
         self._memory = memory
         self._knowledge = knowledge
         self._processes = processes
+        self._jobs = jobs
+        self._standing = standing
         self.meta: dict[str, Any] = {}  # facts for programs that do not depend on the outcome
 
     @property
@@ -124,5 +162,42 @@ class Context:
 
     @property
     def processes(self) -> Processes:
-        """Child processes that end with the call."""
+        """Child processes of the call."""
         return self._processes(self.fence)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Processes that outlive the call, and end with the session."""
+        return self._jobs()
+
+    @property
+    def standing(self) -> Standing:
+        """What the call may know and ask of the people it works for."""
+        return self._standing(self)
+
+    @property
+    def mode(self) -> str:
+        """The mode that the session is in."""
+        return self.standing.mode
+
+    @property
+    def values(self) -> Values:
+        """What the session keeps."""
+        return self.standing.values
+
+    @property
+    def hooks(self) -> Hooks:
+        """The hooks of the session."""
+        return self.standing.hooks
+
+    def set_mode(self, mode: str | None) -> None:
+        """Change the mode of the session; None goes back to that of the settings."""
+        self.standing.set_mode(mode)
+
+    def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
+        """Ask the user; answers come by question."""
+        return self.standing.ask(questions)
+
+    def approve(self, summary: str, **facts: Any) -> None:
+        """Return when the user approves, raise when not."""
+        self.standing.approve(summary, **facts)

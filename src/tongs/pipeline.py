@@ -41,9 +41,16 @@ def prepare(call: Call, catalog: Catalog, dialect: str | None) -> Prepared:
     if entry is not None:
         foreign, notes = schema.check(entry.schema, args)
         args = entry.arguments(foreign)
-    checked = schema.check(tool.schema, args)
+    checked = schema.check(tool.schema if entry is None else entry.canonical(tool.schema), args)
     touches = tuple(tool.touches(checked.args))
     return Prepared(call, tool, checked.args, [*notes, *checked.notes], touches, entry, foreign)
+
+
+def rewritten(prepared: Prepared, args: dict[str, Any]) -> Prepared:
+    """Return the same call with other arguments, checked again."""
+    known = prepared.tool.schema if prepared.entry is None else prepared.entry.canonical(prepared.tool.schema)
+    checked = schema.check(known, args)
+    return prepared._replace(args=checked.args, touches=tuple(prepared.tool.touches(checked.args)))
 
 
 def judge(prepared: Prepared, ctx: Context, voters: Sequence[Voter]) -> Vote:
@@ -54,19 +61,29 @@ def judge(prepared: Prepared, ctx: Context, voters: Sequence[Voter]) -> Vote:
 
 def perform(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver) -> Result:
     """Act on the decision: run the tool and shape what it returns."""
-    if decision.verdict == "deny":
-        raise decision.error or ToolError("denied", decision.reason)
-    if decision.verdict == "ask":
-        approve(prepared, decision)
-    ctx.fence.check()
+    permit(prepared, ctx, decision, approve)
+    return shape(prepared, ctx, run(prepared, ctx))
+
+
+def run(prepared: Prepared, ctx: Context) -> Output:
+    """Run the tool, and put its answer into the words of the caller's dialect."""
     entry = prepared.entry
     if entry is None:
-        return shape(prepared, ctx, prepared.tool.run(ctx, prepared.args))
+        return prepared.tool.run(ctx, prepared.args)
     try:
         output = prepared.tool.run(ctx, prepared.args)
     except ToolError as error:
         raise error if entry.failure is None else entry.failure(error, prepared.foreign) from error
-    return shape(prepared, ctx, entry.reply(output, prepared.foreign, ctx.workspace.root))
+    return entry.reply(output, prepared.foreign, ctx.workspace.root)
+
+
+def permit(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver) -> None:
+    """Return when the call may run: the decision allows it, or a person does."""
+    if decision.verdict == "deny":
+        raise decision.error or ToolError("denied", f"{decision.reason[:1].upper()}{decision.reason[1:]}.")
+    if decision.verdict == "ask":
+        approve(prepared, decision)
+    ctx.fence.check()
 
 
 def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:

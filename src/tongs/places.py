@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# what commands see of the user's environment
+SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "TMPDIR", "TZ", "SHELL")
 # what decides which settings and which state a call sees
 VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "JINN_CONFIG_DIR", "WORKSPACE_ROOT")
 
@@ -42,7 +44,7 @@ def workspace_dir(environ: Mapping[str, str], cwd: str) -> str:
 
 def settings_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the part of an environment that settings depend on."""
-    return {name: value for name, value in environ.items() if name.startswith("TONGS_") or name in VARIABLES}
+    return {name: value for name, value in environ.items() if name.startswith(("TONGS_", "OTEL_")) or name in VARIABLES}
 
 
 def socket_address(state: str) -> tuple[str, int | None]:

@@ -1,28 +1,145 @@
-"""Child processes of one call: fed, read as they write, and ended with the call."""
+"""Child processes of one call: confined where they are the caller's, fed, read as they write, ended with the call."""
 
 from __future__ import annotations
 
 import os
 import select
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from time import monotonic
+from typing import NamedTuple, Protocol
 
 from tongs.context import Fence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tongs.sandbox.process import Child
+    from tongs.door import Door
+    from tongs.jobs import Job, Jobs
+    from tongs.sandbox import process
+    from tongs.sandbox.process import Child, Confined, Finished
+    from tongs.sandbox.profile import Availability
 
 PIPE_BYTES = 1 << 20
 STDERR_BYTES = 1 << 16
 
 
+class Confine(Protocol):
+    """Yields how a program in a folder is confined, and holds what that needs while the block lasts."""
+
+    def __call__(self, cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]: ...
+
+
+class Ground(NamedTuple):
+    """What the commands of a session stand on: their environment, their sandbox, their limits, their jobs."""
+
+    door: Door
+    environment: Mapping[str, str]
+    confine: Confine
+    available: Callable[[], Availability]
+    processes: int
+    memory: int
+    file_size: int
+    spill: Callable[[], str]  # the folder for output that memory does not keep
+    session: str
+    jobs: Callable[[], Jobs]
+
+
+class Folder(NamedTuple):
+    """An open folder and its real path."""
+
+    handle: int
+    path: str
+
+
 class Processes:
     """Starts programs for one call; they are killed at once when the call is given up."""
 
-    def __init__(self, fence: Fence) -> None:
+    def __init__(self, fence: Fence, ground: Ground) -> None:
         self._fence = fence
+        self._ground = ground
+
+    @property
+    def sandbox(self) -> Availability:
+        """Which sandbox works here."""
+        return self._ground.available()
+
+    @contextmanager
+    def folder(self, path: str) -> Iterator[Folder]:
+        """Open a folder of the workspace to run something in."""
+        with self._ground.door.open_folder(path) as (handle, place):
+            yield Folder(handle, os.path.join(place.root.real, *place.parts))
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Folder,
+        seconds: float,
+        stdin: bytes = b"",
+        network: str | None = None,
+        merge: bool = False,
+        tty: bool = False,
+        keep_bytes: int = 1 << 20,
+    ) -> Finished:
+        """Run a command of the caller to its end, confined; nothing of it is left."""
+        from tongs.sandbox import process
+
+        given_up = threading.Event()
+        self._fence.watch(given_up.set)
+        limits = self._limits(seconds)._replace(keep_bytes=keep_bytes)
+        with self._ground.confine(cwd.path, network=network, tty=tty) as confined:
+            finished = process.run(
+                argv,
+                cwd=cwd.handle,
+                env=self._ground.environment,
+                stdin=stdin,
+                limits=limits,
+                cancelled=given_up,
+                spill=self._ground.spill,
+                merge=merge,
+                tty=tty,
+                confined=confined,
+            )
+        self._fence.check()
+        return finished
+
+    def start(
+        self, argv: Sequence[str], *, command: str, cwd: Folder, network: str | None, tty: bool, seconds: float | None
+    ) -> Job:
+        """Start a command of the caller as a background job, confined."""
+        from tongs.sandbox import process
+
+        jobs = self._ground.jobs()
+        with ExitStack() as unless_started:
+            held = ExitStack()
+            unless_started.callback(held.close)
+            confined = held.enter_context(self._ground.confine(cwd.path, network=network, tty=tty))
+
+            def begin(stdin: int, stdout: int, stderr: int) -> Child:
+                return process.start(
+                    argv,
+                    cwd=cwd.handle,
+                    env=self._ground.environment,
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    limits=self._limits(None),
+                    confined=confined,
+                    tty=tty,
+                )
+
+            self._fence.commit()
+            unless_started.pop_all()  # from here on the job lets go of it
+            return jobs.start(self._ground.session, command, begin, tty=tty, held=held, timeout=seconds, cwd=cwd.path)
+
+    def _limits(self, seconds: float | None) -> process.Limits:
+        from tongs.sandbox import process
+
+        ground = self._ground
+        # the kernel counts what the user runs already, on the whole machine
+        processes = ground.processes + _tasks()
+        return process.Limits(timeout=seconds, data=ground.memory, processes=processes, file_size=ground.file_size)
 
     @contextmanager
     def stream(
@@ -36,7 +153,7 @@ class Processes:
         seconds: float | None = None,
         memory: int | None = None,
     ) -> Iterator[Stream]:
-        """Start a program in an open folder and yield its output; nothing of it is left when the block ends.
+        """Start a program of our own in an open folder and yield its output; nothing of it is left when the block ends.
 
         `stdin` is a descriptor, by default that of nothing; `fds` are further ones, which it has from 3 on; `memory`
         limits the address space, in bytes.
@@ -123,6 +240,15 @@ class Stream:
     def _milliseconds(self) -> float | None:
         seconds = self._seconds()
         return None if seconds is None else seconds * 1000
+
+
+def _tasks() -> int:
+    """How many tasks there are on this machine; where that is not told, as many as there may well be."""
+    try:
+        with open("/proc/loadavg", "rb") as file:
+            return int(file.read().split()[3].partition(b"/")[2])
+    except (OSError, ValueError, IndexError):
+        return 4096
 
 
 def _widen(pipe: int) -> None:

@@ -5,40 +5,70 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from typing import Any, NamedTuple
 
 from tongs import config, pipeline, places
-from tongs.call import Call, Result
+from tongs.authority import READS, Asker, Authority, Place, Questioner, Standing, reads
+from tongs.call import Call, Output, Result
 from tongs.catalog import Catalog, dialect
 from tongs.context import Context, Fence
-from tongs.declaration import Tool
+from tongs.declaration import TIMEOUT_SECONDS, Tool
 from tongs.door import Door, Root
 from tongs.errors import ToolError
 from tongs.lanes import Lanes
 from tongs.lanes import Ticket as Turn
 from tongs.output.overflow import Overflow
 from tongs.pipeline import Prepared, Voter
-from tongs.policy.decision import Vote
+from tongs.policy.decision import Vote, decide
 from tongs.policy.paths import PROTECTED, PathRules
 from tongs.state.trail import Entry, Trail, digest
-from tongs.voters import effects, paths
+from tongs.voters import paths
 from tongs.workers import Workers
 from tongs.workspace import Store, Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tongs.hooks import After, Hooks, Ran, Seen
+    from tongs.jobs import Jobs
     from tongs.knowledge.related import Knowledge
     from tongs.processes import Processes
+    from tongs.sandbox.process import Confined
+    from tongs.sandbox.profile import Profile, Sandbox
     from tongs.state.history import History
     from tongs.state.memory import Memory
+    from tongs.telemetry import Telemetry
 
+WAITERS_MAX = 512
 SESSIONS_MAX = 256  # kept ready; others are made ready again when they call
 WATCH_SECONDS = 0.25
 
 
 _NOT_UNDERSTOOD = Vote("deny", "check", "the call was not understood")
+
+
+class Shared(NamedTuple):
+    """What the runtimes of one workspace share in a process that has several: two callers may differ in settings."""
+
+    jobs: Jobs
+    sandbox: Sandbox
+
+    def close(self) -> None:
+        """End the jobs, and let go of what confined them."""
+        self.jobs.close()
+        self.sandbox.close()
+
+
+class Explanation(NamedTuple):
+    """The decision on a call, with every vote and the hooks it would meet."""
+
+    decision: Vote
+    votes: tuple[Vote, ...]
+    prepared: Prepared
+    hooks: tuple[str, ...]
+    mode: str
 
 
 class Running:
@@ -50,6 +80,7 @@ class Running:
         self.session = call.session or runtime.session
         self.prepared: Prepared | None = None
         self.decision = _NOT_UNDERSTOOD
+        self.approver = ""
         self.workspace: Workspace | None = None
         self.turn: Turn | None = None
         self.started = time.perf_counter()
@@ -107,7 +138,15 @@ class Runtime:
         session: str | None = None,
         environ: Mapping[str, str] | None = None,
         flags: Mapping[str, Any] | None = None,
+        keeps_jobs: bool = True,
+        shared: Shared | None = None,
+        asker: Asker | None = None,
+        questioner: Questioner | None = None,
     ) -> None:
+        """Make a runtime; one that ends with its call cannot keep jobs. What is shared, somebody else closes.
+
+        `asker` is a person who says whether a call may run, `questioner` one who answers questions of a tool.
+        """
         env = os.environ if environ is None else environ
         self._named = os.path.abspath(workspace)  # the way callers may spell it, when it goes through a link
         self.root = os.path.realpath(workspace)
@@ -136,8 +175,17 @@ class Runtime:
         self._history: History | None = None
         self._memory: Memory | None = None
         self._knowledge: Knowledge | None = None
+        self._shared = shared
+        self._sandbox: Sandbox | None = shared.sandbox if shared else None
+        self._jobs: Jobs | None = shared.jobs if shared else None
+        self._keeps_jobs = keeps_jobs
         self._environ = env
-        self.voters: tuple[Voter, ...] = (effects, paths)
+        home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+        place = Place(self.root, self.id, self._config, self.state, home)
+        self.authority = Authority(place, self.settings, self.catalog, env, asker)
+        self._questioner = questioner
+        self.voters: tuple[Voter, ...] = (self.authority.vote, paths)
+        self._reading_voters: tuple[Voter, ...] = (reads, paths)
         self._rules = PathRules(
             self.settings["workspace.sensitive"],
             self.settings["workspace.readable"],
@@ -148,8 +196,15 @@ class Runtime:
         self._lanes = Lanes()
         self._running: set[Running] = set()
         self._workers = Workers()
+        self._waiters = Workers(WAITERS_MAX)  # for calls that may wait long: others never wait for them
         self._watching = False
         self._closed = threading.Event()
+        self._telemetry: Telemetry | None = None
+        endpoint = self.settings["telemetry.endpoint"]
+        if endpoint or env.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+            from tongs.telemetry import open_telemetry
+
+            self._telemetry = open_telemetry(env, endpoint)
 
     def __enter__(self) -> Runtime:
         return self
@@ -164,17 +219,32 @@ class Runtime:
             running = list(self._running)
         for call in running:
             call.cancel()
+        if self._jobs is not None and self._shared is None:
+            self._jobs.close()
         self._workers.close()
+        self._waiters.close()
+        if self._sandbox is not None and self._shared is None:
+            self._sandbox.close()
         self._stores.clear()
         self.trail.close()
+        self.end_telemetry()
+        self.authority.close()
         for part in (self._history, self._memory, self._knowledge):
             if part is not None:
                 part.close()
+
+    def end_telemetry(self) -> None:
+        """Send what has not been sent yet of spans and measurements."""
+        if self._telemetry is not None:
+            self._telemetry.close()
+            self._telemetry = None
 
     def tidy(self, seconds: float) -> None:
         """Do what calls put off: forget idle sessions and pack what undo keeps, for about this long."""
         with suppress(ToolError):  # what cannot be done now can be done another time
             self.trail.end_idle()
+            self.trail.prune()
+            self._store(self.session)[1].make_room()
             self.history().compress(seconds)
 
     def history(self) -> History:
@@ -212,6 +282,98 @@ class Runtime:
                 spare = os.path.join(self.state, "cache")
                 self._knowledge = Knowledge(places, spare, lambda path: Database(path, MIGRATIONS, durable=False))
             return self._knowledge
+
+    def jobs(self) -> Jobs:
+        """Return the background jobs; opened on first use."""
+        if not self._keeps_jobs:
+            raise ToolError("resident_required", "A background job would end together with this call.")
+        with self._lock:
+            if self._jobs is None:
+                from tongs.jobs import Jobs
+
+                self._jobs = Jobs(folder=partial(session_folder, self.state, self.id))
+            return self._jobs
+
+    @property
+    def busy(self) -> bool:
+        """Whether jobs are running."""
+        return self._jobs is not None and self._jobs.busy
+
+    def fire(self, event: str) -> None:
+        """Let the hooks of an event of the session run, if there are any; what they answer changes nothing here."""
+        ctx = self._context(Running(self, Call(event), lambda result: None))
+        hooks = self.authority.hooks(ctx, ctx.fence)
+        if hooks is not None:
+            hooks.event(event)
+
+    def end_session(self, session: str) -> bool:
+        """End the jobs of a session and forget what it has read; return whether there was one."""
+        if self._jobs is not None:
+            self._jobs.end_session(session)
+        kept = self.authority.values().clear(self.id, session)
+        return self.trail.end_session(self.id, session) or kept
+
+    def sandbox(self) -> Sandbox:
+        """Return what confines commands; opened on first use."""
+        with self._lock:
+            if self._sandbox is None:
+                from tongs.sandbox.profile import Sandbox
+
+                self._sandbox = Sandbox(self.state)
+            return self._sandbox
+
+    def _processes(self, fence: Fence, session: str) -> Processes:
+        from tongs.processes import Ground, Processes
+
+        settings = self.settings
+        store, overflow = self._store(session)
+
+        def confine(cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]:
+            profile = self._profile(store.door, session, overflow.open(), network or settings["shell.network"])
+            if self.authority.mode(session) == "plan":
+                profile = profile._replace(name="read-only", network="none")
+            return self.sandbox().confine(profile, cwd, tty=tty)
+
+        return Processes(
+            fence,
+            Ground(
+                door=store.door,
+                environment=self._environment(),
+                confine=confine,
+                available=lambda: self.sandbox().availability(),
+                processes=settings["shell.processes"],
+                memory=settings["shell.memory_mb"] << 20,
+                file_size=settings["shell.file_mb"] << 20,
+                spill=overflow.make_room,
+                session=session,
+                jobs=self.jobs,
+            ),
+        )
+
+    def _environment(self) -> dict[str, str]:
+        names = (*places.SHELL_VARIABLES, *self.settings["shell.env"])
+        found = {name: self._environ[name] for name in names if name in self._environ}
+        found.setdefault("PATH", os.defpath)
+        if self.settings["shell.sandbox"] != "full":
+            found["TMPDIR"] = "/tmp"  # noqa: S108 -- the private one of the sandbox
+        return found
+
+    def _profile(self, door: Door, session: str, folder: str, network: str) -> Profile:
+        from tongs.sandbox.profile import Profile
+
+        return Profile(
+            name=self.settings["shell.sandbox"],
+            roots=tuple(root.real for root in door.roots if root.writable),
+            is_sensitive=self._rules.is_sensitive,
+            protected=tuple(name for name in PROTECTED if name not in self.settings["workspace.writable"]),
+            closed=(self.state, self._config),
+            home=self.authority.place.home,
+            read=self.settings["shell.read"],
+            network=network,  # type: ignore[arg-type]  # settings and schema let nothing else through
+            session=session,
+            private=os.path.join(self.state, "sandbox", self.id, config.digest(session)),
+            folder=folder,
+        )
 
     # --- calling --------------------------------------------------------------------------------------------------
 
@@ -267,7 +429,8 @@ class Runtime:
 
                 def start() -> None:
                     if not entering:
-                        self._workers.put(lambda: self._run(running, prepared))
+                        waits = prepared.tool.timeout > TIMEOUT_SECONDS
+                        (self._waiters if waits else self._workers).put(lambda: self._run(running, prepared))
 
                 running.turn = self._lanes.enter(paths, start)
                 runs_here = entering and not running.turn.waits
@@ -315,8 +478,14 @@ class Runtime:
         running.deadline = time.perf_counter() + prepared.tool.timeout
         try:
             ctx = self._context(running)
-            running.decision = pipeline.judge(prepared, ctx, self.voters)
-            result = pipeline.perform(prepared, ctx, running.decision, _nobody_to_ask)
+            calm = self.authority.is_calm(running.session)
+            hooks = None if calm else self.authority.hooks(ctx, running.fence)
+            if hooks is None:
+                quick = calm and prepared.tool.effects == READS
+                running.decision = pipeline.judge(prepared, ctx, self._reading_voters if quick else self.voters)
+                result = pipeline.perform(prepared, ctx, running.decision, partial(self._approve, running, ctx))
+            else:
+                result = self._run_hooked(running, prepared, ctx, hooks)
         except ToolError as error:
             result = _failed(prepared.call, error)
         except BaseException as error:  # noqa: BLE001  # the border: our own bugs end here, and a tool's sys.exit
@@ -324,6 +493,45 @@ class Runtime:
         # after the record, so that the next call in the lane knows what this one saw; before the answer, so that a call
         # sent because of it finds the lane free
         running.settle(result, between=lambda: self._leave(running))
+
+    def _run_hooked(self, running: Running, prepared: Prepared, ctx: Context, hooks: Hooks) -> Result:
+        """Decide and run a call between the hooks before and after it."""
+        door = ctx.door
+
+        def again(args: dict[str, Any]) -> Seen:
+            return self.authority.seen(pipeline.rewritten(prepared, args), door)
+
+        before = hooks.before(self.authority.seen(prepared, door), again)
+        if before.changed:
+            running.prepared = prepared = pipeline.rewritten(prepared, before.args)
+        votes = [pipeline.judge(prepared, ctx, self.voters), *([before.vote] if before.vote is not None else [])]
+        running.decision = decide(votes)
+        try:
+            if before.skipped is not None and running.decision.verdict != "deny":
+                return _told(pipeline.shape(prepared, ctx, before.skipped), before.context, None, before.ran)
+            pipeline.permit(prepared, ctx, running.decision, partial(self._approve, running, ctx))
+            output, after = _between(prepared, ctx, hooks, self.authority.seen(prepared, door))
+        except ToolError as error:
+            error.details.setdefault("hooks", [one._asdict() for one in before.ran])
+            raise
+        context = "\n\n".join(text for text in (before.context, after.context) if text)
+        return _told(pipeline.shape(prepared, ctx, output), context, after.stop, (*before.ran, *after.ran))
+
+    def _approve(self, running: Running, ctx: Context, prepared: Prepared, decision: Vote) -> None:
+        """Have a person approve a call; the time they take is not the tool's."""
+        running.deadline = float("inf")
+        running.approver = self.authority.approve(prepared, decision, ctx, running.call)
+        running.deadline = time.perf_counter() + prepared.tool.timeout
+
+    def explain(self, call: Call) -> Explanation:
+        """Return the decision on a call with every vote, and the hooks it would meet; nothing runs."""
+        running = Running(self, call, lambda result: None)
+        prepared = pipeline.prepare(call, self.catalog, self.settings["dialect"])
+        ctx = self._context(running)
+        votes = [vote for voter in self.voters if (vote := voter(prepared, ctx)) is not None]
+        hooks = self.authority.hooks(ctx, running.fence)
+        would_run = [] if hooks is None else hooks.would_run(self.authority.seen(prepared, ctx.door))
+        return Explanation(decide(votes), tuple(votes), prepared, tuple(hook.name for hook in would_run), ctx.mode)
 
     def _leave(self, running: Running) -> None:
         with self._lock:
@@ -346,7 +554,9 @@ class Runtime:
             fence=running.fence,
             memory=self.memory,
             knowledge=self.knowledge,
-            processes=_processes,
+            processes=lambda fence: self._processes(fence, running.session),
+            jobs=self.jobs,
+            standing=lambda ctx: Standing(self.authority, ctx, running.call, self._questioner),
         )
         reports = workspace.recover()
         if reports:
@@ -358,7 +568,7 @@ class Runtime:
         if found is None:
             settings = self.settings
             overflow = Overflow(
-                os.path.join(self.state, "overflow", self.id, config.digest(session)),
+                session_folder(self.state, self.id, session),
                 keep_days=settings["output.keep_days"],
                 keep_megabytes=settings["output.keep_mb"],
                 limit=settings["output.overflow_chars"],
@@ -396,11 +606,13 @@ class Runtime:
                 digest(prepared.args if prepared else running.call.args),
                 running.decision.verdict,
                 running.decision.reason,
-                "",
+                running.approver,
                 result.error.code if result.error else "ok",
                 micros,
             )
             self.trail.record(entry, seen)
+            if self._telemetry is not None:
+                self._telemetry(entry, running.call.id)
         except Exception as caught:  # noqa: BLE001  # whatever it is, the caller waits for an answer
             # what cannot be recorded has no answer: nothing happens unseen
             error = caught if isinstance(caught, ToolError) else self._incident(caught)
@@ -445,20 +657,60 @@ class Runtime:
         from tongs.schema import public
 
         chosen = self.settings["dialect"]
+        shown = {tool.name: tool for tool in self.catalog.tools() if not self.authority.hidden(tool, self.session)}
         if chosen in (None, "jinn"):
-            return [(tool.name, tool.description, public(tool.schema)) for tool in self.catalog.tools()]
-        return [(entry.name, entry.description, public(entry.schema)) for entry in dialect(chosen).values()]
+            return [(tool.name, tool.description, public(tool.schema)) for tool in shown.values()]
+        entries = [entry for entry in dialect(chosen).values() if entry.tool in shown]
+        return [(entry.name, entry.description, public(entry.schema)) for entry in entries]
 
 
-def _processes(fence: Fence) -> Processes:
-    from tongs.processes import Processes
+def share(state: str, workspace: str) -> Shared:
+    """Return what the runtimes of one workspace share."""
+    from tongs.jobs import Jobs
+    from tongs.sandbox.profile import Sandbox
 
-    return Processes(fence)
+    return Shared(
+        Jobs(folder=partial(session_folder, state, config.digest(os.path.realpath(workspace)))), Sandbox(state)
+    )
+
+
+def session_folder(state: str, workspace: str, session: str) -> str:
+    """Return the folder for the long output of a session."""
+    return os.path.join(state, "overflow", workspace, config.digest(session))
 
 
 def _failed(call: Call, error: ToolError) -> Result:
-    return Result(error=error, id=call.id, request_id=call.request_id)
+    risk = error.details.get("risk")
+    return Result(error=error, id=call.id, request_id=call.request_id, risk=risk if isinstance(risk, str) else None)
 
 
-def _nobody_to_ask(prepared: Prepared, decision: Vote) -> None:
-    raise ToolError("approval_required", f"{prepared.tool.name} needs approval: {decision.reason}.")
+def _between(prepared: Prepared, ctx: Context, hooks: Hooks, seen: Seen) -> tuple[Output, After]:
+    """Run the tool and then the hooks after it, which see its output before anything else does."""
+    try:
+        output = pipeline.run(prepared, ctx)
+    except ToolError as error:
+        after = hooks.after(seen, None, error)
+        if after.error is not None:
+            raise after.error from error
+        if after.result is not None:
+            raise ToolError(error.code, after.result.text, suggestion=error.suggestion, **error.details) from error
+        raise
+    after = hooks.after(seen, output.text if output.data is None else output.data)
+    if after.error is not None:
+        raise after.error
+    if after.result is not None:
+        # what a hook has replaced is not to be seen in any other form
+        output = output._replace(text=after.result.text, data=after.result.data, view=None, content=())
+    return output, after
+
+
+def _told(result: Result, context: str, stop: str | None, ran: Sequence[Ran]) -> Result:
+    """Add what hooks have to say to a result, and the record of those that ran."""
+    meta = {**result.meta, "hooks": [one._asdict() for one in ran]} if ran else dict(result.meta)
+    if stop is not None:
+        meta["stop"] = stop
+    if context and result.data is None:
+        return result._replace(text=f"{result.text}\n\n{context}" if result.text else context, meta=meta)
+    if context:
+        meta["context"] = context
+    return result._replace(meta=meta)

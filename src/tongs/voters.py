@@ -1,4 +1,4 @@
-"""The voters that every call meets: what its effects are, and where its paths lead."""
+"""The voters that every call meets beside the authority: where its paths lead, and what hooks say."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ from tongs.context import Context
 from tongs.errors import ToolError
 from tongs.pipeline import Prepared
 from tongs.policy.decision import Vote
-
-_UNDOABLE = {"read", "write"}
-_INSIDE = Vote("allow", "effects", "reads or writes inside the workspace")
-
-
-def effects(prepared: Prepared, ctx: Context) -> Vote | None:
-    """The default by effect: reading and undoable writing in the workspace are allowed."""
-    open_ended = prepared.tool.effects - _UNDOABLE
-    if not open_ended:
-        return _INSIDE
-    return Vote("ask", "effects", f"has the effect {', '.join(sorted(open_ended))}")
 
 
 def paths(prepared: Prepared, ctx: Context) -> Vote | None:

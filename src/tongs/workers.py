@@ -12,7 +12,8 @@ WORKERS_MAX = 64
 class Workers:
     """Threads that run calls: kept when idle, started when all are busy."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = WORKERS_MAX) -> None:
+        self._most = most
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
@@ -24,12 +25,20 @@ class Workers:
         with self._lock:
             if self._idle:
                 self._idle -= 1
-            elif self._count < WORKERS_MAX:
-                self._count += 1
-                threading.Thread(target=self._serve, name="tongs-call", daemon=True).start()
-            else:
+            elif self._count >= self._most or not self._start():
                 self._backlog += 1
             self._work.put(work)
+
+    def _start(self) -> bool:
+        """Start another thread; False when there can be no more and one of ours will get to the work."""
+        try:
+            threading.Thread(target=self._serve, name="tongs-call", daemon=True).start()
+        except RuntimeError:
+            if not self._count:
+                raise
+            return False
+        self._count += 1
+        return True
 
     def close(self) -> None:
         """Let every thread end when it has nothing to do."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tongs.context import Fence
 from tongs.digests import Digest, sha256
-from tongs.door import Door, Place, Root, not_a_file
+from tongs.door import Door, Place, Root, not_a_file, plain_error
 from tongs.errors import ToolError
 from tongs.state.trail import Stamp, Trail
 
@@ -365,7 +365,8 @@ class Workspace:
                 try:
                     temporary = temporary_name(id, position)
                     with _Unsynced() as unsynced:
-                        unsynced.add(_write_temporary(folder, place.name, temporary, data, file.mode, place.status))
+                        written = _write_temporary(folder, place.name, temporary, data, file.mode, place.status)
+                        unsynced.add(written, file.path)
                         unsynced.sync()
                     os.rename(temporary, place.name, src_dir_fd=folder, dst_dir_fd=folder)
                 finally:
@@ -572,7 +573,7 @@ class Draft:
             with _Unsynced(many=len(files) > 1) as unsynced:
                 for position, (file, (_, data)) in enumerate(zip(files, targets, strict=True)):
                     if data is not None:
-                        unsynced.add(self._prepare(recording.id, position, file, data))
+                        unsynced.add(self._prepare(recording.id, position, file, data), file.path)
                 unsynced.sync()
             folders: dict[str, str] = {}
             for position, (file, (old, data)) in enumerate(zip(files, targets, strict=True)):
@@ -708,28 +709,33 @@ class _Unsynced:
     """New files that are written and not yet safe on the disk. Many are synced together in half the time."""
 
     def __init__(self, *, many: bool = False) -> None:
-        self._descriptors: list[int] = []
+        self._files: list[tuple[int, str]] = []  # descriptor and path
         self._many = many and hasattr(os, "posix_fadvise")
 
     def __enter__(self) -> _Unsynced:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for descriptor in self._descriptors:
+        for descriptor, _path in self._files:
             os.close(descriptor)
 
-    def add(self, descriptor: int) -> None:
-        self._descriptors.append(descriptor)
+    def add(self, descriptor: int, path: str) -> None:
+        self._files.append((descriptor, path))
         if self._many:
             # makes the kernel begin to write; then no sync waits for a place on the disk to be found
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        if len(self._descriptors) == SYNCED_TOGETHER:
+        if len(self._files) == SYNCED_TOGETHER:
             self.sync()
 
     def sync(self) -> None:
-        while self._descriptors:
-            os.fsync(self._descriptors[-1])
-            os.close(self._descriptors.pop())
+        while self._files:
+            descriptor, path = self._files[-1]
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                raise plain_error(error, path) from error
+            self._files.pop()
+            os.close(descriptor)
 
 
 def _copy_attributes(folder: int, name: str, descriptor: int, like: os.stat_result) -> None:

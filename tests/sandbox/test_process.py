@@ -525,9 +525,11 @@ def test_a_keeper_that_was_stopped_is_replaced_by_the_call_that_finds_out(mark, 
 def test_a_warden_that_was_killed_while_it_waited_is_replaced(mark):
     mark.bash("true")
     [keeper_pid] = keepers_of(os.getpid())
-    wait_until(lambda: children_of(keeper_pid))
-    for pid in children_of(keeper_pid):
-        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: children_of(keeper_pid) and children_of(children_of(keeper_pid)[0]))
+    [warden] = children_of(keeper_pid)
+    [waiting] = children_of(warden)
+    os.kill(warden, signal.SIGKILL)
+    wait_until(lambda: not read(f"/proc/{waiting}/cmdline"))
 
     assert mark.bash("echo on").stdout.head == b"on\n"
 

@@ -1,10 +1,21 @@
 from __future__ import annotations
 
-import pytest
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
 
-from tongs.state.trail import SESSION_IDLE_SECONDS, Entry, Stamp, Trail, digest
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.state.trail import BOUNDS_MS, SESSION_IDLE_SECONDS, UNKNOWN, Entry, Stamp, Trail, chained, digest
 
 SECOND = 1_000_000_000
+DAY = 24 * 3600 * SECOND
 NOW = 1_900_000_000 * SECOND  # later than any clock that runs these tests, so that sessions count as in use
 
 
@@ -39,10 +50,21 @@ def test_counters_are_what_the_rows_say(trail):
     for outcome, micros in (("ok", 1000), ("ok", 3000), ("stale_file", 500)):
         trail.record(entry("edit_file", outcome=outcome, micros=micros), {})
 
-    assert [tuple(counter) for counter in trail.counters()] == [
+    assert [tuple(counter)[:4] for counter in trail.counters()] == [
         ("edit_file", "failure", 1, 0.5),
         ("edit_file", "success", 2, 4.0),
     ]
+    failed, succeeded = (dict(zip(BOUNDS_MS, counter.buckets, strict=True)) for counter in trail.counters())
+    assert [failed[bound] for bound in (0.25, 0.5, 300_000)] == [0, 1, 1]
+    assert [succeeded[bound] for bound in (0.5, 1, 2.5, 5, 300_000)] == [0, 1, 1, 2, 2]
+
+
+def test_names_that_are_no_tools_are_counted_together(trail):
+    for name in ("one", "two", "three"):
+        trail.record(entry(name, outcome="unknown_tool"), {})
+
+    assert [(counter.tool, counter.calls) for counter in trail.counters()] == [(UNKNOWN, 3)]
+    assert [(use.tool, use.calls, use.failed) for use in trail.usage().tools] == [(UNKNOWN, 3, 3)]
 
 
 def test_stamps_belong_to_one_session_and_one_workspace_and_none_forgets(trail):
@@ -100,3 +122,390 @@ def test_a_long_trail_is_verified_page_by_page(trail):
 
     assert trail.verify() is None
     assert len(trail.rows()) == with_many
+
+
+def test_rows_name_the_agent_and_are_chosen_by_it(trail):
+    trail.record(entry(), {})
+    trail.record(entry()._replace(agent="scout"), {})
+
+    assert [row.entry.agent for row in trail.rows()] == ["", "scout"]
+    assert [row.seq for row in trail.rows(agent="scout")] == [2]
+    assert trail.verify() is None
+
+
+# --- the chain ----------------------------------------------------------------------------------------------------
+
+
+def change(trail: Trail, tmp_path, *statements: str) -> None:
+    trail.close()
+    with sqlite3.connect(tmp_path / "trail.db") as db:
+        for statement in statements:
+            db.execute(statement)
+    db.close()
+
+
+def fill(trail: Trail, count: int, *, at: int = NOW) -> None:
+    for number in range(count):
+        trail.record(entry(at=at + number), {})
+
+
+@pytest.mark.parametrize(
+    "statement, seq, reason",
+    [
+        ("UPDATE audit SET agent='me' WHERE seq=3", 3, "changed"),
+        ("UPDATE audit SET micros=x'00' WHERE seq=3", 3, "changed"),
+        ("UPDATE audit SET session=x'00' WHERE seq=3", 3, "changed"),
+        ("DELETE FROM audit WHERE seq=40", 40, "there was a row 50"),
+        ("DELETE FROM audit WHERE seq>=40", 40, "there was a row 50"),
+        ("DELETE FROM audit", 1, "there was a row 50"),
+        ("INSERT INTO marks VALUES ('removed', 10, x'00')", 1, "removed"),
+        ("INSERT INTO marks SELECT 'removed', seq, hash FROM audit WHERE seq=10", 1, "removed"),
+    ],
+)
+def test_what_was_done_to_the_rows_is_found(trail, tmp_path, statement, seq, reason):
+    fill(trail, 50)
+    assert trail.breaks() == []
+    change(trail, tmp_path, statement)
+    if statement == "DELETE FROM audit WHERE seq=40":
+        change(trail, tmp_path, "DELETE FROM audit WHERE seq>40")
+
+    found, *_ = trail.breaks()
+
+    assert found.seq == seq
+    assert reason in found.reason
+
+
+def test_a_beginning_that_was_cut_off_by_hand_is_found(trail, tmp_path):
+    fill(trail, 50)
+    anchor = "INSERT INTO marks SELECT 'removed', seq, hash FROM audit WHERE seq=10"
+    change(trail, tmp_path, anchor, "DELETE FROM audit WHERE seq<=10")
+
+    found, *_ = trail.breaks()
+
+    assert (found.seq, "no row tells" in found.reason) == (10, True)
+
+
+def test_a_chain_that_was_made_anew_is_found_by_the_head(trail, tmp_path):
+    fill(trail, 50)
+    rows = trail.rows()
+    change(trail, tmp_path, "UPDATE audit SET outcome='denied' WHERE seq=5")
+    previous = rows[3].hash
+    with sqlite3.connect(tmp_path / "trail.db") as db:
+        for row in rows[4:]:
+            altered = row.entry._replace(outcome="denied") if row.seq == 5 else row.entry
+            previous = chained(previous, altered)
+            db.execute("UPDATE audit SET hash=? WHERE seq=?", (previous, row.seq))
+    db.close()
+
+    found, *_ = trail.breaks()
+
+    assert "made anew" in found.reason
+    os.remove(tmp_path / "trail.db.head")
+    found, *_ = trail.breaks()
+    assert "is gone" in found.reason
+
+
+def test_an_end_that_was_kept_elsewhere_is_missed_when_the_rows_and_the_head_are_gone(trail, tmp_path):
+    fill(trail, 10)
+    witness = trail.end()
+    assert trail.breaks(witness) == []
+    change(trail, tmp_path, "DELETE FROM audit WHERE seq>8")
+    os.remove(tmp_path / "trail.db.head")
+    other = Trail(str(tmp_path / "trail.db"))
+    fill(other, 5)  # goes on from row 8 and makes a new head
+    other.close()
+
+    assert trail.breaks() == []
+    found, *_ = trail.breaks(witness)
+    assert (found.seq, "made anew" in found.reason) == (10, True)
+
+
+@pytest.mark.parametrize("more", [1, 3, 40])
+def test_rows_that_were_cut_off_stay_missing_when_the_trail_goes_on(trail, tmp_path, more):
+    fill(trail, 50)
+    change(trail, tmp_path, "DELETE FROM audit WHERE seq>47")
+    other = Trail(str(tmp_path / "trail.db"))
+    fill(other, more)
+    other.close()
+
+    assert [row.seq for row in trail.rows(limit=more)] == list(range(51, 51 + more))
+    assert [found.seq for found in trail.breaks()] == [48]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 2000, b"\0" * 7, b"text\n" * 400])
+def test_a_damaged_head_stops_nothing(trail, tmp_path, damage):
+    fill(trail, 5)
+    trail.close()
+    (tmp_path / "trail.db.head").write_bytes(damage)
+    fill(trail, 5)
+
+    assert [row.seq for row in trail.rows()] == list(range(1, 11))
+    assert trail.breaks() == []
+
+
+def test_a_process_that_dies_between_a_row_and_its_note_leaves_a_whole_trail(trail, tmp_path):
+    fill(trail, 5)
+    other = Trail(str(tmp_path / "trail.db"))
+    other._head.note = lambda number, hash: None  # type: ignore[method-assign]
+    fill(other, 2)
+    other.close()
+
+    assert trail.breaks() == []
+    fill(trail, 1)
+    assert trail.breaks() == []
+
+
+def test_a_head_that_cannot_be_written_is_told(trail, tmp_path):
+    from tongs.errors import ToolError
+
+    os.mkdir(tmp_path / "trail.db.head")
+
+    with pytest.raises(ToolError) as caught:
+        fill(trail, 1)
+
+    assert caught.value.code == "resource_limit"
+
+
+_RECORD = """
+import sys, time
+from tongs.state.trail import Entry, Trail, digest
+path, name = sys.argv[1:]
+print("ready", flush=True)
+sys.stdin.readline()
+trail = Trail(path)
+for number in range(200):
+    trail.record(Entry(time.time_ns(), "w", name, "read_file", digest({}), "allow", "", "", "ok", number), {})
+trail.close()
+"""
+
+
+def test_fifty_processes_append_to_one_chain(trail, tmp_path):
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", _RECORD, str(tmp_path / "trail.db")]
+    processes = [subprocess.Popen([*command, str(number)], stdin=pipe, stdout=pipe) for number in range(50)]
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+    for process in processes:
+        assert process.stdin
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate()
+        assert process.returncode == 0
+
+    assert trail.breaks() == []
+    assert trail.end()[0] == 50 * 200
+    for number in range(50):
+        assert [row.entry.micros for row in trail.rows(session=str(number))] == list(range(200))
+
+
+def test_threads_of_one_process_append_to_one_chain_while_it_is_verified(trail):
+    threads = [threading.Thread(target=fill, args=(trail, 200)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert trail.breaks() == []
+    for thread in threads:
+        thread.join()
+
+    assert (trail.breaks(), trail.end()[0]) == ([], 800)
+
+
+def test_a_trail_from_before_there_were_agents_stays_whole_and_goes_on(tmp_path):
+    rows = [entry(at=NOW + number) for number in range(3)]
+    previous = b""
+    with sqlite3.connect(tmp_path / "trail.db") as db:
+        from tongs.state import trail as module
+
+        db.executescript(module._MIGRATIONS[0] + ";PRAGMA user_version=1")
+        for seq, row in enumerate(rows, 1):
+            previous = chained(previous, row)
+            db.execute("INSERT INTO audit VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", (seq, *row[:-1], previous))
+    db.close()
+    trail = Trail(str(tmp_path / "trail.db"))
+
+    assert trail.breaks() == []
+    assert [row.entry for row in trail.rows()] == rows
+    fill(trail, 1)
+    assert (trail.breaks(), trail.end()[0]) == ([], 4)
+    trail.close()
+
+
+# the hashes of rows are kept for good: this one is of a row of the first version
+def test_the_hash_of_a_row_is_what_it_always_was():
+    row = Entry(1, "w", "s", "tool", "d", "allow", "", "", "ok", 12)
+    text = "1:1,1:w,1:s,4:tool,1:d,5:allow,0:,0:,2:ok,2:12"
+
+    from hashlib import sha256
+
+    assert chained(b"before", row) == sha256(b"before" + text.encode()).digest()
+
+
+_FIELDS = st.builds(
+    Entry,
+    *[st.integers(0, 2**62), *[st.text(max_size=8)] * 8, st.integers(0, 2**62), st.text(max_size=8)],
+)
+
+
+@given(_FIELDS, _FIELDS)
+def test_different_entries_have_different_hashes(one, other):
+    assert (chained(b"", one) == chained(b"", other)) == (one == other)
+
+
+# --- removal ------------------------------------------------------------------------------------------------------
+
+
+def test_old_rows_are_removed_and_what_is_left_is_a_chain(trail):
+    now = time.time_ns()
+    fill(trail, 30, at=now - 100 * DAY)
+    fill(trail, 10, at=now - DAY)
+    witness = trail.rows()[34]
+
+    assert trail.prune() == 30
+
+    rows = trail.rows()
+    assert [row.seq for row in rows] == list(range(31, 42))
+    assert (rows[-1].entry.workspace, "rows 1 to 30 were removed" in rows[-1].entry.reason) == ("", True)
+    assert trail.breaks((witness.seq, witness.hash)) == []
+    assert trail.prune() == 0
+    fill(trail, 3)
+    assert (trail.breaks(), trail.end()[0]) == ([], 44)
+
+
+def test_rows_beyond_the_number_kept_are_removed_except_those_of_the_last_hour(trail):
+    now = time.time_ns()
+    fill(trail, 300, at=now - DAY)
+    fill(trail, 150, at=now - SECOND)
+
+    assert trail.prune(rows=200) == 250
+    assert trail.prune(rows=200) == 0  # a row more than that is not worth a removal
+    assert trail.prune(rows=100) == 50
+    assert trail.prune(rows=100) == 0  # the rest is of the last hour
+    assert trail.breaks() == []
+
+
+def test_a_trail_of_old_rows_only_can_go_on(trail):
+    fill(trail, 5, at=time.time_ns() - 200 * DAY)
+    assert trail.prune() == 5
+    fill(trail, 2)
+
+    assert [row.seq for row in trail.rows()] == [6, 7, 8]
+    assert trail.breaks() == []
+
+
+def test_many_rows_are_removed_in_bites(trail, monkeypatch):
+    monkeypatch.setattr("tongs.state.trail.REMOVED_MOST", 20)
+    fill(trail, 50, at=time.time_ns() - 200 * DAY)
+
+    assert [trail.prune() for _ in range(4)] == [20, 20, 10, 0]
+    assert trail.breaks() == []
+
+
+@pytest.mark.parametrize(
+    "statement, seq",
+    [
+        ("UPDATE marks SET seq=seq+1 WHERE name='removed'", 31),
+        ("UPDATE marks SET hash=x'00' WHERE name='removed'", 30),
+        ("DELETE FROM marks", 1),
+        ("DELETE FROM audit WHERE seq=31", 31),
+        ("UPDATE audit SET reason='' WHERE seq=41", 41),
+        ("UPDATE marks SET seq=35 WHERE name='said'", 30),
+        ("UPDATE audit SET seq=1 WHERE seq=31", 1),
+    ],
+)
+def test_tampering_after_a_removal_is_found(trail, tmp_path, statement, seq):
+    now = time.time_ns()
+    fill(trail, 30, at=now - 100 * DAY)
+    fill(trail, 10, at=now)
+    trail.prune()
+    assert trail.breaks() == []
+    change(trail, tmp_path, statement)
+
+    found, *_ = trail.breaks()
+
+    assert found.seq == seq
+
+
+def test_a_process_that_saw_the_end_long_ago_does_not_fork_the_chain(trail, tmp_path, monkeypatch):
+    old = time.time_ns() - 200 * DAY
+    fill(trail, 3, at=old)
+    other = Trail(str(tmp_path / "trail.db"))
+    fill(other, 3, at=old)
+    assert other.prune() == 6
+    other.close()
+    clock = time.monotonic() + 61
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
+
+    fill(trail, 1, at=old)
+
+    assert [row.seq for row in trail.rows()] == [7, 8]
+    assert trail.breaks() == []
+
+
+def test_counters_only_ever_grow(trail):
+    now = time.time_ns()
+    for number in range(40):
+        at = now - (100 if number < 30 else 1) * DAY
+        trail.record(entry(["a", "b"][number % 2], at=at, outcome=["ok", "denied"][number % 3 == 0], micros=number), {})
+    before = trail.counters()
+    assert trail.prune() == 30
+
+    assert trail.counters() == before
+    trail.record(entry("a", at=now - 100 * DAY, micros=7_000_000), {})
+    more = trail.counters()
+    assert sum(counter.calls for counter in more) == 41
+    assert all(
+        old.calls <= new.calls and all(map(int.__le__, old.buckets, new.buckets))
+        for old, new in zip(before, more, strict=True)
+    )
+
+
+def test_the_last_row_of_a_short_process_may_remove_old_ones(trail):
+    fill(trail, 64, at=time.time_ns() - 200 * DAY)
+
+    trail.tidy()
+
+    assert len(trail.rows()) == 1
+
+
+# --- use ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 10**7), min_size=1, max_size=60))
+def test_percentiles_are_those_of_the_nearest_rank(tmp_path_factory, durations):
+    trail = Trail(str(tmp_path_factory.mktemp("trail") / "trail.db"))
+    for micros in durations:
+        trail.record(entry(micros=micros), {})
+
+    (use,) = trail.usage().tools
+    trail.close()
+
+    ranked = sorted(durations)
+    expected = [ranked[math.ceil(len(ranked) * part / 100) - 1] / 1000 for part in (50, 95)]
+    assert [use.p50_ms, use.p95_ms] == expected
+
+
+def test_use_is_counted_by_tool_and_by_time(trail):
+    now = time.time_ns()
+    for hours, tool, outcome in (
+        (9.5, "a", "ok"),
+        (9.4, "a", "denied"),
+        (5.5, "b", "timeout"),
+        (0.1, "a", "ok"),
+        (0.1, "a", "denied"),
+        (30, "a", "ok"),
+    ):
+        trail.record(entry(tool, at=now - int(hours * 3600) * SECOND, outcome=outcome), {})
+    trail.record(entry("a", at=now + DAY), {})  # of a clock that was wrong
+
+    usage = trail.usage(since=now / SECOND - 10 * 3600, parts=10)
+
+    assert [(use.tool, use.calls, use.failed, use.plot) for use in usage.tools] == [
+        ("a", 5, 2, (2, 0, 0, 0, 0, 0, 0, 0, 0, 3)),
+        ("b", 1, 1, (0, 0, 0, 0, 1, 0, 0, 0, 0, 0)),
+    ]
+    assert usage.errors == {"denied": 2, "timeout": 1}
+    assert [use.calls for use in trail.usage(tool="b").tools] == [1]
+    assert trail.usage(tool="nothing").tools == []
+    assert [sum(use.plot) for use in trail.usage(parts=7).tools] == [6, 1]

@@ -20,8 +20,14 @@ def calls(command):
     )
 
 
+def told(command, *words: str) -> str:
+    done = command.run("audit", *words)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return str(done.stdout.decode())
+
+
 def rows(command, *words: str) -> list[Any]:
-    return [json.loads(line) for line in command.run("audit", "--json", *words).stdout.splitlines()]
+    return [json.loads(line) for line in told(command, "--json", *words).splitlines()]
 
 
 def test_every_call_is_recorded_by_its_canonical_name_and_outcome(command):
@@ -50,11 +56,14 @@ def test_what_was_written_is_not_in_the_record(command):
         (("--since", "1h"), 5),
         (("--since", "2999-01-01"), 0),
         (("--since=1d", "--tool", "nope"), 1),
+        (("--workspace", "."), 5),
+        (("--workspace", ".."), 0),
+        (("--agent", "scout"), 0),
     ],
 )
 def test_the_record_is_filtered(command, words, count):
     assert len(rows(command, *words)) == count
-    assert len(command.run("audit", *words).stdout.splitlines()) == count
+    assert len(told(command, *words).splitlines()) == count
 
 
 def test_a_whole_record_is_verified(command):
@@ -72,19 +81,83 @@ def test_a_whole_record_is_verified(command):
         ("UPDATE audit SET tool='x' WHERE seq=1", 1),
         ("UPDATE audit SET hash=zeroblob(32) WHERE seq=4", 4),
         ("DELETE FROM audit WHERE seq=1", 1),
+        ("DELETE FROM audit WHERE seq=5", 5),
+        ("DELETE FROM audit WHERE seq>2", 3),
+        ("DELETE FROM audit", 1),
     ],
 )
-def test_tampering_is_found(command, statement, row):
+def test_tampering_is_found_and_stays_so(command, statement, row):
+    change(command, statement)
+
+    for _ in range(2):
+        done = command.run("audit", "verify")
+        assert done.returncode == 1
+        assert f"broken at row {row}" in done.stdout.decode().splitlines()[0]
+        # what is called afterwards does not cover it
+        command.ask(*[{"tool": "read_file", "args": {"path": "a.txt"}}] * 40)
+
+
+def change(command, statement: str) -> None:
     with sqlite3.connect(os.path.join(command.state, "trail.db")) as db:
-        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='trigger'").fetchall():
-            db.execute(f"DROP TRIGGER {name}")
         db.execute(statement)
     db.close()
 
-    done = command.run("audit", "verify")
 
-    assert done.returncode == 1
-    assert f"broken at row {row}" in done.stdout.decode()
+def test_every_break_is_told(command):
+    change(command, "UPDATE audit SET outcome='x' WHERE seq IN (2, 4)")
+
+    told = command.run("audit", "verify").stdout.decode().splitlines()
+
+    assert [line.split(":")[0] for line in told] == [f"the audit trail is broken at row {row}" for row in (2, 4)]
+
+
+def test_a_head_that_was_written_down_proves_the_rows_up_to_it(command):
+    head = told(command, "head").strip()
+    assert head.startswith("5:")
+    command.ask({"tool": "read_file", "args": {"path": "a.txt"}})
+
+    assert told(command, "verify", "--witness", head) == "the audit trail is whole\n"
+    done = command.run("audit", "verify", "--witness", "5:" + "0" * 64)
+    assert (done.returncode, b"broken at row 5" in done.stdout) == (1, True)
+    done = command.run("audit", "verify", "--witness=99:" + "0" * 64)
+    assert (done.returncode, b"broken at row 7" in done.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", "--tool", "read_file"),
+        ("head", "--limit", "2"),
+        ("verify", "--witness", "5"),
+        ("verify", "--witness", "5:xyz"),
+        ("--witness", "5:" + "0" * 64),
+        ("verify", "more"),
+        ("more",),
+        ("--limit", "many"),
+        ("--since", "soon"),
+        ("--tool",),
+    ],
+)
+def test_wrong_use_is_told(command, words):
+    done = command.run("audit", *words)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_broken_settings_do_not_hide_what_happened(command):
+    command.folder.write(".tongs/config.toml", "nonsense = 1\n")
+
+    assert len(rows(command)) == 5
+    assert told(command, "verify") == "the audit trail is whole\n"
+
+
+def test_a_line_cannot_steer_the_terminal(command):
+    command.ask({"tool": "a\x1b[31m\nb"})
+
+    shown = told(command, "--limit", "1")
+
+    assert "\x1b" not in shown
+    assert len(shown.splitlines()) == 1
 
 
 @pytest.mark.parametrize("words", [("--limit", "9" * 30), ("--since", "9" * 30 + "d"), ("--since=1900-01-01",)])

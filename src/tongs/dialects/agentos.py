@@ -35,6 +35,14 @@ def _read_reply(output: Output, args: Args, root: str) -> Output:
     return _data(output, **fields)
 
 
+def _shell(args: Args) -> Args:
+    return {**args, "timeout": int(args["timeout"])} if "timeout" in args else args
+
+
+def _same(output: Output, args: Args, root: str) -> Output:
+    return output
+
+
 def _write_reply(output: Output, args: Args, root: str) -> Output:
     return _data(output, written=True, path=_full(root, output, args["path"]), size=output.meta["size"])
 
@@ -123,6 +131,29 @@ ENTRIES: dict[str, Entry] = {
             "apply_patch",
             dict,
             _patch_reply,
+        ),
+        Entry(
+            "tool::shell_exec",
+            "Execute an allowed program without a shell.",
+            _object(
+                {
+                    "argv": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "description": "Command array [binary, …args]; the first element must be allowed",
+                    },
+                    "cwd": {"type": "string", "description": "Working directory relative to WORKSPACE_ROOT"},
+                    "timeout": {
+                        "type": "number",
+                        "minimum": 1,
+                        "description": "Execution timeout in milliseconds (default: 120000)",
+                    },
+                },
+                ["argv"],
+            ),
+            "shell_exec",
+            _shell,
+            _same,
         ),
     )
 }

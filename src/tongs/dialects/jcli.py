@@ -7,8 +7,11 @@ from typing import Any
 from tongs.call import Output
 from tongs.catalog import Entry
 from tongs.errors import ToolError
+from tongs.schema import CLAMP
 
 Args = dict[str, Any]
+
+_BASH_SECONDS = 600
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
@@ -17,6 +20,10 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 
 def _same(output: Output, args: Args, root: str) -> Output:
     return output
+
+
+def _bash(args: Args) -> Args:
+    return {"timeout": 120, **args}
 
 
 def _read(args: Args) -> Args:
@@ -114,6 +121,53 @@ def _grep_reply(output: Output, args: Args, root: str) -> Output:
         lines.append(note.replace("; no_ignore: true searches them too", ""))
     told = {name: value for name, value in facts.items() if name not in ("next", "hint")}
     return output._replace(text="\n".join(lines), meta={**output.meta, "truncation": told})
+
+
+_QUESTION = _object(
+    {
+        "header": {"type": "string", "description": "Short tag"},
+        "question": {"type": "string", "description": "Full question text"},
+        "options": {
+            "type": "array",
+            "minItems": 2,
+            "maxItems": 4,
+            "items": {
+                "anyOf": [
+                    {"type": "string"},
+                    _object({"label": {"type": "string"}, "description": {"type": "string"}}, ["label"]),
+                ]
+            },
+            "description": "Option list (2-4)",
+        },
+        "multi_select": {"type": "boolean", "description": "Allow multiple selections"},
+    },
+    ["question", "options"],
+)
+_PROMPT = _object({"tool": {"type": "string"}, "prompt": {"type": "string"}}, ["tool", "prompt"])
+_PLAN_NAMES = {
+    "ask_user": "Ask",
+    "exit_plan_mode with the plan": "ExitPlanMode",  # which has no place for it
+    "exit_plan_mode": "ExitPlanMode",
+    "enter_plan_mode": "EnterPlanMode",
+}
+
+
+def _exit_plan(args: Args) -> Args:
+    return {"allowed_prompts": args["allowedPrompts"]} if "allowedPrompts" in args else {}
+
+
+def _in_plan_names(text: str) -> str:
+    for ours, theirs in _PLAN_NAMES.items():
+        text = text.replace(ours, theirs)
+    return text
+
+
+def _plan_reply(output: Output, args: Args, root: str) -> Output:
+    return output._replace(text=_in_plan_names(output.text))
+
+
+def _plan_failure(error: ToolError, args: Args) -> ToolError:
+    return ToolError(error.code, error.message, suggestion=_in_plan_names(error.suggestion), **error.details)
 
 
 ENTRIES: dict[str, Entry] = {
@@ -215,6 +269,116 @@ ENTRIES: dict[str, Entry] = {
             "search_files",
             _grep,
             _grep_reply,
+        ),
+        Entry(
+            "Bash",
+            "Execute a shell command; interactive ones get no input.",
+            _object(
+                {
+                    "command": {"type": "string", "description": "Shell command (executes in bash -c)"},
+                    "cwd": {"type": "string", "description": "Working directory"},
+                    "timeout": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": _BASH_SECONDS,
+                        CLAMP: True,
+                        "description": "Timeout in seconds (default 120, max 600)",
+                    },
+                    "run_in_background": {"type": "boolean", "description": "Run in background (returns task_id)"},
+                },
+                ["command"],
+            ),
+            "run_shell",
+            _bash,
+            _same,
+            maxima={"timeout": _BASH_SECONDS},
+        ),
+        Entry(
+            "TaskOutput",
+            "Get output from a background task.",
+            _object(
+                {
+                    "task_id": {"type": "string", "description": "Background task ID"},
+                    "block": {"type": "boolean", "description": "Wait for completion (default true)"},
+                    "timeout": {
+                        "type": "integer",
+                        "minimum": 0,
+                        "maximum": 600_000,
+                        CLAMP: True,
+                        "description": "Wait timeout in ms (default 30000, max 600000)",
+                    },
+                },
+                ["task_id"],
+            ),
+            "job_output",
+            dict,
+            _same,
+        ),
+        Entry(
+            "Ask",
+            "Request structured input from the user, with one or several options to select.",
+            _object(
+                {
+                    "questions": {
+                        "type": "array",
+                        "minItems": 1,
+                        "maxItems": 4,
+                        "items": _QUESTION,
+                        "description": "List of questions (1-4)",
+                    }
+                },
+                ["questions"],
+            ),
+            "ask_user",
+            dict,
+            _same,
+        ),
+        Entry(
+            "EnterPlanMode",
+            "Enter plan mode: read-only tools are available, write tools are blocked.",
+            _object({}, []),
+            "enter_plan_mode",
+            dict,
+            _plan_reply,
+        ),
+        Entry(
+            "ExitPlanMode",
+            "Exit plan mode: submit the plan for the user's approval.",
+            _object(
+                {
+                    "allowedPrompts": {
+                        "type": "array",
+                        "items": {"anyOf": [{"type": "string"}, _PROMPT]},
+                        "description": "Prompt permissions needed for implementation",
+                    }
+                },
+                [],
+            ),
+            "exit_plan_mode",
+            _exit_plan,
+            _same,
+            _plan_failure,
+        ),
+        Entry(
+            "RegisterHook",
+            "Register, list or remove session-level hooks.",
+            _object(
+                {
+                    "action": {
+                        "type": "string",
+                        "enum": ["register", "list", "remove", "help"],
+                        "description": "register (requires event + command), list, remove (requires event + index), "
+                        "help (view the protocol)",
+                    },
+                    "event": {"type": "string", "description": "Event"},
+                    "command": {"type": "string", "description": "Command to run at the event"},
+                    "index": {"type": "integer", "minimum": 0, "description": "Index of the hook at that event"},
+                },
+                ["action"],
+            ),
+            "register_hook",
+            dict,
+            _same,
         ),
     )
 }

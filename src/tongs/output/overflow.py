@@ -39,15 +39,16 @@ class Overflow:
         )
         return Kept(head + note + tail, path, len(text))
 
-    def save(self, text: str, label: str) -> str:
-        """Store text under a new name, readable by its owner only, and return its path."""
+    def save(self, text: str | bytes, label: str) -> str:
+        """Store text, or bytes as they are, under a new name, readable by its owner only, and return its path."""
+        data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
         safe = "".join(character if character.isalnum() or character in "._-" else "_" for character in label)[-60:]
         path = os.path.join(self.directory, f"{os.urandom(4).hex()}-{safe}.txt")
         try:
-            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            self.open()
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-                file.write(text)
+            with open(descriptor, "wb") as file:
+                file.write(data)
         except OSError as error:
             raise ToolError(
                 "resource_limit",
@@ -56,6 +57,16 @@ class Overflow:
             ) from error
         self._clean(spare=path)
         return path
+
+    def open(self) -> str:
+        """Make the folder if it is missing, and return it."""
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        return self.directory
+
+    def make_room(self) -> str:
+        """Remove what is too old or too much, and return the folder, which is there then."""
+        self._clean(spare="")
+        return self.open()
 
     def _clean(self, *, spare: str) -> None:
         """Remove the oldest files beyond the bounds, in the folders of all sessions, but not the one just written."""

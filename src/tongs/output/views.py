@@ -314,6 +314,12 @@ def file_groups(groups: Iterable[Group], *, total: int | None = None) -> View:
     return {"type": "file-list", "groups": shown, "total": given if total is None else total}
 
 
+def shell_output(command: str, output: str, exit_code: int | None, *, errors: str = "") -> View:
+    """A command and what it printed, as it printed it: colours are for people."""
+    view = {"type": "shell-output", "command": _encodable(command), "stdout": _encodable(output), "exitCode": exit_code}
+    return {**view, "stderr": _encodable(errors)} if errors else view
+
+
 def language_of(path: str) -> str | None:
     """Return the name of a file's language by its name or extension, as syntax highlighters call it."""
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()

@@ -86,13 +86,15 @@ def request(
     tty: bool,
     kept: int,
     namespaces: int,
+    shielded: bool,
 ) -> bytes:
     """What a program is to become; its descriptors go with the first byte.
 
     They are stdin, stdout, stderr, cwd and fault, then the `kept` ones that the program inherits from 3 on, then the
-    `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin is to be the controlling terminal.
+    `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin is to be the controlling terminal. A
+    `shielded` program is told to end through its descendants alone: it confines them, and would take them with it.
     """
-    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces))
+    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded))
     return len(body).to_bytes(4, "big") + body
 
 
@@ -192,6 +194,7 @@ class _Warden:
         self._prctl = prctl
         self._program = 0
         self._settle = self._grace = 0.0
+        self._shielded = False
         self._terminate_at = self._kill_at = float("inf")
         self._killer = _Killer()
 
@@ -224,7 +227,7 @@ class _Warden:
                     os.read(wake, 4096)
                 elif fd == patience:
                     if told := os.read(patience, 256):
-                        self._settle, self._grace = marshal.loads(told)  # noqa: S302 -- our own fork wrote it
+                        self._settle, self._grace, self._shielded = marshal.loads(told)  # noqa: S302 -- our own fork
                         # the program has read what was for it: from now on the channel carries orders
                         poller.register(self._channel, select.POLLIN)
                     poller.unregister(patience)
@@ -259,8 +262,8 @@ class _Warden:
             body += part
         if not missing or len(body) < missing:
             return
-        argv, env, rlimits, settle, grace, tty, kept, namespaces = marshal.loads(body)  # noqa: S302 -- tongs wrote it
-        os.write(tell_patience, marshal.dumps((settle, grace)))
+        (argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded) = marshal.loads(body)  # noqa: S302 -- tongs
+        os.write(tell_patience, marshal.dumps((settle, grace, shielded)))
         # told from here, for the program may kill the warden before the warden's next step
         self._tell(STARTED, os.getpid())
         *streams, cwd, fault = fds[:5]
@@ -319,6 +322,10 @@ class _Warden:
                 self._terminate_at = min(self._terminate_at, monotonic() + self._settle)
 
     def _terminate(self) -> None:
+        if self._shielded:
+            tree = _descendants(self._program)
+            _signal_each([process for process in tree if process[0] != self._program], signal.SIGTERM, signal.SIGCONT)
+            return
         for group in _groups(_descendants(self._program)):
             _attempt(os.killpg, group, signal.SIGTERM)
             # a stopped process takes no signal but SIGKILL until it goes on
@@ -443,18 +450,24 @@ class _Killer:
             tree = _descendants(sparing=self._sparing)
             if struck.issuperset(pid for pid, _, _ in tree):
                 return
-            ancestors = {os.getpid(), *(pid for pid, _, _ in tree)}
-            for pid, _, _ in tree:
-                struck.add(pid)
-                try:
-                    handle = os.pidfd_open(pid)
-                except OSError:
-                    continue
-                # the id may have passed to a stranger since it was listed, the handle cannot
-                stat = _stat(pid)
-                if stat and stat[0] in ancestors:
-                    _attempt(signal.pidfd_send_signal, handle, signal.SIGKILL)
-                os.close(handle)
+            struck.update(pid for pid, _, _ in tree)
+            _signal_each(tree, signal.SIGKILL)
+
+
+def _signal_each(tree: list[tuple[int, int, int]], *signals: int) -> None:
+    """Send signals to processes below this one, as they were just listed."""
+    parents = {os.getpid(), *(parent for _, parent, _ in tree), *(pid for pid, _, _ in tree)}
+    for pid, _, _ in tree:
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            continue
+        # the id may have passed to a stranger since it was listed, the handle cannot
+        stat = _stat(pid)
+        if stat and stat[0] in parents:
+            for number in signals:
+                _attempt(signal.pidfd_send_signal, handle, number)
+        os.close(handle)
 
 
 def _end_children() -> None:

@@ -41,8 +41,9 @@ class Limits(NamedTuple):
 
     At the timeout SIGTERM is sent, and SIGKILL after `grace`. What a program leaves running when it exits may finish
     within `settle`, as the `tee` of a process substitution does. Of each stream `keep_bytes` stay in memory; more than
-    `max_bytes` from both together end the process. The kernel counts `processes` over everything the user runs, and
-    holds root to no such limit.
+    `max_bytes` from both together end the process. Memory is limited as `address_space`, which counts what is only
+    reserved too, or as `data`, which counts what can be written. The kernel counts `processes` over everything the
+    user runs, and holds root to no such limit.
     """
 
     timeout: float | None = 30.0
@@ -51,6 +52,7 @@ class Limits(NamedTuple):
     keep_bytes: int = 1 << 20
     max_bytes: int = 64 << 20
     address_space: int | None = None
+    data: int | None = None
     processes: int | None = None
     file_size: int | None = None
 
@@ -87,6 +89,7 @@ class Confined(NamedTuple):
     fds: tuple[int, ...] = ()  # the program has them as 3, 4, 5 ...
     namespaces: tuple[int, ...] = ()  # entered in this order
     ruleset: int | None = None  # of Landlock
+    has_run: Callable[[], bool] = lambda: True  # whether the program itself ran, asked when all has ended
 
 
 class Finished(NamedTuple):
@@ -115,10 +118,12 @@ def run(
     cancelled: threading.Event | None = None,
     spill: StrPath | Callable[[], StrPath] | None = None,
     merge: bool = False,
+    tty: bool = False,
     confined: Confined = _UNCONFINED,
 ) -> Finished:
     """Run a program to its end and return its output; nothing that it started is left.
 
+    With `merge` both streams share one pipe, so that their order is kept; with `tty` they share a terminal.
     `cwd` is a path or the descriptor of a directory, `env` the whole environment. `spill` is the directory for output
     that memory does not keep, or a function that is asked for it when it is needed; without it, head and tail are all.
     Cancellation ends the program as the timeout does.
@@ -129,11 +134,13 @@ def run(
         feed = None
         with ExitStack() as theirs:
             sinks = []
-            for _ in range(1 if merge else 2):
-                reading, writing = _pipe()
+            for _ in range(1 if merge or tty else 2):
+                reading, writing = _terminal() if tty else _pipe()
                 outputs.add(reading)
                 sinks.append(theirs.enter_context(writing))
-            if stdin:
+            if tty:
+                source = sinks[0]
+            elif stdin:
                 source, writing = _pipe()
                 feed = ours.enter_context(_Feed(writing, stdin))
             else:
@@ -148,11 +155,15 @@ def run(
                 stderr=sinks[-1].fileno(),
                 limits=limits,
                 confined=confined,
+                tty=tty,
             )
             ours.enter_context(child)
         deadline = inf if limits.timeout is None else began + limits.timeout
         reason, exit_code = _attend(child, outputs, feed, limits, deadline, cancelled)
         stdout, stderr = outputs.captured()
+        if reason == "exit" and not confined.has_run():
+            told = b" ".join((stdout.head, stderr.head)).decode("utf-8", "replace").strip()
+            raise ToolError("sandbox_unavailable", f"The sandbox could not be set up: {told or f'exit {exit_code}'}.")
         return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended)
 
 
@@ -437,7 +448,12 @@ class _Outputs:
     def pull(self, fd: int) -> bool:
         """Take in what has arrived; False when nothing more will, or may."""
         room = self._limits.max_bytes - sum(stream.total for stream in self.streams.values())
-        chunk = self.streams[fd].source.read(min(room, _CHUNK_BYTES) or 1)
+        try:
+            chunk = self.streams[fd].source.read(min(room, _CHUNK_BYTES) or 1)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            chunk = b""  # how a terminal says that its other side is closed
         if chunk is None:
             return True
         if chunk and not room:
@@ -628,11 +644,12 @@ def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits, confin
     if bad := next((name for name in variables if not name or b"=" in name), None):
         raise ToolError("invalid_args", f"{os.fsdecode(bad)!r} cannot be the name of a variable.")
     rlimits = {}
-    if limits.address_space is not None or limits.processes is not None or limits.file_size is not None:
+    if any(most is not None for most in (limits.address_space, limits.data, limits.processes, limits.file_size)):
         import resource
 
         kinds = {
             resource.RLIMIT_AS: limits.address_space,
+            resource.RLIMIT_DATA: limits.data,
             resource.RLIMIT_NPROC: limits.processes,
             resource.RLIMIT_FSIZE: limits.file_size,
         }
@@ -646,6 +663,7 @@ def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits, confin
         tty=tty,
         kept=len(confined.fds),
         namespaces=len(confined.namespaces),
+        shielded=bool(confined.prefix) and confined.ruleset is None and sys.platform == "linux",
     )
 
 
@@ -721,6 +739,11 @@ def _scarcity() -> Iterator[None]:
 def _pipe() -> tuple[FileIO, FileIO]:
     reading, writing = os.pipe()
     return FileIO(reading, "rb"), FileIO(writing, "wb")
+
+
+def _terminal() -> tuple[FileIO, FileIO]:
+    ours, theirs = os.openpty()
+    return FileIO(ours, "rb"), FileIO(theirs, "rb+")
 
 
 def _readable(file: FileIO | Child, deadline: float) -> bool:

@@ -18,25 +18,12 @@ from typing import NamedTuple
 
 from tongs.digests import sha256
 from tongs.errors import ToolError
-from tongs.state.db import Database, writing
+from tongs.state.db import writing
 from tongs.state.locks import try_lock
+from tongs.state.tables import open_state
 
 INLINE_BYTES = 1024 * 1024  # larger blobs are files of their own
 COMPRESS_BYTES = 64 * 1024  # larger ones are compressed later, off the path of the call
-
-_MIGRATIONS = (
-    """CREATE TABLE changes (
-         number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, workspace TEXT NOT NULL, session TEXT NOT NULL,
-         operation TEXT NOT NULL, at INTEGER NOT NULL, bytes INTEGER NOT NULL, open INTEGER NOT NULL);
-CREATE INDEX changes_of_workspace ON changes (workspace, number);
-CREATE INDEX open_changes ON changes (workspace) WHERE open;
-CREATE TABLE snapshots (
-         change INTEGER NOT NULL REFERENCES changes (number), position INTEGER NOT NULL, path TEXT NOT NULL,
-         before BLOB, mode INTEGER NOT NULL, size INTEGER NOT NULL, after BLOB, folders TEXT NOT NULL,
-         new_mode INTEGER, PRIMARY KEY (change, position)) WITHOUT ROWID;
-CREATE INDEX snapshots_of_blob ON snapshots (before);
-CREATE TABLE blobs (hash BLOB PRIMARY KEY, size INTEGER NOT NULL, packed INTEGER NOT NULL, data BLOB) WITHOUT ROWID""",
-)
 
 
 class Snapshot(NamedTuple):
@@ -113,7 +100,7 @@ class History:
     """Snapshots and journal of one workspace."""
 
     def __init__(self, directory: str, journal: str, workspace: str, *, calls: int, megabytes: int) -> None:
-        self._db = Database(os.path.join(directory, "state.db"), _MIGRATIONS, durable=True)
+        self._db = open_state(directory)
         self._blobs = os.path.join(directory, "blobs")
         self._journal = journal
         self._workspace = workspace

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from typing import Any
 
 from tongs import wire
+from tongs.authority import Answer
 from tongs.call import Call, Result
 from tongs.errors import ToolError
 from tongs.schema import Schema, did_you_mean
 from tongs.surfaces.cli import Usage
+from tongs.surfaces.oneshot import request
 from tongs.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tongs.state.approvals import Asked
 
 
 def call(options: dict[str, str], words: list[str]) -> int:
@@ -28,11 +35,11 @@ def call(options: dict[str, str], words: list[str]) -> int:
         raise Usage("call needs the name of a tool, then key=value ...")
     name, *pairs = words
     try:
-        with open_runtime(options) as runtime:
+        with open_runtime(options, keeps_jobs=False, **_person()) as runtime:
             found = runtime.catalog.find(name, runtime.settings["dialect"])
             schema = found.entry.schema if found.entry is not None else found.tool.schema
             args.update(_typed(schema, pairs))
-            return show(runtime.request(Call(name, args)), raw=raw)
+            return show(request(runtime, options, Call(name, args)), raw=raw)
     except ToolError as error:
         return show(Result(error=error), raw=raw)
 
@@ -65,14 +72,40 @@ def undo(options: dict[str, str], words: list[str]) -> int:
     return 0
 
 
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def _person() -> dict[str, Any]:
+    """Return who answers questions: the person at this terminal, if there is one."""
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        return {}
+
+    def asker(asked: Asked) -> Answer:
+        from tongs.surfaces.prompt import controlling_terminal, prompt
+
+        with _ONE_AT_A_TIME, controlling_terminal() as screen:
+            said = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
+        return Answer(said.kind, said.reason, "terminal")
+
+    from tongs.surfaces.questions import questioner
+
+    return {"asker": asker, "questioner": questioner}
+
+
 def session(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs session end`."""
     if words != ["end"]:
         raise Usage("session takes end")
+    from tongs.surfaces import resident
+
+    jobs = resident.end_session(options)
     with open_runtime(options) as runtime:
-        ended = runtime.trail.end_session(runtime.id, runtime.session)
+        runtime.fire("session_end")
+        ended = runtime.end_session(runtime.session)
         name = _inert(runtime.session)
-    sys.stdout.write(f"session {name} {'ended' if ended else 'has not been used here'}\n")
+    sys.stdout.write(f"session {name} {'ended' if ended or jobs else 'has not been used here'}\n")
+    if jobs:
+        sys.stdout.write(f"{jobs} background job{'s' * (jobs != 1)} ended with it\n")
     return 0
 
 

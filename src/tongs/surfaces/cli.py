@@ -8,7 +8,23 @@ from __future__ import annotations
 import os
 import sys
 
-COMMANDS = ("audit", "call", "doctor", "resident", "session", "stdio", "tools", "undo")
+COMMANDS = (
+    "approve",
+    "audit",
+    "call",
+    "config",
+    "deny",
+    "doctor",
+    "explain",
+    "grants",
+    "resident",
+    "session",
+    "stats",
+    "stdio",
+    "tools",
+    "trust",
+    "undo",
+)
 
 HELP = """\
 tongs: the tool runtime for AI agents
@@ -19,17 +35,26 @@ tongs: the tool runtime for AI agents
   tongs call NAME key=value   a call typed by hand  [--json '{...}'] [--raw]
   tongs tools [list|show NAME]
   tongs undo [list|preview ID|restore ID|clear]
-  tongs audit [verify]        what was called  [--since 1h] [--tool NAME] [--session ID] [--json] [--limit N]
+  tongs approve [ID]          what waits for approval; answer it  [--once|--always] [show ID]
+  tongs deny ID               [--reason TEXT]
+  tongs explain '{...}'       the decision on a call, with every vote; nothing runs  [--json]
+  tongs grants [list|revoke ID]
+  tongs trust [list|PATH|revoke PATH]
+                              these four need a person at a terminal
+  tongs audit [verify|head]   what was called  [--since 1h] [--tool NAME] [--session ID] [--json] [--limit N]
+  tongs stats                 how often, how long  [--since 7d] [--tool NAME] [--json|--prometheus]
+  tongs config show|check     every setting and its source; what is wrong with them  [--json]
   tongs session end           forget what the session has read
   tongs resident start|stop|status
   tongs doctor                what is installed and what is missing
   tongs --schema [openai|anthropic|mcp]
   tongs --version
 
-  on every command: --workspace DIR  --session ID  --dialect NAME
+  on every command: --workspace DIR  --session ID  --dialect NAME  --mode normal|auto-accept|yolo|plan|scheduler
+                    --profile full|minimal|nano  --approve deny|once|always|all
 """
 
-_VALUED = ("--workspace", "--session", "--dialect")
+_VALUED = ("--workspace", "--session", "--dialect", "--mode", "--profile", "--approve")
 
 
 class Usage(Exception):
@@ -129,7 +154,14 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
     raise Usage(f"there is no command {command!r}" + (f"; did you mean {near}?" if near else ""))
 
 
-_MODULES = {"call": "by_hand", "undo": "by_hand", "tools": "listing", "session": "by_hand"}
+_MODULES = {
+    "call": "by_hand",
+    "undo": "by_hand",
+    "tools": "listing",
+    "session": "by_hand",
+    "config": "settings",
+    **dict.fromkeys(("approve", "deny", "grants", "trust"), "approving"),
+}
 
 
 def _help_on(options: dict[str, str], command: str, words: list[str]) -> int:

@@ -26,7 +26,7 @@ def doctor(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs doctor`; 1 when something is wrong."""
     if words:
         raise Usage(f"doctor does not take {words[0]!r}")
-    looks = (_python, _folders, _settings, _trail, _ripgrep, _packages, _resident)
+    looks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _packages, _resident)
     found = [finding for look in looks for finding in look(options)]
     for finding in found:
         remedy = f"  ->  {finding.remedy}" if finding.remedy else ""
@@ -98,13 +98,24 @@ def _ripgrep(options: dict[str, str]) -> list[Finding]:
     return [Finding("missing", "ripgrep", f"{state}; files are searched by Python, more slowly", remedy)]
 
 
+def _sandbox(options: dict[str, str]) -> list[Finding]:
+    from tongs.sandbox.profile import Sandbox
+
+    found = Sandbox(places.state_dir(os.environ)).availability()
+    missing = f" Not enforced: {'; '.join(found.missing)}." if found.missing else ""
+    level = {"none": "wrong", "landlock": "missing"}.get(found.kind, "ok")
+    return [Finding(level, "sandbox", f"{found.facts}{missing}", found.remedy)]
+
+
 # name, module, what it does, and the extra that it comes with
 _PACKAGES = (
     ("filetype", "filetype", "recognises images", None),
     ("chardetng", "chardetng_py", "reads old encodings", None),
     ("rapidfuzz", "rapidfuzz", "finds near matches", None),
     ("jsonschema", "jsonschema_rs", "checks custom tools", None),
+    ("tree-sitter", "tree_sitter_bash", "reads shell commands", None),
     ("rich", "rich", "colours in the terminal", "tui"),
+    ("opentelemetry", "opentelemetry.sdk", "sends spans", "otel"),
     ("pypdfium2", "pypdfium2", "reads PDF", "documents"),
     ("pillow", "PIL", "scales large images", "documents"),
 )

@@ -1,8 +1,8 @@
 """Hand a one-shot call to the resident process, if there is one and it accepts; imports nothing that costs.
 
 What is sent: fields that end with NUL (the protocol, the version, the kind, the working directory, "o:" options and
-"e:" variables), a newline, then standard input as it comes. What comes back: "+" or "-", the replies, and at the end
-NUL and the exit status as a digit.
+"e:" the environment), a newline, then standard input as it comes. What comes back: "+" or "-", the replies, and at the
+end NUL and the exit status as a digit.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
 
-PROTOCOL = "tongs-resident-1"
+PROTOCOL = "tongs-resident-2"
 
-_LOST = (
+# what shells change all the time, and no tool looks at
+_RESTLESS = (b"_", b"OLDPWD", b"PWD", b"SHLVL")
+
+# the reply when there will be none
+LOST = (
     b'{"ok":false,"error":"The resident process ended before it answered; the call may have been carried out.",'
     b'"error_code":"internal","suggestion":"Look at what the call should have changed, then send it again."}\n'
 )
@@ -51,8 +55,8 @@ def header(kind: str, options: dict[str, str]) -> bytes:
     """Return what a client says first."""
     fields = [PROTOCOL, __version__, kind, os.getcwd()]
     fields += [f"o:{name}={value}" for name, value in options.items()]
-    fields += [f"e:{name}={value}" for name, value in places.settings_variables(os.environ).items()]
-    return os.fsencode("".join(f"{field}\0" for field in fields)) + b"\n"
+    variables = [b"e:%b=%b" % pair for pair in os.environb.items() if pair[0] not in _RESTLESS]
+    return b"\0".join([os.fsencode("\0".join(fields)), *variables]) + b"\0\n"
 
 
 def try_resident(options: dict[str, str]) -> int | None:
@@ -103,7 +107,7 @@ def _copy(connection: socket) -> int:
         held = end + status
     if len(held) == 2 and held[:1] == b"\0":
         return int(held[1:])
-    _write(held + _LOST)
+    _write(held + LOST)
     return 1
 
 

@@ -12,6 +12,10 @@ from tongs.call import Call, Result
 from tongs.errors import ToolError
 from tongs.surfaces.opening import open_runtime
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tongs.runtime import Runtime
+
 
 class Writer(Protocol):
     """Where replies go."""
@@ -26,15 +30,26 @@ class Writer(Protocol):
 def main(options: dict[str, str]) -> int:
     """Answer everything on standard input; 0 when all went well, 1 when anything failed."""
     try:
-        runtime = open_runtime(options)
+        runtime = open_runtime(options, keeps_jobs=False)
     except ToolError as error:
         status = answer_all(refusing(error), sys.stdin.buffer, sys.stdout.buffer)
     else:
-        status = answer_all(runtime.request, sys.stdin.buffer, sys.stdout.buffer)
+        status = answer_all(lambda call: request(runtime, options, call), sys.stdin.buffer, sys.stdout.buffer)
         runtime.trail.tidy()
+        runtime.end_telemetry()
     sys.stdout.flush()
     # nothing is left to do, and tearing the interpreter down costs as much as the call
     os._exit(status)
+
+
+def request(runtime: Runtime, options: dict[str, str], call: Call) -> Result:
+    """Run a call here, or in the resident process when it needs something that outlives this one."""
+    result = runtime.request(call)
+    if result.error is None or result.error.code != "resident_required" or runtime.settings["resident"] == "off":
+        return result
+    from tongs.surfaces import resident
+
+    return resident.hand_over(call, options)
 
 
 def answer_all(ask: Callable[[Call], Result], reader: wire.Reader, writer: Writer) -> int:

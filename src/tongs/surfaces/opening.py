@@ -7,15 +7,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from tongs import places
+from tongs.authority import Asker, Questioner
 from tongs.catalog import dialect
 from tongs.errors import ToolError
-from tongs.runtime import Runtime
+from tongs.runtime import Runtime, Shared
 
 
 def open_runtime(
-    options: Mapping[str, str], environ: Mapping[str, str] | None = None, cwd: str | None = None
+    options: Mapping[str, str],
+    environ: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    *,
+    shared: Shared | None = None,
+    keeps_jobs: bool = True,
+    asker: Asker | None = None,
+    questioner: Questioner | None = None,
 ) -> Runtime:
-    """Return the runtime for the workspace and session that options and environment name."""
+    """Return the runtime for the workspace and session that options and environment name.
+
+    `shared` is for a process that has several; one that ends with its answer keeps no jobs.
+    """
     env = os.environ if environ is None else environ
     folder = _working_directory() if cwd is None else cwd
     workspace = os.path.join(folder, options.get("workspace") or places.workspace_dir(env, folder))
@@ -23,7 +34,17 @@ def open_runtime(
     if "dialect" in options:
         dialect(options["dialect"])  # a name that does not exist is told with the nearest one
         flags["dialect"] = options["dialect"]
-    return Runtime(workspace, session=options.get("session"), environ=env, flags=flags)
+    flags |= {name: options[name] for name in ("mode", "profile", "approve") if name in options}
+    return Runtime(
+        workspace,
+        session=options.get("session"),
+        environ=env,
+        flags=flags,
+        keeps_jobs=keeps_jobs,
+        shared=shared,
+        asker=asker,
+        questioner=questioner,
+    )
 
 
 def _working_directory() -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from tongs import __version__, places, wire
 from tongs.call import Call, Result
 from tongs.errors import ToolError
-from tongs.runtime import Runtime
+from tongs.runtime import Runtime, Shared, share
 from tongs.state.locks import held
+from tongs.state.trail import SESSION_IDLE_SECONDS
 from tongs.surfaces import handover
 from tongs.surfaces.cli import Usage
 from tongs.surfaces.oneshot import Writer, answer_all, refusing
@@ -25,6 +27,8 @@ from tongs.surfaces.opening import open_runtime
 
 IDLE_SECONDS = 1800
 START_SECONDS = 20
+AGAIN_SECONDS = 2
+DECLINED = b"-declined"
 HEADER_BYTES = 1024 * 1024
 RUNTIMES_MAX = 32
 GONE_SECONDS = 0.25
@@ -54,8 +58,21 @@ def resident(options: dict[str, str], words: list[str]) -> int:
 
 def start() -> bool:
     """Start the resident process unless there is one; return whether it answers."""
-    if ask("status") is not None:
-        return True
+    deadline = time.monotonic() + START_SECONDS
+    again = 0.0
+    while not (answer := _exchange("status", {})).startswith(b"+"):
+        now = time.monotonic()
+        if answer == DECLINED or now > deadline:
+            return False
+        # one that meets another ends at once; the other answers soon, or is on its way out and leaves the place free
+        if now > again:
+            again = now + AGAIN_SECONDS
+            _spawn()
+        time.sleep(0.02)
+    return True
+
+
+def _spawn() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     state = places.state_dir(os.environ)
     places.make_state_dir(state)
@@ -76,12 +93,6 @@ def start() -> bool:
     finally:
         os.close(null)
         os.close(log)
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if ask("status") is not None:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def _start() -> int:
@@ -114,22 +125,68 @@ def _status() -> int:
     return 0 if answer is not None else 1
 
 
-def ask(kind: str) -> str | None:
-    """Return what the resident process answers to "status" or "stop"; None when there is none."""
+def ask(kind: str, options: dict[str, str] | None = None) -> str | None:
+    """Return what the resident process answers to "status", "stop" or "end"; None when there is none."""
+    answer = _exchange(kind, options or {})
+    return answer[1:].decode() if answer.startswith(b"+") else None
+
+
+def end_session(options: dict[str, str]) -> int:
+    """End the background jobs of a session in the resident process; return how many were running."""
+    return int(ask("end", options) or 0)
+
+
+def hand_over(call: Call, options: dict[str, str]) -> Result:
+    """Have the resident process, which is started when there is none, run a call."""
+    fields = {name: value for name, value in call._asdict().items() if value is not None}
+    answer = _exchange("call", options, json.dumps(fields).encode()) if start() else b""
+    reply, end, _ = answer[1:].partition(b"\0")
+    if answer.startswith(b"+"):
+        return _read_envelope(json.loads(reply if end else handover.LOST))
+    error = ToolError(
+        "resident_required",
+        "The resident process, which keeps background jobs, cannot be reached: it does not start, or declines because "
+        "it is confined in another way.",
+        suggestion="Look into resident.log in the state directory, or run tongs resident stop and send the call again.",
+    )
+    return Result(error=error, id=call.id, request_id=call.request_id)
+
+
+def _read_envelope(fields: dict[str, Any]) -> Result:
+    meta = fields.get("meta", {})
+    error = None
+    if not fields["ok"]:
+        details = meta.pop("details", {})
+        error = ToolError(fields["error_code"], fields["error"], suggestion=fields.get("suggestion", ""), **details)
+    return Result(
+        fields.get("result", ""),
+        error=error,
+        view=fields.get("visualization"),
+        meta=meta,
+        content=tuple(fields.get("content", ())),
+        classification=fields.get("classification"),
+        risk=fields.get("risk"),
+        id=fields.get("id"),
+        request_id=fields.get("request_id"),
+    )
+
+
+def _exchange(kind: str, options: dict[str, str], request: bytes = b"") -> bytes:
+    """Return what the resident process says, as far as it came: first "+" or "-"; nothing when there is none."""
     connection = handover.connect(places.state_dir(os.environ))
     if connection is None:
-        return None
+        return b""
+    answer = b""
     try:
-        connection.sendall(handover.header(kind, {}))
-        chunks = []
+        connection.sendall(handover.header(kind, options) + request)
+        connection.shutdown(socket.SHUT_WR)
         while chunk := connection.recv(65536):
-            chunks.append(chunk)
+            answer += chunk
     except OSError:
-        return None
+        pass  # it is gone; what it said before that counts
     finally:
         connection.close()
-    answer = b"".join(chunks)
-    return answer[1:].decode() if answer.startswith(b"+") else None
+    return answer
 
 
 class _Stream(wire.Reader, Writer, Protocol):
@@ -146,6 +203,8 @@ class Resident:
         self._lock = threading.Lock()
         self._runtimes: dict[tuple[object, ...], Runtime] = {}  # the one used last is last
         self._users: dict[Runtime, int] = {}  # callers under way
+        # by state directory and workspace: a session finds its jobs whatever else differs between two callers
+        self._shared: dict[tuple[str, str], Shared] = {}
         self._active = 0
         self._answered = 0
         self._last = time.monotonic()
@@ -156,18 +215,22 @@ class Resident:
         """Serve until told to stop, idle, or replaced by another version."""
         places.make_state_dir(self._state)
         os.chdir("/")
-        with held(os.path.join(self._state, "resident.lock"), _somebody_else), self._listening() as listener:
-            listener.settimeout(0.25)
-            while not self._done():
-                try:
-                    connection, _ = listener.accept()
-                except TimeoutError:
-                    self._tidy()
-                    continue
-                except OSError:
-                    time.sleep(SCARCE_SECONDS)  # too many files are open, or the caller is gone already
-                    continue
-                self._welcome(connection)
+        with held(os.path.join(self._state, "resident.lock"), _somebody_else):
+            with self._listening() as listener:
+                listener.settimeout(0.25)
+                while not self._stopping and not self._is_idle():
+                    try:
+                        connection, _ = listener.accept()
+                    except TimeoutError:
+                        self._tidy()
+                        continue
+                    except OSError:
+                        time.sleep(SCARCE_SECONDS)  # too many files are open, or the caller is gone already
+                        continue
+                    self._welcome(connection)
+                self._end_jobs()
+            while self._active:
+                time.sleep(SCARCE_SECONDS)
         for runtime in self._runtimes.values():
             runtime.close()
         return 0
@@ -188,15 +251,25 @@ class Resident:
         if now - self._tidied > TIDY_EVERY_SECONDS and now - self._last > 1:
             self._tidied = now
             with self._lock:
-                runtimes = list(self._runtimes.values())
+                runtimes, shared = list(self._runtimes.values()), list(self._shared.values())
             for runtime in runtimes:
                 runtime.tidy(0.2)
+            for one in shared:
+                one.jobs.end_idle(SESSION_IDLE_SECONDS)
 
-    def _done(self) -> bool:
+    def _end_jobs(self) -> None:
+        with self._lock:
+            shared = list(self._shared.values())
+        for one in shared:
+            one.close()
+
+    def _is_idle(self) -> bool:
         with self._lock:
             if self._active:
                 return False
-            return self._stopping or time.monotonic() - self._last > self._idle
+            if any(shared.jobs.busy for shared in self._shared.values()):
+                self._last = time.monotonic()  # what a job ends with is still to be asked for
+            return time.monotonic() - self._last > self._idle
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[socket.socket]:
@@ -232,7 +305,7 @@ class Resident:
     def _answer(self, connection: socket.socket, stream: _Stream) -> None:
         fields = _read_header(stream)
         if fields is None or not self._is_like_us(connection):
-            stream.write(b"-")
+            stream.write(DECLINED)
             return
         protocol, version, kind, cwd, *rest = fields
         if kind == "stop" or protocol != handover.PROTOCOL or version != __version__:
@@ -241,20 +314,27 @@ class Resident:
             stream.write(b"+" if kind == "stop" else b"-")
             return
         if kind == "status":
-            stream.write(f"+running: pid {os.getpid()}, version {__version__}, {self._answered} calls".encode())
+            stream.write(f"+{self._status()}".encode())
             return
         options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
         environ = dict(field[2:].split("=", 1) for field in rest if field.startswith("e:"))
+        shared = self._share(environ, _folder(options, environ, cwd))
         with contextlib.ExitStack() as stack:
             try:
-                runtime = stack.enter_context(self._lent(options, environ, cwd))
+                runtime = stack.enter_context(self._lent(options, environ, cwd, shared))
             except ToolError as error:
+                if kind == "end":
+                    stream.write(b"+0")  # the caller meets the same error
+                    return
                 ask = refusing(error)
             else:
+                if kind == "end":
+                    stream.write(b"+%d" % shared.jobs.end_session(runtime.session))
+                    return
                 if runtime.settings["resident"] == "off":
                     stream.write(b"-")  # the settings say so; the caller, which reads none, could not know
                     return
-                ask = partial(_ask_for, runtime, connection)
+                ask = partial(_ask_for, runtime, shared.jobs.touch, connection)
             stream.write(b"+")
             stream.flush()
             status = answer_all(ask, stream, stream)
@@ -263,9 +343,9 @@ class Resident:
         stream.write(b"\0%d" % status)
 
     @contextlib.contextmanager
-    def _lent(self, options: dict[str, str], environ: dict[str, str], cwd: str) -> Iterator[Runtime]:
+    def _lent(self, options: dict[str, str], environ: dict[str, str], cwd: str, shared: Shared) -> Iterator[Runtime]:
         """Yield the runtime for a caller, which nobody closes before the block ends."""
-        runtime = self._runtime(options, environ, cwd)
+        runtime = self._runtime(options, environ, cwd, shared)
         try:
             yield runtime
         finally:
@@ -282,8 +362,21 @@ class Resident:
         idle = [key for key, runtime in self._runtimes.items() if runtime not in self._users]
         return [self._runtimes.pop(key) for key in idle[: max(0, len(self._runtimes) - RUNTIMES_MAX)]]
 
-    def _runtime(self, options: dict[str, str], environ: dict[str, str], cwd: str) -> Runtime:
-        folder = os.path.join(cwd, options.get("workspace") or places.workspace_dir(environ, cwd))
+    def _share(self, environ: dict[str, str], folder: str) -> Shared:
+        key = places.state_dir(environ), os.path.realpath(folder)
+        with self._lock:
+            if key not in self._shared:
+                self._shared[key] = share(*key)
+            return self._shared[key]
+
+    def _status(self) -> str:
+        with self._lock:
+            running = sum(shared.jobs.running for shared in self._shared.values())
+        jobs = f", {running} background job{'s' * (running != 1)}" if running else ""
+        return f"running: pid {os.getpid()}, version {__version__}, {self._answered} calls{jobs}"
+
+    def _runtime(self, options: dict[str, str], environ: dict[str, str], cwd: str, shared: Shared) -> Runtime:
+        folder = _folder(options, environ, cwd)
         key = (
             os.path.realpath(folder),
             tuple(sorted(options.items())),
@@ -293,7 +386,7 @@ class Resident:
         with self._lock:
             found = self._runtimes.pop(key, None)
             if found is None:
-                found = open_runtime(options, environ, cwd)
+                found = open_runtime(options, environ, cwd, shared=shared)
             self._runtimes[key] = found
             self._users[found] = self._users.get(found, 0) + 1
         return found
@@ -310,8 +403,13 @@ class Resident:
         return os.stat(self._state).st_mode & 0o077 == 0
 
 
-def _ask_for(runtime: Runtime, connection: socket.socket, call: Call) -> Result:
+def _folder(options: dict[str, str], environ: dict[str, str], cwd: str) -> str:
+    return os.path.join(cwd, options.get("workspace") or places.workspace_dir(environ, cwd))
+
+
+def _ask_for(runtime: Runtime, use: Callable[[str], None], connection: socket.socket, call: Call) -> Result:
     """Run a call for a caller, and give it up when the caller is gone: in its own process it would have died too."""
+    use(call.session or runtime.session)
     ended = threading.Event()
     results: list[Result] = []
 

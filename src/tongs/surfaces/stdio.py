@@ -28,7 +28,9 @@ def main(options: dict[str, str]) -> int:
         sys.stdout.buffer.write(wire.encode_result(Result(error=error)))
         return 1
     with runtime:
+        runtime.fire("session_start")
         serve(runtime, sys.stdin.buffer, sys.stdout.buffer)
+        runtime.fire("session_end")
         runtime.tidy(TIDY_SECONDS)
     return 0
 

@@ -21,6 +21,8 @@ def list_tools(ctx: Context, include_schema: bool = False) -> Output:
     tools: list[dict[str, Any]] = []
     schema: list[dict[str, Any]] = []
     for own in ctx.catalog.tools():
+        if ctx.standing.hidden(own):
+            continue
         names = [entry for entry in entries.values() if entry.tool == own.name] if entries else [own]
         for shown in names:
             summary = shown.description.partition("\n")[0]

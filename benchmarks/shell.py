@@ -1,0 +1,45 @@
+"""Commands: what starting, confining and watching one costs above the bare program, and what a flood costs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from shutil import which
+
+from benchmarks.clock import best, milliseconds
+from benchmarks.figure import Figure
+from benchmarks.place import fresh_place
+from benchmarks.program import Program, request, session
+from tongs.policy.commands import classify
+from tongs.sandbox.process import run
+
+ROUNDS = 40
+JOBS = 64
+LINE = "cd src && git log --oneline -5 | grep -v merge; FOO=1 pytest -q tests/unit > out.txt 2>&1 || echo failed"
+
+
+def figures() -> Iterator[Figure]:
+    """Measure single commands, jobs, a flood, and how long it takes to read a command line."""
+    bash = which("bash")
+    if bash is None:
+        raise RuntimeError("commands are measured against bash, which is not installed")
+    with fresh_place() as place, session(place) as tongs:
+        bare = Program([bash, "-c", "true"], place)
+        plain = partial(run, [bash, "-c", "true"], cwd="/", env=place.environ)
+        ask = request("run_shell", command="true")
+        base, unconfined, confined = best(ROUNDS, bare, plain, partial(tongs.ask, ask))
+        yield Figure("a command started and watched", unconfined, "ms", "bash -c true", base, most=round(base + 4, 2))
+        yield Figure("run_shell in a session, confined", confined, "ms", "bash -c true", base, most=round(base + 15, 2))
+        jobs = [request("run_shell", command="sleep 60", run_in_background=True)] * JOBS
+        took = milliseconds(lambda: [tongs.ask(job) for job in jobs]) / JOBS
+        yield Figure(f"a background job, of {JOBS} at once", took, "ms", "bash -c true", base)
+    with fresh_place() as place, session(place) as tongs:
+        tongs.ask(request("run_shell", command="true"))
+        resting = tongs.memory()
+        tongs.forget_peak()
+        tongs.exchange(request("run_shell", command="yes | head -c 2G", timeout=120))
+        yield Figure("memory in a flood of output", tongs.peak(), "MB", "at rest", resting, most=80)
+    classify(LINE)
+    read, took = best(200, partial(os.stat, "/"), partial(classify, LINE))
+    yield Figure(f"a command line of {len(LINE)} characters read", took, "ms", "os.stat", read)

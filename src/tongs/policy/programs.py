@@ -1,0 +1,600 @@
+"""What is known of programs: which only read, which destroy, which start other programs, and their options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# Programs that only read, whatever their arguments.
+READERS = {
+    "ls": "ls lists files",
+    "cat": "cat reads files",
+    "grep": "grep searches text",
+    "egrep": "egrep searches text",
+    "fgrep": "fgrep searches text",
+    "head": "head reads files",
+    "tail": "tail reads files",
+    "wc": "wc counts",
+    "stat": "stat reads file details",
+    "pwd": "pwd prints the folder",
+    "echo": "echo prints its arguments",
+    "which": "which finds programs",
+    "whoami": "whoami prints the user",
+    "diff": "diff compares files",
+    "cmp": "cmp compares files",
+    "cut": "cut reads text",
+    "tr": "tr reads text",
+    "basename": "basename prints a name",
+    "dirname": "dirname prints a name",
+    "realpath": "realpath prints a path",
+    "du": "du measures files",
+    "df": "df measures disks",
+    "ps": "ps lists processes",
+    "true": "true does nothing",
+    "false": "false does nothing",
+    "sleep": "sleep waits",
+    "seq": "seq prints numbers",
+}
+
+# Commands of the shell that change nothing but the shell that is about to end.
+BUILTINS = frozenset(
+    (
+        *(":", "cd", "pushd", "popd", "dirs", "exit", "return", "break", "continue", "shift", "wait", "jobs"),
+        *("type", "set", "times", "umask", "(("),
+    )
+)
+
+DESTROYERS = {
+    "rm": "rm deletes files",
+    "rmdir": "rmdir deletes folders",
+    "unlink": "unlink deletes a file",
+    "dd": "dd writes raw data",
+    "mkfs": "mkfs formats a disk",
+    "mkswap": "mkswap formats a disk",
+    "fdisk": "fdisk changes partitions",
+    "sfdisk": "sfdisk changes partitions",
+    "gdisk": "gdisk changes partitions",
+    "cfdisk": "cfdisk changes partitions",
+    "parted": "parted changes partitions",
+    "wipefs": "wipefs erases a disk",
+    "blkdiscard": "blkdiscard erases a disk",
+    "shred": "shred destroys files",
+    "srm": "srm destroys files",
+    "wipe": "wipe destroys files",
+    "fsck": "fsck changes a disk",
+    "reboot": "reboot restarts the machine",
+    "shutdown": "shutdown stops the machine",
+    "halt": "halt stops the machine",
+    "poweroff": "poweroff stops the machine",
+    "kill": "kill ends processes",
+    "killall": "killall ends processes",
+    "pkill": "pkill ends processes",
+    "skill": "skill ends processes",
+}
+
+ELEVATORS = {
+    "sudo": "sudo runs with more rights",
+    "su": "su runs as another user",
+    "doas": "doas runs with more rights",
+    "pkexec": "pkexec runs with more rights",
+    "runuser": "runuser runs as another user",
+    "sudoedit": "sudoedit edits with more rights",
+}
+
+CHANGERS = {
+    "cp": "cp copies files",
+    "mv": "mv moves files",
+    "mkdir": "mkdir makes folders",
+    "touch": "touch makes files",
+    "ln": "ln makes links",
+    "chmod": "chmod changes permissions",
+    "chown": "chown changes owners",
+    "tee": "tee writes files",
+    "sed": "sed edits text",
+    "tar": "tar packs and unpacks files",
+    "zip": "zip packs files",
+    "unzip": "unzip unpacks files",
+    "curl": "curl reaches the network",
+    "wget": "wget reaches the network",
+    "ssh": "ssh reaches another machine",
+    "scp": "scp reaches another machine",
+    "rsync": "rsync copies files",
+    "git": "git can change the repository",
+    "alias": "alias gives a name a new meaning",
+    "unalias": "unalias changes what a name means",
+    "make": "make runs the commands of a Makefile",
+    "npm": "npm runs scripts of packages",
+    "truncate": "truncate cuts files",
+    "shopt": "shopt changes how the shell reads",
+}
+
+SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "yash", "osh"))
+
+STANDARD_FOLDERS = frozenset(
+    ("/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", "/usr/local/sbin")
+)
+
+
+class Options(NamedTuple):
+    """The options of a program that take a value, and how many operands stand before a command it starts."""
+
+    short: str = ""  # letters whose value is the rest of the word or the next word
+    long: tuple[str, ...] = ()
+    operands: int = 0
+    flags: str = ""  # letters without a value
+    plain: tuple[str, ...] = ()  # long options without a value
+
+
+# Programs that start the command that follows their own options and operands.
+WRAPPERS: dict[str, Options] = {
+    "builtin": Options(),
+    "command": Options(flags="p"),
+    "exec": Options(short="a", flags="cl"),
+    "coproc": Options(),
+    "nohup": Options(),
+    "setsid": Options(flags="cfw", plain=("ctty", "fork", "wait")),
+    "time": Options(short="fo", long=("format", "output"), flags="apvq", plain=("append", "portability", "verbose")),
+    "nice": Options(short="n", long=("adjustment",), flags="0123456789"),
+    "ionice": Options(short="cnpPu", long=("class", "classdata"), flags="t", plain=("ignore",)),
+    "chrt": Options(short="TPDp", operands=1, flags="abdfiormv", plain=("batch", "fifo", "idle", "other", "rr")),
+    "taskset": Options(operands=1, flags="ac", plain=("all-tasks", "cpu-list")),
+    "timeout": Options(
+        short="ks",
+        long=("kill-after", "signal"),
+        operands=1,
+        flags="vfp",
+        plain=("foreground", "preserve-status", "verbose"),
+    ),
+    "stdbuf": Options(short="ioe", long=("input", "output", "error")),
+    "busybox": Options(),
+    "toybox": Options(),
+    "chroot": Options(long=("groups", "userspec"), operands=1, plain=("skip-chdir",)),
+    "unshare": Options(
+        short="SGRw",
+        long=("setuid", "setgid", "root", "wd", "map-user", "map-group", "map-users", "map-groups", "setgroups"),
+        flags="imnpuUCTfrc",
+        plain=("fork", "mount", "pid", "net", "user", "map-root-user", "ipc", "uts", "cgroup", "mount-proc"),
+    ),
+    "nsenter": Options(short="tSG", long=("target", "setuid", "setgid"), flags="aimnpuUCTrwFZ", plain=("all", "net")),
+    "setarch": Options(flags="vhR3BFILSTXZ"),
+    "linux32": Options(flags="R"),
+    "linux64": Options(flags="R"),
+    "fakeroot": Options(short="lisbfu", flags="uv"),
+    "strace": Options(
+        short="aeIoOpPsSuXEb",
+        flags="fFcCdhiknqrtTvVwxyYzZ",
+        plain=("follow-forks", "summary", "summary-only"),
+    ),
+    "ltrace": Options(short="aADeFlnopsuwx", flags="bcCfhiLrStTV"),
+    "valgrind": Options(flags="qvdh"),
+    "caffeinate": Options(short="tw", flags="disum"),
+    "numactl": Options(short="iNmCpP", flags="sHl"),
+    "prlimit": Options(),
+    "xvfb-run": Options(short="efnpsw", long=("error-file", "auth-file", "server-num", "server-args"), flags="al"),
+    "dbus-run-session": Options(long=("config-file", "dbus-daemon")),
+    "systemd-run": Options(short="puEHMt", flags="dGPqrS", plain=("user", "scope", "pty", "wait")),
+    "unbuffer": Options(flags="p"),
+    "rlwrap": Options(),
+    "setpriv": Options(),
+    "firejail": Options(),
+    "bwrap": Options(),
+    "flock": Options(short="wEc", long=("timeout", "conflict-exit-code"), operands=1, flags="Fensuox"),
+    "watch": Options(short="nqs", long=("interval", "equexit"), flags="bcdegptwxr"),
+    "xargs": Options(
+        short="adEILnPs",
+        long=("arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var"),
+        flags="0oprtxie",
+        plain=("null", "no-run-if-empty", "verbose", "exit", "interactive", "open-tty"),
+    ),
+    "parallel": Options(
+        short="jIaNnLPSd", long=("jobs", "arg-file", "delimiter", "max-args", "sshlogin"), flags="0kqvtXmu"
+    ),
+    "sudo": Options(
+        short="ughpCrtTRDU",
+        long=("user", "group", "host", "prompt", "close-from", "chdir", "chroot", "role", "type", "other-user"),
+        flags="AbEeHiKklnPSsVv",
+        plain=("preserve-env", "set-home", "login", "non-interactive", "stdin", "shell", "background", "askpass"),
+    ),
+    "doas": Options(short="aCu", flags="nsL"),
+    "pkexec": Options(long=("user",), plain=("disable-internal-agent",)),
+    "runuser": Options(short="ugGsw", long=("user", "group"), flags="lmPf"),
+    "gosu": Options(operands=1),
+    "su-exec": Options(operands=1),
+    "direnv": Options(operands=2),
+    "env": Options(
+        short="uCS",
+        long=("unset", "chdir", "split-string", "argv0"),
+        flags="0iv",
+        plain=("ignore-environment", "null", "debug", "block-signal", "default-signal", "ignore-signal"),
+    ),
+}
+# Wrappers through which a harmless command stays harmless.
+TRANSPARENT = frozenset(
+    (
+        *("builtin", "command", "exec", "nohup", "setsid", "time", "nice", "ionice", "timeout", "stdbuf", "env"),
+        *("busybox", "toybox", "xargs", "taskset", "chrt"),
+    )
+)
+
+# Programs with a word in front of the command they start: uv run X, bundle exec X.
+RUNNERS: dict[str, tuple[str, ...]] = {
+    "uv": ("run",),
+    "poetry": ("run",),
+    "pipenv": ("run",),
+    "pdm": ("run",),
+    "hatch": ("run",),
+    "rye": ("run",),
+    "conda": ("run",),
+    "bundle": ("exec",),
+    "npm": ("exec", "x"),
+    "pnpm": ("exec",),
+    "yarn": ("exec",),
+    "mise": ("exec", "x"),
+    "asdf": ("exec",),
+    "rbenv": ("exec",),
+    "pyenv": ("exec",),
+    "opam": ("exec",),
+    "stack": ("exec",),
+    "cabal": ("exec",),
+    "dotenv": ("run",),
+    "chezmoi": ("execute-template",),
+}
+
+
+_RISKY = (
+    *("system", "exec", "popen", "shell", "remove", "unlink", "delete", "kill", "spawn", "eval", "rm(", "rm ", "rmdir"),
+    *("!", "`", "load", "require", "run", "fork"),
+)
+_RISKY_PYTHON = (
+    *(".system", "popen", "subprocess", "spawn", "fork(", "forkpty", "os.exec", "execv", "execl", "exec(", "eval("),
+    *("compile(", "__import__", "importlib", "getattr(", "globals(", "locals(", "__builtins__", "__subclasses__"),
+    *(
+        "rmtree",
+        "unlink",
+        "os.remove",
+        "rmdir",
+        "removedirs",
+        "from os ",
+        "from shutil ",
+        "import os as",
+        "import posix",
+    ),
+    *("import shutil as", "pty", "ctypes", "cffi", "kill(", "killpg", "runpy", "marshal", "pickle", "b64decode"),
+    *("fromhex", "codecs", "truncate(", "__dict__", "vars(", "breakpoint(", "code.interact", "timeit", "runctx"),
+)
+_RISKY_PERL = (
+    *("system", "exec", "`", "qx", "unlink", "rmdir", "rmtree", "fork", "kill", "eval", "|-", "-|", "open(", "open "),
+    *("truncate", "pack(", "require", "syscall", "${", "&{", "do "),
+)
+_RISKY_RUBY = (
+    *("system", "exec", "`", "%x", "spawn", "popen", "open3", "fork", "fileutils", "file.delete", "unlink", "rm_rf"),
+    *("eval", "send(", "send ", "kernel", "kill", "rmdir", "pty", "fiddle", "truncate", "open("),
+)
+_RISKY_NODE = (
+    *("child_process", "rmsync", "rmdir", "unlink", ".rm(", "process.kill", "eval(", "new function", "'vm'", '"vm"'),
+    *("binding", "spawn", "exec(", "execsync", "execfile", "truncate", "deno.run", "deno.command", "deno.remove"),
+    *("deno.kill", "bun.$", "worker(", "import(", "constructor", "[`", "['", '["'),
+)
+_RISKY_PHP = (
+    *(
+        "system",
+        "exec",
+        "passthru",
+        "popen",
+        "proc_open",
+        "pcntl",
+        "`",
+        "unlink",
+        "rmdir",
+        "eval",
+        "assert",
+        "call_user",
+    ),
+    *("include", "require", "create_function", "preg_replace_callback", "posix_kill", "mail(", "ffi"),
+)
+
+
+class Interpreter(NamedTuple):
+    """How an interpreter takes its program: options with code, options with another value, options that name a file."""
+
+    code: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()  # the program is a module or file named here
+    quiet: bool = False  # without a program it does not read one from its input
+    risky: tuple[str, ...] = _RISKY  # what its code says when it deletes, starts programs, or runs text as code
+
+
+_PYTHON = Interpreter(("-c",), ("-W", "-X", "-Q", "--check-hash-based-pycs"), ("-m",), risky=_RISKY_PYTHON)
+_NODE = Interpreter(
+    ("-e", "--eval", "-p", "--print", "-pe"),
+    ("-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions", "--input-type"),
+    risky=_RISKY_NODE,
+)
+INTERPRETERS: dict[str, Interpreter] = {
+    "python": _PYTHON,
+    "pypy": _PYTHON,
+    "ipython": Interpreter(("-c",), (), ("-m",), risky=(*_RISKY_PYTHON, "!")),
+    "perl": Interpreter(("-e", "-E"), ("-I", "-M", "-m"), risky=_RISKY_PERL),
+    "ruby": Interpreter(("-e",), ("-I", "-r", "-C", "-E", "-x"), risky=_RISKY_RUBY),
+    **dict.fromkeys(("node", "nodejs", "tsx", "ts-node"), _NODE),
+    "php": Interpreter(("-r", "-B", "-R", "-E"), ("-c", "-d", "-z", "-S", "-t"), ("-f", "--file"), risky=_RISKY_PHP),
+    "lua": Interpreter(("-e",), ("-l",)),
+    "luajit": Interpreter(("-e",), ("-l",)),
+    "Rscript": Interpreter(("-e",)),
+    "R": Interpreter(("-e",), ("-g",), ("-f", "--file")),
+    "julia": Interpreter(("-e", "--eval", "-E", "--print"), ("-C", "-J", "-t", "-p")),
+    "osascript": Interpreter(("-e",), ("-l", "-s")),
+    "pwsh": Interpreter(("-c", "-Command", "-EncodedCommand", "-e"), (), ("-File", "-f")),
+    "powershell": Interpreter(("-c", "-Command", "-EncodedCommand"), (), ("-File",)),
+    "deno": Interpreter(("eval",), quiet=True, risky=_RISKY_NODE),
+    "bun": Interpreter(
+        ("-e", "--eval", "-p", "--print"),
+        (),
+        ("run", "test", "install", "build", "x", "add", "create"),
+        quiet=True,
+        risky=_RISKY_NODE,
+    ),
+    "tclsh": Interpreter(()),
+    "wish": Interpreter(()),
+    "expect": Interpreter(("-c",), (), ("-f",)),
+    "guile": Interpreter(("-c",), ("-L", "-l"), ("-s",)),
+    "groovy": Interpreter(("-e",)),
+    "scala": Interpreter(("-e",)),
+    "elixir": Interpreter(("-e", "--eval"), ("-r", "-S")),
+    "erl": Interpreter(("-eval",), quiet=True),
+    "irb": Interpreter(("-e",)),
+    "ghci": Interpreter(("-e",)),
+    "jshell": Interpreter(()),
+    "clojure": Interpreter(("-e", "--eval"), (), ("-M", "-m")),
+    "sbcl": Interpreter(("--eval",), ("--load",)),
+    "emacs": Interpreter(("--eval", "-eval", "--execute"), ("-l", "--load", "-f", "--funcall"), quiet=True),
+    "gdb": Interpreter(("-ex", "--ex", "-eval-command", "--eval-command", "-iex"), ("-x",), quiet=True),
+}
+
+SHELL_WORDS_OF_GIT = frozenset(("status", "log", "diff", "show", "branch"))
+GIT_OPTIONS = Options(
+    short="Cc",
+    long=("git-dir", "work-tree", "namespace", "super-prefix", "config-env", "attr-source"),
+    flags="pPhv",
+    plain=(
+        *("no-pager", "paginate", "bare", "no-replace-objects", "literal-pathspecs", "glob-pathspecs", "version"),
+        *("noglob-pathspecs", "icase-pathspecs", "no-optional-locks", "help", "html-path", "man-path", "info-path"),
+    ),
+)
+# Settings of git whose value git runs, or that lead to such a value.
+GIT_RUNS = (
+    *("alias.", "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.hookspath", "core.gitproxy"),
+    *(
+        "core.askpass",
+        "core.alternaterefscommand",
+        "credential.",
+        "diff.external",
+        "filter.",
+        "gpg.",
+        "pager.",
+        "hook.",
+    ),
+    *("sequence.editor", "include.", "includeif.", "init.templatedir", "browser.", "man.", "sendemail.", "web.browser"),
+    *("interactive.difffilter", "protocol.", "instaweb.", "imap.tunnel", "uploadpack.", "receive.", "url.", "guitool."),
+)
+GIT_RUNS_ENDS = (
+    *(".command", ".textconv", ".cmd", ".driver", ".helper", ".program", ".vcs", ".uploadpack", ".receivepack"),
+    *(".proxy", ".update", ".path", ".tool", ".sshcommand", ".process", ".clean", ".smudge"),
+)
+
+# Removal words of package managers.
+REMOVALS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("apt", "apt-get", "aptitude", "nala"),
+        frozenset(("remove", "purge", "autoremove", "autopurge")),
+    ),
+    **dict.fromkeys(("dnf", "yum", "microdnf"), frozenset(("remove", "erase", "autoremove", "rm"))),
+    "zypper": frozenset(("remove", "rm")),
+    "apk": frozenset(("del",)),
+    "brew": frozenset(("uninstall", "remove", "rm", "autoremove", "zap")),
+    "port": frozenset(("uninstall",)),
+    "snap": frozenset(("remove",)),
+    "flatpak": frozenset(("uninstall", "remove")),
+    **dict.fromkeys(("pip", "pip3", "pipx"), frozenset(("uninstall", "uninstall-all"))),
+    "uv": frozenset(("remove", "uninstall")),
+    "poetry": frozenset(("remove",)),
+    "pdm": frozenset(("remove",)),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), frozenset(("remove", "uninstall"))),
+    "npm": frozenset(("uninstall", "remove", "rm", "un", "unlink", "r", "prune")),
+    "pnpm": frozenset(("remove", "rm", "uninstall", "un", "prune")),
+    "yarn": frozenset(("remove",)),
+    "bun": frozenset(("remove", "rm")),
+    "cargo": frozenset(("uninstall", "remove", "rm")),
+    "gem": frozenset(("uninstall",)),
+    "composer": frozenset(("remove",)),
+    "nix-env": frozenset(("uninstall",)),
+    "guix": frozenset(("remove",)),
+}
+PACKAGE_GROUPS = frozenset(("pip", "global", "env", "tool", "cask", "package"))
+PACKAGE_OPTIONS = Options(
+    short="Cw", long=("prefix", "cwd", "dir", "filter", "workspace", "registry", "root", "project")
+)
+REMOVAL_FLAGS: dict[str, tuple[str, ...]] = {
+    "pacman": ("-R", "--remove"),
+    "yay": ("-R", "--remove"),
+    "paru": ("-R", "--remove"),
+    "dpkg": ("-r", "-P", "--remove", "--purge"),
+    "rpm": ("-e", "--erase"),
+    "nix-env": ("-e", "--uninstall"),
+}
+CONTAINERS = frozenset(("docker", "podman", "nerdctl", "docker-compose", "podman-compose"))
+CONTAINER_OPTIONS = Options(short="Hclf", long=("host", "context", "config", "log-level", "file", "connection", "url"))
+CONTAINER_GROUPS = frozenset(
+    (
+        *("container", "image", "volume", "network", "system", "builder", "buildx", "compose", "stack", "service"),
+        *("secret", "config", "context", "node", "plugin", "swarm", "manifest", "pod", "machine", "kube", "artifact"),
+    )
+)
+CLUSTER_OPTIONS = Options(
+    short="nsv",
+    long=(
+        *("namespace", "context", "kubeconfig", "cluster", "user", "server", "token", "as", "as-group", "cache-dir"),
+        *("certificate-authority", "client-certificate", "client-key", "request-timeout", "tls-server-name", "v"),
+    ),
+)
+
+# Shell variables that make later programs run other code.
+LOADS_CODE = frozenset(("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PROMPT_COMMAND"))
+CHANGES_LOOKUP = frozenset(
+    (
+        *("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH", "SHELLOPTS", "BASHOPTS", "CDPATH"),
+        *(
+            "EXECIGNORE",
+            "GLOBIGNORE",
+            "PERL5LIB",
+            "PERL5OPT",
+            "PERLLIB",
+            "RUBYOPT",
+            "RUBYLIB",
+            "NODE_OPTIONS",
+            "NODE_PATH",
+        ),
+        *(
+            "JAVA_TOOL_OPTIONS",
+            "_JAVA_OPTIONS",
+            "GCONV_PATH",
+            "LOCPATH",
+            "TERMINFO",
+            "HOME",
+            "TAR_OPTIONS",
+            "MAKEFLAGS",
+        ),
+        *("RIPGREP_CONFIG_PATH", "HOSTALIASES", "GREP_OPTIONS", "FPATH", "ZDOTDIR", "KUBECONFIG", "DOCKER_HOST"),
+    )
+)
+RUNS_VALUE = frozenset(
+    (
+        *("PAGER", "GIT_PAGER", "MANPAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_SSH_COMMAND"),
+        *("GIT_SSH", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS", "BROWSER"),
+        *("LESSOPEN", "LESSCLOSE", "RSYNC_RSH", "CVS_RSH", "FCEDIT", "SHELL", "MAILCHECK", "SYSTEMD_PAGER"),
+    )
+)
+
+
+def positionals(words: Sequence[str | None], options: Options = Options()) -> list[str | None]:  # noqa: B008
+    """Return the operands among arguments: what is neither an option nor the value of one."""
+    found: list[str | None] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word == "--":
+            return [*found, *words[index:]]
+        if word is None or not word.startswith("-") or word == "-":
+            found.append(word)
+        elif word.startswith("--"):
+            index += "=" not in word and word[2:] in options.long
+        else:
+            index += takes_next(word, options.short)
+    return found
+
+
+def takes_next(word: str, short: str) -> bool:
+    """Whether the value of a short option of this word is the next word."""
+    for place, letter in enumerate(word[1:], 1):
+        if letter in short:
+            return place == len(word) - 1
+    return False
+
+
+def has_flag(words: Sequence[str | None], letters: str, *names: str, values: str = "") -> bool:
+    """Whether arguments hold one of these short letters or long options; a long one may be shortened, as GNU has it."""
+    for word in words:
+        if word == "--":
+            return False
+        if word is None or not word.startswith("-") or word == "-":
+            continue
+        if word.startswith("--"):
+            name = word[2:].partition("=")[0]
+            if name and any(full.startswith(name) for full in names):
+                return True
+            continue
+        for letter in word[1:]:
+            if letter in letters:
+                return True
+            if letter in values:
+                break
+    return False
+
+
+def option_values(words: Sequence[str | None], letters: str, *names: str, stops: str = "") -> list[str | None]:
+    """Return the values that arguments give these options, attached or as the next word."""
+    found: list[str | None] = []
+    for index, word in enumerate(words):
+        if word == "--":
+            break
+        if word is None or not word.startswith("-"):
+            continue
+        following = words[index + 1] if index + 1 < len(words) else None
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            if name and any(full.startswith(name) for full in names):
+                found.append(value if equals else following)
+            continue
+        for place, letter in enumerate(word[1:], 1):
+            if letter in letters:
+                found.append(word[place + 1 :] or following)
+            if letter in letters or letter in stops:
+                break
+    return found
+
+
+def long_values(values: Sequence[str | None], name: str, *, exact: bool = False) -> list[str | None]:
+    """Return the values that are given to one long option, shortened or not."""
+    found: list[str | None] = []
+    for index, value in enumerate(values):
+        if value == "--":
+            break
+        if value is None or not value.startswith("--"):
+            continue
+        given, equals, text = value[2:].partition("=")
+        if given == name or (not exact and len(given) > 1 and name.startswith(given)):
+            found.append(text if equals else values[index + 1] if index + 1 < len(values) else None)
+    return found
+
+
+def command_at(values: Sequence[str | None], options: Options, *, assignments: bool = False) -> tuple[int, bool]:
+    """Return where the command that a wrapper starts begins, and whether every option before it is known."""
+    is_known = True
+    operands = options.operands
+    index = 0
+    while index < len(values):
+        value = values[index]
+        if value == "--":
+            index += 1
+            while operands and index < len(values):
+                operands -= 1
+                index += 1
+            break
+        if value is not None and value.startswith("-") and (value != "-" or assignments):
+            index += 1
+            if value.startswith("--"):
+                name, equals, _ = value[2:].partition("=")
+                if any(full.startswith(name) for full in options.long):
+                    index += not equals
+                elif not any(full.startswith(name) for full in options.plain):
+                    is_known = False
+            elif value != "-":
+                index += takes_next(value, options.short)
+                known = options.short + options.flags
+                first = next((place for place, letter in enumerate(value[1:]) if letter in options.short), len(value))
+                is_known = is_known and all(letter in known for letter in value[1 : first + 1])
+            continue
+        if (
+            assignments
+            and value is not None
+            and value.partition("=")[0].replace("%", "").isidentifier()
+            and "=" in value
+        ):
+            index += 1
+            continue
+        if not operands:
+            break
+        operands -= 1
+        index += 1
+    return min(index, len(values)), is_known

@@ -1,0 +1,144 @@
+"""What of a Git repository makes git run programs, and so must not be written by a confined one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+_MOST_MODULES = 500
+_CONFIG_BYTES = 1 << 20
+
+
+def guarded(git: str) -> Iterator[str]:
+    """Yield the paths of a `.git` that stay as they are, missing ones included; `git` itself when it is no repository.
+
+    Git runs hooks, and what its configuration names. `commondir`, and `gitdir` in the folder of a worktree, say where
+    to look for both.
+    """
+    # an empty folder may be the mount point of another command
+    if not _is_folder(git) or _is_empty(git):
+        yield git
+        return
+    yield from _guarded_in(git)
+    yield from _guarded_worktrees(os.path.join(git, "worktrees"))
+    yield from _guarded_modules(os.path.join(git, "modules"))
+
+
+class Decoys:
+    """What a program may put where nothing is, and no mount can keep it out.
+
+    A file `commondir` in `.git` sends git elsewhere for hooks and configuration, and a workspace whose own `.git` is
+    spoilt becomes a repository itself by three names. Neither can be covered by a mount, because git would stumble over
+    the cover; and a cover for one of the `plain` names would be in everyone's way. So they are put out of action when
+    the program has ended.
+    """
+
+    def __init__(self, roots: tuple[str, ...], repositories: tuple[str, ...], plain: Iterable[str] = ()) -> None:
+        self._absent = [path for path in plain if not os.path.lexists(path)]
+        self._absent += [
+            path
+            for git in repositories
+            if _is_folder(git) and not os.path.lexists(path := os.path.join(git, "commondir"))
+        ]
+        self._roots = [root for root in roots if not is_bare(root)]
+
+    def disarm(self) -> None:
+        """Rename what has appeared."""
+        for path in self._absent:
+            if os.path.lexists(path):
+                _disable(path)
+        for root in self._roots:
+            if is_bare(root):
+                _disable(os.path.join(root, "HEAD"))
+
+
+def is_bare(folder: str) -> bool:
+    """Whether git would take a folder itself for a repository."""
+    return os.path.lexists(os.path.join(folder, "HEAD")) and all(
+        os.path.isdir(os.path.join(folder, name)) for name in ("objects", "refs")
+    )
+
+
+def _guarded_in(git: str) -> Iterator[str]:
+    yield os.path.join(git, "hooks")
+    yield os.path.join(git, "config")
+    if os.path.lexists(os.path.join(git, "commondir")):
+        yield os.path.join(git, "commondir")
+    # git reads it only when the configuration says so, and that cannot be written
+    own = os.path.join(git, "config.worktree")
+    if os.path.lexists(own) or _has_worktree_config(os.path.join(git, "config")):
+        yield own
+
+
+def _has_worktree_config(config: str) -> bool:
+    try:
+        with open(config, "rb") as file:
+            return b"worktreeconfig" in file.read(_CONFIG_BYTES).lower()
+    except OSError:
+        return False
+
+
+def _guarded_worktrees(folder: str) -> Iterator[str]:
+    worktrees = _folders(folder)
+    if worktrees is None:
+        yield folder
+        return
+    for worktree in worktrees:
+        if _folders(worktree) is None:
+            yield worktree
+        for name in ("commondir", "gitdir", "config.worktree"):
+            if os.path.lexists(path := os.path.join(worktree, name)):
+                yield path
+
+
+def _guarded_modules(folder: str) -> Iterator[str]:
+    """Yield what is guarded of the repositories of submodules, whose names may hold slashes."""
+    pending = [folder]
+    for _ in range(_MOST_MODULES):
+        if not pending:
+            return
+        inside = _folders(at := pending.pop())
+        if inside is None:
+            yield at
+            continue
+        for inner in inside:
+            if os.path.lexists(os.path.join(inner, "HEAD")):
+                yield from _guarded_in(inner)
+                pending.append(os.path.join(inner, "modules"))
+            else:
+                pending.append(inner)
+    if pending:
+        yield folder  # too many to tell apart
+
+
+def _folders(path: str) -> list[str] | None:
+    """The folders in a folder; None when it cannot be looked into, although its owner could change that."""
+    try:
+        with os.scandir(path) as entries:
+            found = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError:
+        return None
+    return found if os.access(path, os.X_OK) else None
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _is_empty(folder: str) -> bool:
+    try:
+        return not os.listdir(folder)
+    except OSError:
+        return True
+
+
+def _disable(path: str) -> None:
+    with suppress(OSError):
+        os.rename(path, f"{path}.disabled-{os.urandom(4).hex()}")

@@ -1,0 +1,33 @@
+"""Enter plan mode."""
+
+from __future__ import annotations
+
+from tongs.call import Output
+from tongs.context import Context
+from tongs.declaration import tool
+from tongs.output import views
+
+# where the mode before is kept, for exit_plan_mode
+BEFORE = "mode_before_plan"
+
+_TEXT = """\
+The session is in plan mode: tools that read work, tools that write are blocked, and shell commands can only read.
+Look around, ask the user what is open with ask_user, and write a plan: what changes in which files, in which order,
+and how it will be checked. Then call exit_plan_mode with the plan, for the user to approve."""
+
+
+@tool(effects="control")
+def enter_plan_mode(ctx: Context) -> Output:
+    """Enter plan mode, to explore and design before anything is changed: tools that read work, others are blocked.
+
+    Use it for a new feature with architectural decisions, when several approaches are valid and the user should choose,
+    when a change affects existing behaviour, or when it spans more than two or three files. exit_plan_mode leaves it,
+    once the user approves the plan.
+    """
+    if ctx.mode == "plan":
+        return Output("The session is in plan mode already.", view=views.none("Plan mode, as before"))
+    ctx.fence.commit()
+    # none of its own: then the one of the settings comes back
+    ctx.values.set(BEFORE, ctx.values.get("mode"))
+    ctx.set_mode("plan")
+    return Output(_TEXT, view=views.none("Plan mode"), meta={"mode": "plan"})

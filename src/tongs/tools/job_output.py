@@ -1,0 +1,40 @@
+"""Read what a background job has written."""
+
+from typing import Annotated, Any
+
+from tongs.call import Output
+from tongs.context import Context
+from tongs.declaration import tool
+from tongs.output import views
+from tongs.params import Bounds
+
+Milliseconds = Annotated[int, Bounds(minimum=0, maximum=600_000, clamp=True)]
+
+
+@tool(effects="read", timeout=660)
+def job_output(
+    ctx: Context, task_id: str, block: bool = True, timeout: Milliseconds = 30_000, new: bool = False
+) -> Output:
+    """Read the output of a background job, and learn whether it still runs.
+
+    Answers with JSON: status, exit_code (null while the job runs), output (standard output and standard error as they
+    came; colours and other sequences for terminals are left out). status is running, completed (exit code 0), failed
+    (another exit code), stopped (by job_stop), timeout or limit (too much output); then reason says more. Of long
+    output the beginning and the end are returned, truncated is true, and output_file names the file with all of it,
+    which read_file opens.
+
+    Args:
+        task_id: The job, as run_shell with run_in_background returned it.
+        block: Wait until the job has ended, at most for the timeout. false: answer at once.
+        timeout: How long to wait, in milliseconds. The job goes on when the time is over.
+        new: Return only what no call has returned before.
+    """
+    written = ctx.jobs.output(ctx.session, task_id, fence=ctx.fence, block=block, seconds=timeout / 1000, new=new)
+    state = written.state
+    data: dict[str, Any] = {"status": state.status, "exit_code": state.exit_code, "output": written.text}
+    if state.reason:
+        data["reason"] = state.reason
+    if written.truncated:
+        data |= {"truncated": True, "output_file": state.job.output_file}
+    view = views.shell_output(state.job.command, written.raw, state.exit_code)
+    return Output(data=data, view=view, meta={"task_id": task_id, "output_bytes": state.output_bytes})

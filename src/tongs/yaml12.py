@@ -1,0 +1,297 @@
+"""YAML with the meaning of version 1.2: one document of plain values, nothing silent, nothing without a limit.
+
+Only `true` and `false` are booleans, `0755` is 755, a date is text. Refused are keys that occur twice, merge keys,
+keys that are not scalars, tags beyond the core schema, a second document, and what would grow beyond the limits. The
+parser of PyYAML gives the events; the values are made here, without recursion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yaml import Event
+
+MAX_CHARACTERS = 1024 * 1024
+MAX_DEPTH = 64
+MAX_NODES = 20_000  # an alias counts as all that it stands for
+MAX_DIGITS = 1000  # Python refuses to read very long numbers, other languages take their time
+
+Path = tuple[Any, ...]  # the keys and indices that lead to a value
+Lines = dict[Path, int]
+
+_CORE = "tag:yaml.org,2002:"
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+_BOOLS = {text: text.lower() == "true" for text in ("true", "True", "TRUE", "false", "False", "FALSE")}
+_INT = re.compile(r"[-+]?[0-9]+\Z")
+_OCTAL = re.compile(r"0o[0-7]+\Z")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+\Z")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)\Z")
+_NANS = frozenset((".nan", ".NaN", ".NAN"))
+_OLD_BREAKS = re.compile("[\x85\u2028\u2029]")  # end a line in version 1.1 and not in 1.2
+
+
+class BadYaml(ValueError):
+    """Text that is not understood: what is wrong, and the line and column, counted from 1."""
+
+    def __init__(self, message: str, line: int, column: int = 1) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.column = column
+
+
+def load(text: str, name: str) -> Any:
+    """Return the value of a document as None, bool, int, float, str, list and dict; `name` is for the messages."""
+    return load_with_lines(text, name)[0]
+
+
+def load_with_lines(text: str, name: str) -> tuple[Any, Lines]:
+    """Return the value of a document, and where each value begins by the keys and indices that lead there.
+
+    A value of a mapping begins at its key. What stands inside an alias has no line of its own.
+    """
+    try:
+        return _document(text)
+    except _Refused as problem:
+        line, column = problem.mark
+        raise BadYaml(f"{name}, line {line}, column {column}: {problem.message}.", line, column) from None
+
+
+class _Refused(Exception):
+    def __init__(self, message: str, mark: tuple[int, int]) -> None:
+        super().__init__(message)
+        self.message = message
+        self.mark = mark
+
+
+class _Built(NamedTuple):
+    """A finished value: how many nodes it is, and how deep."""
+
+    value: Any
+    nodes: int
+    depth: int
+
+
+class _Open:
+    """A list or mapping that is being read."""
+
+    def __init__(self, value: list[Any] | dict[Any, Any], anchor: str | None, mark: tuple[int, int]) -> None:
+        self.value = value
+        self.anchor = anchor
+        self.mark = mark
+        self.nodes = 1
+        self.depth = 1
+        self.has_key = False
+        self.key: Any = None
+
+    @property
+    def step(self) -> Any:
+        """The key or index of the value that comes next."""
+        return len(self.value) if isinstance(self.value, list) else self.key
+
+
+def _document(text: str) -> tuple[Any, Lines]:
+    if len(text) > MAX_CHARACTERS:
+        raise _Refused(f"the text is longer than {MAX_CHARACTERS} characters", (1, 1))
+    found = _OLD_BREAKS.search(text)
+    if found is not None:
+        raise _Refused(f"the character U+{ord(found.group()):04X} is a line break to some", _place(text, found.start()))
+    reading = _Reading()
+    for event in _events(text):
+        reading.take(event)
+    return reading.result()
+
+
+def _events(text: str) -> Iterator[Event]:
+    """Yield the events of the parser; whatever it raises is refused with the place it names."""
+    import yaml
+
+    try:
+        yield from yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        raise _Refused(said or "the syntax is not understood", (1, 1) if mark is None else _mark(mark)) from None
+    except yaml.reader.ReaderError as error:
+        place = _place(text, error.position) if isinstance(error.position, int) else (1, 1)
+        raise _Refused(str(error.reason), place) from None
+    except yaml.YAMLError as error:
+        raise _Refused(str(error).partition("\n")[0] or "the syntax is not understood", (1, 1)) from None
+    except UnicodeError:
+        raise _Refused("the text is not valid Unicode", (1, 1)) from None
+
+
+class _Reading:
+    """Makes values of events."""
+
+    def __init__(self) -> None:
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, _Built] = {}
+        self._nodes = 0
+        self._documents = 0
+        self._root: _Built | None = None
+        self._lines: Lines = {}
+
+    def result(self) -> tuple[Any, Lines]:
+        """Return the value and the lines; an empty text is null."""
+        return (None, {(): 1}) if self._root is None else (self._root.value, self._lines)
+
+    def take(self, event: Event) -> None:
+        """Take the next event."""
+        import yaml
+
+        mark = _mark(event.start_mark)
+        if isinstance(event, yaml.ScalarEvent):
+            self._scalar(event, mark)
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(str(event.anchor), mark)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            _check_tag(event.tag, "seq", mark)
+            self._open([], event.anchor, mark)
+        elif isinstance(event, yaml.MappingStartEvent):
+            _check_tag(event.tag, "map", mark)
+            self._open({}, event.anchor, mark)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            done = self._stack.pop()
+            self._add(_Built(done.value, done.nodes, done.depth), done.anchor, done.mark)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                raise _Refused("a second document begins", mark)
+
+    def _open(self, value: list[Any] | dict[Any, Any], anchor: str | None, mark: tuple[int, int]) -> None:
+        if self._expects_key():
+            raise _Refused("a key must be a single value, not a list or a mapping", mark)
+        if len(self._stack) >= MAX_DEPTH:
+            raise _Refused(f"it is nested deeper than {MAX_DEPTH}", mark)
+        self._count(1, mark)
+        self._locate(mark)
+        self._stack.append(_Open(value, anchor, mark))
+
+    def _scalar(self, event: Any, mark: tuple[int, int]) -> None:
+        is_plain = not event.style
+        if is_plain and self._expects_key() and event.tag is None and event.value == "<<":
+            raise _Refused("merge keys (<<) are not part of YAML 1.2", mark)
+        self._count(1, mark)
+        value = _value(event.value, event.tag, mark, is_plain=is_plain)
+        self._locate(mark)
+        self._add(_Built(value, 1, 0), event.anchor, mark)
+
+    def _alias(self, anchor: str, mark: tuple[int, int]) -> None:
+        known = self._anchors.get(anchor)
+        if known is None:
+            raise _Refused(f"the alias *{anchor} stands for nothing that is complete here", mark)
+        if len(self._stack) + known.depth > MAX_DEPTH:
+            raise _Refused(f"it is nested deeper than {MAX_DEPTH}", mark)
+        self._count(known.nodes, mark)
+        self._locate(mark)
+        self._add(known._replace(value=_copy(known.value)), None, mark)
+
+    def _expects_key(self) -> bool:
+        return bool(self._stack) and isinstance(self._stack[-1].value, dict) and not self._stack[-1].has_key
+
+    def _locate(self, mark: tuple[int, int]) -> None:
+        """Note where a value begins, unless its key has told it."""
+        if not self._expects_key():
+            self._lines.setdefault(tuple(level.step for level in self._stack), mark[0])
+
+    def _count(self, nodes: int, mark: tuple[int, int]) -> None:
+        self._nodes += nodes
+        if self._nodes > MAX_NODES:
+            raise _Refused(f"it holds more than {MAX_NODES} values", mark)
+
+    def _add(self, built: _Built, anchor: str | None, mark: tuple[int, int]) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = built
+        if not self._stack:
+            self._root = built
+            return
+        parent = self._stack[-1]
+        if isinstance(parent.value, list):
+            parent.value.append(built.value)
+        elif not parent.has_key:
+            _check_key(parent.value, built.value, mark)
+            parent.key, parent.has_key = built.value, True
+            self._locate(mark)
+            return
+        else:
+            parent.value[parent.key], parent.has_key = built.value, False
+        parent.nodes += built.nodes
+        parent.depth = max(parent.depth, built.depth + 1)
+
+
+def _check_key(known: dict[Any, Any], key: Any, mark: tuple[int, int]) -> None:
+    if isinstance(key, dict | list):
+        raise _Refused("a key must be a single value, not a list or a mapping", mark)
+    if key in known:
+        raise _Refused(f"the key {str(key)[:80]!r} occurs twice", mark)
+
+
+def _check_tag(tag: str | None, kind: str, mark: tuple[int, int]) -> None:
+    if tag not in (None, "!", _CORE + kind):
+        raise _Refused(f"the tag {str(tag)[:80]} is not known", mark)
+
+
+def _value(text: str, tag: str | None, mark: tuple[int, int], *, is_plain: bool) -> Any:
+    """Return what a scalar means, by its tag or else by the core schema; a quoted one is text."""
+    if tag is None:
+        return _resolve(text, mark) if is_plain else text
+    kind = tag.removeprefix(_CORE)
+    if tag == "!" or kind == "str":
+        return text
+    value = _resolve(text, mark)
+    if kind == "null" and value is None:
+        return None
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if kind == "float" and isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            raise _Refused("the number is too large", mark) from None
+    if kind in ("null", "bool", "int", "float"):
+        raise _Refused(f"{text[:80]!r} is no {kind}", mark)
+    raise _Refused(f"the tag {tag[:80]} is not known", mark)
+
+
+def _resolve(text: str, mark: tuple[int, int]) -> Any:
+    if text in _NULLS:
+        return None
+    if text in _BOOLS:
+        return _BOOLS[text]
+    if text[0] not in "-+.0123456789":
+        return text
+    if _INT.match(text) or _OCTAL.match(text) or _HEXADECIMAL.match(text):
+        if len(text) > MAX_DIGITS:
+            raise _Refused(f"a number has more than {MAX_DIGITS} digits", mark)
+        base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+        return int(text[2:] if base != 10 else text, base)
+    if _FLOAT.match(text):
+        return float(text)
+    found = _INFINITY.match(text)
+    if found is not None:
+        return float(found.group(1) + "inf")
+    return float("nan") if text in _NANS else text
+
+
+def _copy(value: Any) -> Any:
+    """Copy what an alias stands for, so that nobody changes two places at once; its depth and size are bounded."""
+    if isinstance(value, dict):
+        return {key: _copy(inner) for key, inner in value.items()}
+    return [_copy(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _mark(mark: Any) -> tuple[int, int]:
+    return mark.line + 1, mark.column + 1
+
+
+def _place(text: str, position: int) -> tuple[int, int]:
+    before = text[:position]
+    return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1

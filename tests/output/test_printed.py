@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.output.printed import plain
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_no_control_characters_are_left_but_lines_and_tabs(text):
+    left = plain(text)
+
+    assert not any(ord(one) < 32 or 127 <= ord(one) < 160 for one in left if one not in "\t\n")
+    assert plain(left) == left
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"])))
+def test_text_without_control_characters_stays_as_it_is(text):
+    assert plain(text) == text
+
+
+@pytest.mark.parametrize(
+    "text, left",
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b[?25l\x1b[2Jclear", "clear"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bPq#0\x1b\\after", "after"),
+        ("\x1b(Bascii\x1b=", "ascii"),
+        ("\x1b]0;never finished, text", "0;never finished, text"),
+        ("10%\r20%\r\nnext\r\n", "10%\n20%\nnext\n"),
+        ("a\x08b\x07c\x9bd\x00e", "abcde"),
+        ("tab\there\n", "tab\there\n"),
+    ],
+)
+def test_what_only_a_terminal_understands_is_left_out(text, left):
+    assert plain(text) == left

@@ -1,0 +1,74 @@
+"""Expressions: linear time, narrow for an allow, wide for a deny."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.policy.expressions import BadExpression, compile_expression, quote
+
+
+@pytest.mark.parametrize(
+    "source, text, fits, found",
+    [
+        ("ls.*", "ls -la", True, True),
+        ("ls.*", "als", False, True),
+        ("ls", "ls\n", False, True),
+        ("a|b", "ab", False, True),
+        ("a|b", "b", True, True),
+        ("a.b", "a\nb", False, True),
+        ("^a$", "a", True, True),
+        ("(?i)RM", "rm", True, True),
+        ("(?m)^b$", "a\nb", False, True),
+        ("é+", "éé", True, True),
+        ("a.b", "a\ud800b", False, True),
+    ],
+)
+def test_an_allow_takes_all_of_a_text_and_a_deny_some_of_it(source, text, fits, found):
+    expression = compile_expression(source)
+
+    assert (expression.fits(text), expression.found_in(text)) == (fits, found)
+
+
+@pytest.mark.parametrize(
+    "source", ["", "(", ")", "a)|(b", "[", "*", "(?=a)", "(?!a)b", r"(a)\1", "a{1000}{1000}{9}", "(?x)a #", "a" * 2001]
+)
+def test_what_cannot_be_used_is_refused(source):
+    with pytest.raises(BadExpression):
+        compile_expression(source)
+
+
+@pytest.mark.parametrize("source", ["(a*)*b", "(a|a)*b", "(.*)(.*)(.*)(.*)x", ".*sudo.*", r"(\w+\s?)*!"])
+def test_no_expression_hangs(source):
+    expression = compile_expression(source)
+
+    assert not expression.fits("a" * 65_536)
+    assert not expression.found_in("a" * 65_536)
+
+
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
+
+
+@given(texts, texts)
+def test_a_quoted_text_is_that_text(one, other):
+    expression = compile_expression(quote(one))
+
+    assert expression.fits(one)
+    assert expression.fits(other) == (one == other)
+
+
+@given(st.text("ab|*+?.()", min_size=1, max_size=8), st.text("ab\n", max_size=8))
+def test_plain_expressions_mean_what_they_mean_in_python(source, text):
+    try:
+        known = re.compile(source)
+        expression = compile_expression(source)
+    except (re.error, BadExpression):
+        return
+    if "+" in source or "(?" in source:
+        return  # possessive there, repeated here
+
+    assert expression.fits(text) == (known.fullmatch(text) is not None)
+    assert expression.found_in(text) == (re.compile(source, re.DOTALL).search(text) is not None)

@@ -1,0 +1,117 @@
+"""Hosts: where a URL really leads, and what a domain rule means."""
+
+from __future__ import annotations
+
+import pytest
+
+from tongs.policy import hosts
+from tongs.policy.hosts import BadHost
+
+
+@pytest.mark.parametrize(
+    "url, host, port",
+    [
+        ("https://docs.rs", "docs.rs", 443),
+        ("HTTP://Docs.RS./x", "docs.rs", 80),
+        ("https://a:b@docs.rs:8443/x", "docs.rs", 8443),
+        ("https://docs.rs@evil.com/", "evil.com", 443),
+        ("https://evil.com/@docs.rs", "evil.com", 443),
+        ("https://bücher.de/", "xn--bcher-kva.de", 443),
+        ("https://xn--bcher-kva.de/", "xn--bcher-kva.de", 443),
+        ("http://127.0.0.1/", "127.0.0.1", 80),
+        ("http://2130706433/", "127.0.0.1", 80),
+        ("http://0x7f.1/", "127.0.0.1", 80),
+        ("http://0177.0.0.1/", "127.0.0.1", 80),
+        ("http://[::1]/", "::1", 80),
+        ("http://[0:0:0:0:0:0:0:1]:81/", "::1", 81),
+        ("http://[::ffff:127.0.0.1]/", "127.0.0.1", 80),
+    ],
+)
+def test_one_host_has_one_spelling(url, host, port):
+    place = hosts.locate(url)
+
+    assert place is not None
+    assert (place.host, place.port) == (host, port)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "*",
+        "docs.rs",
+        "https:docs.rs",
+        "https:///x",
+        "https://docs.rs\\.evil.com",
+        "https://evil.com\\@docs.rs",
+        "https://docs.rs\n.evil.com",
+        " https://docs.rs",
+        "https://docs.rs:port/",
+        "https://docs.rs:99999/",
+        "https://docs%2ers/",
+        "https://docs..rs/",
+        "https://-/",
+        "https://straße.de/",
+        "https://ｄocs.rs/",
+        "https://docs。rs/",
+        "http://1.2.3.4.5/",
+        "http://[::1/",
+        "http://[::1]x/",
+        "http://[fe80::1%25eth0]/",
+    ],
+)
+def test_what_programs_read_in_different_ways_leads_nowhere(url):
+    assert hosts.locate(url) is None
+
+
+@pytest.mark.parametrize(
+    "domain, url, covered, named",
+    [
+        ("docs.rs", "https://docs.rs/x", True, True),
+        ("DOCS.rs.", "https://docs.rs/x", True, True),
+        ("docs.rs", "https://docs.rs:8443/", False, True),
+        ("docs.rs", "ftp://docs.rs/", False, True),
+        ("docs.rs", "https://www.docs.rs/", False, False),
+        ("*.docs.rs", "https://www.docs.rs/", True, True),
+        ("*.docs.rs", "https://a.b.docs.rs/", True, True),
+        ("*.docs.rs", "https://docs.rs/", False, False),
+        ("*.docs.rs", "https://evildocs.rs/", False, False),
+        ("*", "https://docs.rs/", True, True),
+        ("*", "https://docs.rs:1/", False, True),
+        ("localhost:8080", "http://localhost:8080/", True, True),
+        ("localhost:8080", "http://localhost/", False, False),
+        ("127.0.0.1", "http://2130706433/", True, True),
+        ("[::1]:81", "http://[::1]:81/", True, True),
+        ("bücher.de", "https://xn--bcher-kva.de/", True, True),
+    ],
+)
+def test_a_domain_means_its_host(domain, url, covered, named):
+    place = hosts.locate(url)
+    found = hosts.parse(domain)
+
+    assert place is not None
+    assert (found.covers(place), found.names(place)) == (covered, named)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "https://docs.rs", "docs.rs/x", "a@docs.rs", "*.*.rs", "do*cs.rs", "*docs.rs", "*.127.0.0.1", "a b", "a:b"],
+)
+def test_what_is_no_host_is_refused(text):
+    with pytest.raises(BadHost):
+        hosts.parse(text)
+
+
+@pytest.mark.parametrize("url", ["https://docs.rs", "http://localhost:81", "http://[::1]:443", "http://[::1]/"])
+def test_the_shown_domain_covers_the_place(url):
+    place = hosts.locate(url)
+    assert place is not None
+
+    assert hosts.parse(str(hosts.shown(place))).covers(place)
+
+
+def test_a_place_without_the_web_has_no_domain():
+    place = hosts.locate("ssh://docs.rs")
+
+    assert place is not None
+    assert hosts.shown(place) is None

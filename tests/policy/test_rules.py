@@ -1,0 +1,882 @@
+"""Rule files, and what they decide."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from itertools import product
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.policy.calls import (
+    HOME,
+    NAMES,
+    ROOT,
+    acting,
+    call,
+    fetching,
+    outside,
+    path,
+    reading,
+    shell,
+    writing,
+)
+from tongs.policy import rules
+from tongs.policy.rules import RuleSet, decide, listed, narrowest
+from tongs.policy.subject import Subject, Touched
+
+# as the page of j-cli prints it, comments and missing indentation included
+PRINTED = """\
+# .jcli/permissions.yaml
+permissions:
+# Allow all (skip all tool confirmations)
+allow_all: false
+# Allow list (skip confirmation if matched, supports regex)
+allow:
+- Read
+- Grep
+- Glob
+- "Bash:ls.*" # Regex match on command parameter
+- "Bash:git status"
+# Deny list (takes priority over allow, direct reject if matched)
+deny:
+- "Bash:rm -rf.*" # Block dangerous commands
+- "Bash:.*sudo.*" # Block sudo commands
+"""
+
+
+def parse(text: str, *, trusted: bool = True) -> RuleSet:
+    return rules.parse(text, "permissions.yaml", NAMES, trusted=trusted, home=HOME)
+
+
+def verdict(subject: Subject, *sets: RuleSet) -> str | None:
+    ruling = decide(sets, subject)
+    return None if ruling is None else ruling.verdict
+
+
+def having(subject: Subject, **lists: list[str]) -> str | None:
+    """Return what the rules of these lists decide; none of them may be broken."""
+    sets = [listed(name, texts, name, NAMES, home=HOME) for name, texts in lists.items()]  # type: ignore[arg-type]
+    assert [problem for found in sets for problem in found.problems] == []
+    return verdict(subject, *sets)
+
+
+@pytest.mark.parametrize(
+    "subject, expected",
+    [
+        (reading("a.py"), "allow"),
+        (reading("src", tree=True), "allow"),
+        (call("find_files", path("read", ".", tree=True)), "allow"),
+        (shell("ls"), "allow"),
+        (shell("ls -la src"), "allow"),
+        (shell("git status"), "allow"),
+        (shell("git status && ls"), "allow"),
+        (shell("git status --short"), None),
+        (shell("git push"), None),
+        (shell("rm -rf build"), "deny"),
+        (shell("ls; rm -rf build"), "deny"),
+        (shell("sudo ls"), "deny"),
+        (shell("ls && sudo ls"), "deny"),
+        (writing("a.py"), None),
+    ],
+    ids=lambda value: value.command or value.tool if isinstance(value, Subject) else str(value),
+)
+def test_the_printed_file_does_what_its_comments_say(subject, expected):
+    found = parse(PRINTED)
+
+    assert (found.problems, found.notes) == ((), ())
+    assert verdict(subject, found) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRINTED,
+        PRINTED.replace("permissions:\n", ""),
+        "permissions:\n" + "\n".join("  " + line for line in PRINTED.splitlines()[2:]),
+        "permissions: {allow_all: false, allow: [Read, 'Bash:ls.*', 'Bash:git status'], deny: ['Bash:rm -rf.*']}",
+    ],
+    ids=["beside", "without the wrapper", "inside", "on one line"],
+)
+def test_the_wrapper_may_stand_around_beside_or_nowhere(text):
+    found = parse(text)
+
+    assert found.problems == ()
+    assert [verdict(shell(command), found) for command in ("ls", "rm -rf x", "make")] == ["allow", "deny", None]
+
+
+def test_a_ruling_names_its_rule_and_where_it_stands():
+    ruling = decide([parse(PRINTED)], shell("ls; rm -rf x"))
+
+    assert ruling is not None
+    assert ruling.rule is not None
+    assert (ruling.verdict, ruling.rule.text, ruling.file, ruling.line) == (
+        "deny",
+        "Bash:rm -rf.*",
+        "permissions.yaml",
+        14,
+    )
+    assert ruling.reason == "Bash:rm -rf.* (permissions.yaml, line 14) denies this call."
+
+
+@pytest.mark.parametrize("text", ["", "# nothing", "permissions:", "allow:\ndeny:\n", "allow_all:"])
+def test_a_file_may_be_empty(text):
+    assert parse(text) == RuleSet("permissions.yaml")
+
+
+def test_allow_all_allows_everything_and_deny_still_wins():
+    found = parse("allow_all: true\ndeny: ['Bash:sudo.*']\nask: [Write]")
+
+    assert verdict(shell("rm -rf /"), found) == "allow"
+    assert verdict(call("register_hook"), found) == "allow"
+    assert verdict(shell("ls $HOME > x"), found) == "allow"
+    assert verdict(shell("sudo ls"), found) == "deny"
+    assert verdict(writing("a"), found) == "ask"
+
+
+# which lists match a call, and what follows: deny > ask > allow > default
+@pytest.mark.parametrize("lists", list(product([False, True], repeat=3)))
+@pytest.mark.parametrize(
+    "subject, text",
+    [
+        (reading("src/a.py"), "Read"),
+        (reading("src/a.py"), "*"),
+        (reading("src/a.py"), "Read:src/.*"),
+        (reading("src/a.py"), "read_file(path:src/**)"),
+        (shell("cargo build"), "Bash(cargo build:*)"),
+        (shell("cargo build"), "tool::shell_exec(/cargo .*/)"),
+        (shell("cargo build"), "run_shell(=cargo build)"),
+        (writing("src/a.py", tool="edit_file"), "Write(path:src/**)"),
+        (fetching("https://docs.rs/serde"), "WebFetch(domain:docs.rs)"),
+        (acting("click"), "ComputerUse(action:click)"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_deny_beats_ask_beats_allow_beats_nothing(lists, subject, text):
+    names = [name for name, is_there in zip(("deny", "ask", "allow"), lists, strict=True) if is_there]
+
+    assert having(subject, **{name: [text] for name in reversed(names)}) == (names[0] if names else None)
+
+
+BROKEN = [
+    ("allow: [", None),
+    ("allow: *", None),
+    ("- Read", None),
+    ("allow:\n- Read\nallow:\n- Write", None),
+    ("alow: [Read]", None),
+    ("permissions: [Read]", None),
+    ("permissions: {allow: [Read]}\ndeny: [Write]", None),
+    ("allow: Read", None),
+    ("allow: [1]", None),
+    ("allow: [null]", None),
+    ("allow_all: yes", None),
+    ("allow_all: 1", None),
+    ("allow: [{Bash: ls.*}]", None),
+    ("allow: [{rule: Read, matches: [a]}]", "Read"),
+    ("allow: [{rule: Read, match: a}]", "Read"),
+    ("allow: ['']", None),
+    ("allow: ['(x)']", None),
+    ("deny: ['Bash:(']", "Bash"),
+    ("deny: ['Bash:']", "Bash"),
+    ("deny: ['Bash:(?=a)b']", "Bash"),
+    ("deny: ['Bash:a)|(b']", "Bash"),
+    ("deny: ['Bash:a{1000}{1000}{1000}']", "Bash"),
+    ("deny: ['Bash()']", "Bash"),
+    ("deny: ['Bash(ls']", "Bash"),
+    ("deny: ['Bash(ls)']", "Bash"),
+    ("deny: ['Bash(:*)']", "Bash"),
+    ("deny: ['Bash(//)']", "Bash"),
+    ("deny: ['Bash(path:src/**)']", "Bash"),
+    ("deny: ['bash:rm.*']", "Bash"),
+    ("deny: ['Bassh:rm.*']", "Bash"),
+    ("deny: ['runshell']", "Bash"),
+    ("deny: ['Write(path:)']", "write"),
+    ("deny: ['Write(path:../x)']", "write"),
+    ("deny: ['Write(path:a[b])']", "write"),
+    ("deny: ['Write(path:{a,b})']", "write"),
+    ("deny: ['Write(path:a**)']", "write"),
+    ("deny: ['WebFetch(domain:https://docs.rs/)']", "network"),
+    ("deny: ['WebFetch(domain:)']", "network"),
+    ("deny: ['ComputerUse(action:a b)']", "ComputerUse"),
+]
+GOVERNED = {
+    "Read": reading("a"),
+    "Bash": shell("ls"),
+    "write": writing("a", tool="apply_patch"),
+    "network": fetching("https://docs.rs/"),
+    "ComputerUse": acting("click"),
+}
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize("text, governed", BROKEN, ids=str)
+def test_what_is_broken_asks_about_everything_it_could_have_governed(text, governed, trusted):
+    others = listed("allow", ["*"], "others", NAMES)
+
+    found = parse(text, trusted=trusted)
+
+    assert found.problems
+    for name, subject in GOVERNED.items():
+        ruling = decide([others, found], subject)
+        assert ruling is not None
+        if governed in (None, name):
+            assert (ruling.verdict, ruling.file) == ("ask", "permissions.yaml")
+            assert "permissions.yaml, line " in ruling.reason
+        else:
+            assert ruling.verdict == "allow"
+
+
+def test_a_file_that_cannot_be_read_asks_about_everything():
+    found = rules.broken("permissions.yaml", "permissions.yaml: Permission denied.")
+
+    assert [verdict(subject, found) for subject in GOVERNED.values()] == ["ask"] * len(GOVERNED)
+
+
+def test_what_is_not_broken_in_a_broken_file_still_holds():
+    found = parse("deny: ['Bash:rm.*', 'Write(path:[)']\nallow: [Read]\nextra: 1")
+
+    assert [problem.line for problem in found.problems] == [1, 3]
+    assert verdict(shell("rm x"), found) == "deny"
+    assert verdict(reading("a"), found) == "ask"
+
+
+def test_a_tool_that_is_not_here_is_noted_and_breaks_nothing():
+    found = parse("deny: [mcp__github__push]\nallow: ['kubectl_pods:prod.*']")
+
+    assert found.problems == ()
+    assert [note.partition(": ")[2] for note in found.notes] == [
+        "'mcp__github__push' names no tool that is here.",
+        "'kubectl_pods:prod.*' names no tool that is here.",
+    ]
+    assert verdict(reading("a"), found) is None
+
+
+def test_too_many_rules_are_one_problem():
+    found = parse("allow:\n" + "- Read\n" * (rules.MAX_RULES + 5))
+
+    assert len(found.problems) == 1
+    assert verdict(reading("a"), found) == "ask"
+
+
+@pytest.mark.parametrize("verdict_", ["allow", "ask", "deny"])
+@pytest.mark.parametrize(
+    "rule, match, not_match",
+    [
+        ("Bash:ls.*", ["ls", "ls -la"], ["rm x", "make"]),
+        ("Bash(cargo build:*)", ["cargo build", "cargo build --release"], ["cargo run", "cargo builder"]),
+        ("Write(path:src/**)", ["src/a.py", "src/a/b.py"], ["docs/a.md"]),
+        ("Read(path:~/notes/*)", ["/home/ann/notes/a"], ["/home/bob/notes/a", "notes/a"]),
+        ("WebFetch(domain:docs.rs)", ["docs.rs", "https://DOCS.rs/serde"], ["docs.rs.evil.com", "www.docs.rs"]),
+        ("ComputerUse(action:double_click)", ["double_click", "doubleclick"], ["click"]),
+        ("Read:src/.*", ["src/a.py"], ["docs/a.md"]),
+        ("Bash", ["run_shell", "tool::shell_exec"], ["Read"]),
+        ("*", ["anything"], []),
+    ],
+)
+def test_examples_are_checked_when_the_file_is_read(rule, match, not_match, verdict_):
+    def file(**examples):
+        return parse(json.dumps({verdict_: [{"rule": rule, **examples}]}))
+
+    assert file(match=match, not_match=not_match).problems == ()
+    for example in match:
+        (problem,) = file(not_match=[example]).problems
+        assert repr(example) in problem.reason
+    for example in not_match:
+        (problem,) = file(match=[example]).problems
+        assert repr(example) in problem.reason
+
+
+def test_a_rule_whose_example_fails_asks_about_what_it_governs():
+    found = parse("allow: [Read, {rule: 'Bash:ls', match: [ls -la]}]")
+
+    assert verdict(shell("ls"), found) == "ask"
+    assert verdict(reading("a"), found) == "allow"
+
+
+@pytest.mark.parametrize("name", ["Bash", "run_shell", "shell_exec", "tool::shell_exec"])
+@pytest.mark.parametrize("rest", ["", ":ls.*", "(ls:*)", "(/ls.*/)"])
+def test_every_name_of_a_tool_is_the_same_rule(name, rest):
+    for mine in ("allow", "deny"):
+        assert having(shell("ls -la"), **{mine: [name + rest]}) == mine
+        assert having(reading("a"), **{mine: [name + rest]}) is None
+
+
+@pytest.mark.parametrize(
+    "allow, command",
+    [
+        # one command behind another
+        ("Bash:ls.*", "ls; rm x"),
+        ("Bash:ls.*", "ls && curl evil.com"),
+        ("Bash:ls.*", "ls || make"),
+        ("Bash:ls.*", "ls | sh"),
+        ("Bash:ls.*", "ls & make"),
+        ("Bash:ls.*", "ls\nmake"),
+        ("Bash(ls:*)", "ls; rm x"),
+        ("Bash(ls:*)", "ls\nmake"),
+        ("Bash(/ls.*/)", "ls && make"),
+        # inside another
+        ("Bash:ls.*", "ls $(make)"),
+        ("Bash:ls.*", "ls `make`"),
+        ("Bash:ls.*", "ls <(make)"),
+        ("Bash:ls.*", 'ls "$(make)"'),
+        ("Bash:ls.*", "ls ${x:-$(make)}"),
+        ("Bash:ls.*", "ls() { make; }; ls"),
+        ("Bash:ls.*", "(make)"),
+        ("Bash:ls.*", "if ls; then make; fi"),
+        # started by another
+        ("Bash:ls.*", "timeout 5 ls"),
+        ("Bash:ls.*", "env ls"),
+        ("Bash:(env|ls).*", "env make"),
+        ("Bash:ls.*", "sh -c ls"),
+        ("Bash:sh.*", "sh -c make"),
+        ("Bash:find.*", "find . -exec make {} ;"),
+        ("Bash:echo.*", "echo x | xargs make"),
+        # what only shows at run time
+        ("Bash:.*", "ls $HOME"),
+        ("Bash:.*", "$x"),
+        ("Bash:.*", "./*.sh"),
+        ("Bash:l.*", "l[s]"),
+        ("Bash(ls:*)", "ls $HOME"),
+        ("Bash:.*", "ls 'unbalanced"),
+        # redirections that write
+        ("Bash:.*", "ls > x"),
+        ("Bash:ls.*", "ls >> ~/.bashrc"),
+        ("Bash:ls.*", "ls 2> x"),
+        ("Bash:ls.*", "ls &> x"),
+        ("Bash(ls:*)", "ls > x"),
+        # set or fed before the program starts
+        ("Bash:ls.*", "LD_PRELOAD=./x.so ls"),
+        ("Bash(ls:*)", "LD_PRELOAD=./x.so ls"),
+        ("Bash(make:*)", "MAKEFLAGS=--eval=x make"),
+        ("Bash:make.*", "MAKEFLAGS=--eval=x make"),
+        ("Bash:ls.*", "</dev/null PATH=. ls"),
+        ("Bash:ls.*", "PATH=.; ls"),
+        ("Bash:ls.*", "X[0]=1 ls"),
+        ("Bash:psql", "psql <<< 'drop table x'"),
+        ("Bash:psql", "psql <<E\ndrop table x\nE"),
+        ("Bash:sh", "sh < evil"),
+        ("Bash(sh:*)", "sh <<E\nmake\nE"),
+        ("Bash:sh", "{ sh; } < evil"),
+        # another program whose name begins alike
+        ("Bash:ls.*", "'ls x/../evil'"),
+        ("Bash:ls .*", "'ls x/../../evil' y"),
+        ("Bash:ls.*", "lsx/evil"),
+        ("Bash:ls.*", "ls/../evil"),
+        ("Bash:(ls|cat).*", "ls/../evil"),
+        ("Bash:bin/.*", "bin/../evil"),
+        ("Bash(cargo build:*)", "cargo builder"),
+        ("Bash(cargo build:*)", "'cargo build' x"),
+        ("Bash:ls", "ls -la"),
+        ("Bash:ls.*", "als"),
+        # another tool
+        ("Read", "ls"),
+        ("Write(path:**)", "ls"),
+        ("WebFetch(domain:*)", "curl https://docs.rs"),
+    ],
+)
+def test_an_allow_of_commands_is_not_got_around(allow, command):
+    assert having(shell(command), allow=[allow]) is None
+
+
+@pytest.mark.parametrize(
+    "allow, command",
+    [
+        (["Bash:ls.*"], "ls -la"),
+        (["Bash:ls.*"], "ls 2>/dev/null"),
+        (["Bash:ls.*"], "ls 2>&1"),
+        (["Bash:ls.*"], "ls 'a b' \"c\""),
+        (["Bash:ls.*"], "ls *.py"),
+        (["Bash:ls.*"], "ls # rm x"),
+        (["Bash:(ls|wc).*"], "ls | wc -l"),
+        (["Bash:ls.*", "Bash(wc:*)"], "ls | wc -l"),
+        (["Bash:git status", "Bash:git log.*"], "git status && git log -3"),
+        (["Bash:.*"], "./build.sh && make"),
+        (["Bash:.*"], "FOO=1 make"),
+        ([r"Bash:\./build\.sh.*"], "./build.sh --fast"),
+        (["Bash:scripts/.*"], "scripts/build.sh"),
+        (["Bash:FOO=1 make"], "FOO=1 make"),
+        (["Bash:psql.*"], "psql < a.sql"),
+        (["Bash:\\[ .*"], "[ -f a ]"),
+        (["Bash:cat"], "cat <<E\ntext\nE"),
+        (["Bash(cargo build:*)"], "cargo   build --release"),
+        (["Bash(cargo build:*)"], '"cargo" build "--release"'),
+        (["Bash:rm .*"], "rm x"),
+        (["Bash:timeout 5 ls", "Bash:ls"], "timeout 5 ls"),
+        (["Bash"], "ls $HOME > x; rm y | sh"),
+        (["*"], "ls $HOME > x; rm y | sh"),
+    ],
+)
+def test_an_allow_of_commands_covers_what_it_says(allow, command):
+    assert having(shell(command), allow=allow) == "allow"
+
+
+@pytest.mark.parametrize("command", ["echo 'rm x' | sh", "echo x | python3", "ls && rm x"])
+def test_two_allows_do_not_make_a_dangerous_command_of_harmless_ones(command):
+    assert having(shell(command), allow=["Bash:(ls|echo).*", "Bash:(sh|python3|rm x)"]) is None
+
+
+@pytest.mark.parametrize(
+    "deny, command",
+    [
+        ("Bash:rm -rf.*", "ls; rm -rf x"),
+        ("Bash:rm -rf.*", "r''m -rf x"),
+        ("Bash:rm -rf.*", "\\rm -rf x"),
+        ("Bash:rm -rf.*", "/bin/rm -rf x"),
+        ("Bash:^rm -rf", "/bin/rm -rf x"),
+        ("Bash:^rm -rf", "ls; rm   -rf x"),
+        ("Bash:^rm -rf", "timeout 5 rm -rf x"),
+        ("Bash:^rm -rf", "sh -c 'rm -rf x'"),
+        ("Bash:^rm -rf", "echo $(rm -rf x)"),
+        ("Bash:^rm -rf", "xargs rm -rf"),
+        ("Bash:rm -rf.*", "echo rm -rf x"),
+        ("Bash:curl.*evil", "curl \\\n evil"),
+        ("Bash:curl.*evil", "curl 'a\nb' evil"),
+        ("Bash:rm", "rm $x"),
+        ("Bash:rm -rf.*", "r''m -rf $x"),
+        ("Bash:rm -rf .+", "/bin/r''m -rf $x"),
+        ("Bash:> /etc", "ls > /etc/x"),
+        ("Bash(rm:*)", "rm x"),
+        ("Bash(rm:*)", "ls && /bin/rm x"),
+        ("Bash(rm:*)", "r'm' x"),
+        ("Bash(rm:*)", "FOO=1 rm x"),
+        ("Bash(rm:*)", "rm 'unbalanced"),
+        ("Bash(git push:*)", "git push $x"),
+        ("Bash(/push/)", "git push"),
+        ("Bash", "ls"),
+        ("*", "ls"),
+    ],
+)
+def test_a_deny_of_commands_is_found_anywhere(deny, command):
+    assert having(shell(command), deny=[deny], allow=["*"]) == "deny"
+    assert having(shell(command), ask=[deny], allow=["*"]) == "ask"
+
+
+@pytest.mark.parametrize("command", ["git $x", "$x push", "git $(cat x) y", "ls 'unbalanced"])
+def test_a_deny_that_could_match_at_run_time_asks(command):
+    assert having(shell(command), deny=["Bash(git push:*)"], allow=["*"]) == "ask"
+
+
+@pytest.mark.parametrize("command", ["rmdir x", "ls rm", "git status", "echo $x"])
+def test_a_deny_of_a_prefix_leaves_other_commands_alone(command):
+    assert having(shell(command), deny=["Bash(rm:*)", "Bash(git push:*)"], allow=["*"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    "subject, expected",
+    [
+        (writing("src/a.py"), "allow"),
+        (writing("src/a.py", tool="edit_file"), "allow"),
+        (writing("src/a.py", "src/b.py", tool="apply_patch"), "allow"),
+        (writing("src/a.py", tool="undo"), "allow"),
+        (writing("src/a.py", "docs/a.md", tool="apply_patch"), None),
+        (writing("docs/a.md"), None),
+        (writing("SRC/a.py"), None),
+        (writing("xsrc/a.py"), None),
+        (reading("src/a.py"), None),
+        (call("write_file", outside("write", "/etc/passwd")), None),
+        (call("write_file", outside("write", "/other/src/a.py")), None),
+        (call("search_replace", path("write", "src", tree=True)), "allow"),
+        (call("search_replace", path("write", ".", tree=True)), None),
+        (call("undo"), None),  # what it writes is not known
+        (call("write_file", path("write", "src/a"), Touched("network", "https://docs.rs")), None),
+    ],
+)
+def test_an_allow_by_path_covers_every_write_of_any_tool(subject, expected):
+    assert having(subject, allow=["Write(path:src/**)"]) == expected
+
+
+def test_several_paths_may_be_allowed_by_several_rules():
+    subject = writing("src/a.py", "docs/a.md", tool="apply_patch")
+
+    assert having(subject, allow=["Write(path:src/**)", "Edit(path:docs/*.md)"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    "subject, expected",
+    [
+        (reading("secret/key"), "deny"),
+        (reading("secret"), "deny"),
+        (reading("Secret/KEY"), "deny"),
+        (reading("a/secret/key"), "deny"),
+        (call("multi_read", path("read", "a"), path("read", "secret/key")), "deny"),
+        (reading("secrets"), "allow"),
+        (writing("secret/key"), "allow"),
+        (reading(".", tree=True), "ask"),
+        (reading("a", tree=True), "ask"),
+        (reading("secret/deep", tree=True), "deny"),
+    ],
+)
+def test_a_deny_by_path_holds_below_it_and_in_any_case(subject, expected):
+    assert having(subject, deny=["Read(path:secret)"], allow=["*"]) == expected
+
+
+@pytest.mark.parametrize(
+    "relative, tree, expected",
+    [
+        ("src", True, "allow"),
+        (".", True, "ask"),
+        ("conf", True, "ask"),
+        ("conf/a", True, "deny"),
+        ("conf/b", True, "allow"),
+    ],
+)
+def test_a_folder_asks_only_when_a_denied_path_may_lie_below(relative, tree, expected):
+    assert having(reading(relative, tree=tree), deny=["Read(path:conf/a/**)"], allow=["*"]) == expected
+
+
+def test_absolute_and_home_paths():
+    lists = {"deny": ["Read(path:/etc/**)", "Read(path:~/.config/*)"], "allow": [f"Read(path:{ROOT}/src/*)"]}
+
+    assert having(call("read_file", outside("read", "/etc/passwd")), **lists) == "deny"
+    assert having(call("read_file", outside("read", f"{HOME}/.config/x")), **lists) == "deny"
+    assert having(reading("src/a"), **lists) == "allow"
+    assert having(reading("etc/passwd"), **lists) is None
+
+
+@pytest.mark.parametrize(
+    "target, allow, expected",
+    [
+        ("src/x", ["Bash:ls.*", "Write(path:src/**)"], "allow"),
+        ("docs/x", ["Bash:ls.*", "Write(path:src/**)"], None),
+        ("src/x", ["Bash:ls.*"], None),
+        ("src/x", ["Write(path:src/**)"], None),
+    ],
+)
+def test_a_redirection_is_allowed_by_its_path_alone(target, allow, expected):
+    subject = shell(f"ls > {target}", path("write", target, named=target))
+
+    assert having(subject, allow=allow) == expected
+
+
+def test_every_redirection_must_be_known_by_its_path():
+    subject = shell("ls > src/x 2> src/y", path("write", "src/x", named="src/x"))
+
+    assert having(subject, allow=["Bash:ls.*", "Write(path:src/**)"]) is None
+
+
+def test_an_effect_without_a_target_is_allowed_by_name_only():
+    subject = writing("src/a")._replace(effects=frozenset(("write", "network")))
+
+    assert having(subject, allow=["Write(path:src/**)", "WebFetch(domain:*)"]) is None
+    assert having(subject, allow=["Write"]) == "allow"
+
+
+def test_a_redirection_that_leads_elsewhere_is_judged_where_it_leads():
+    subject = shell("ls > src/link", outside("write", "/etc/x")._replace(named="src/link"))
+
+    assert having(subject, allow=["Bash:ls.*", "Write(path:src/**)"]) is None
+    assert having(subject, deny=["Write(path:/etc/**)"], allow=["*"]) == "deny"
+
+
+def test_a_command_with_network_needs_more_than_a_rule_on_commands():
+    subject = shell("curl https://docs.rs", Touched("network", "*"))
+
+    assert having(subject, allow=["Bash:curl.*"]) is None
+    assert having(subject, allow=["Bash:curl.*", "WebFetch(domain:docs.rs)"]) is None
+    assert having(subject, allow=["Bash"]) == "allow"
+    assert having(subject, deny=["WebFetch(domain:evil.com)"], allow=["*"]) == "ask"
+
+
+@pytest.mark.parametrize(
+    "url, allowed, denied",
+    [
+        ("https://docs.rs/serde", "allow", "deny"),
+        ("http://docs.rs", "allow", "deny"),
+        ("https://DOCS.RS/", "allow", "deny"),
+        ("https://docs.rs./", "allow", "deny"),
+        ("https://docs.rs:443/", "allow", "deny"),
+        ("https://user:pass@docs.rs/", "allow", "deny"),
+        ("https://docs.rs:8443/", None, "deny"),
+        ("http://docs.rs:443/", None, "deny"),
+        ("ftp://docs.rs/", None, "deny"),
+        ("https://docs.rs@evil.com/", None, "allow"),
+        ("https://evil.com/docs.rs", None, "allow"),
+        ("https://evil.com?docs.rs", None, "allow"),
+        ("https://evil.com#@docs.rs", None, "allow"),
+        ("https://docs.rs.evil.com/", None, "allow"),
+        ("https://xdocs.rs/", None, "allow"),
+        ("https://www.docs.rs/", None, "allow"),
+        ("https://evil.com\\@docs.rs/", None, "ask"),
+        ("https://docs.rs\t.evil.com/", None, "ask"),
+        ("https://docs%2Ers/", None, "ask"),
+        ("docs.rs", None, "ask"),
+        ("https://ｄocs.rs/", None, "ask"),
+    ],
+)
+def test_a_domain_is_the_host_that_is_really_reached(url, allowed, denied):
+    assert having(fetching(url), allow=["WebFetch(domain:docs.rs)"]) == allowed
+    assert having(fetching(url), deny=["tool::web_fetch(domain:docs.rs)"], allow=["*"]) == denied
+
+
+def test_an_allow_by_domain_covers_every_address_of_the_call():
+    subject = call("web_fetch", Touched("network", "https://docs.rs"), Touched("network", "https://evil.com"))
+
+    assert having(subject, allow=["WebFetch(domain:docs.rs)"]) is None
+    assert having(subject, deny=["WebFetch(domain:evil.com)"], allow=["*"]) == "deny"
+    assert having(call("web_search"), allow=["WebFetch(domain:*)"]) is None
+
+
+def test_an_action_is_known_by_every_spelling():
+    subject = acting("keys", "key_combo")
+
+    assert having(subject, allow=["ComputerUse(action:keys)"]) == "allow"
+    assert having(subject, deny=["computer(action:key_combo)"], allow=["*"]) == "deny"
+    assert having(acting("click"), allow=["ComputerUse(action:screenshot)"]) is None
+    assert (
+        having(call("register_hook")._replace(actions=frozenset(("click",))), allow=["ComputerUse(action:click)"])
+        is None
+    )
+
+
+# rules and calls that meet in many ways
+TEXTS = [
+    "*",
+    "Read",
+    "Write",
+    "Bash",
+    "Bash:ls.*",
+    "Bash:.*",
+    "Bash:^rm",
+    "Bash(git push:*)",
+    "Bash(/ls|wc.*/)",
+    "run_shell(=ls; rm x)",
+    "Write(path:src/**)",
+    "Write(path:*.py)",
+    "Read(path:secret)",
+    "Read(path:**)",
+    "WebFetch(domain:docs.rs)",
+    "WebFetch(domain:*.rs)",
+    "ComputerUse(action:click)",
+    "RegisterHook",
+    "nowhere",
+]
+BAD_TEXTS = ["Bash:(", "Write(path:[)", "WebFetch(domain:/)", "bash", "", "Read(x)"]
+SUBJECTS = [
+    *(shell(command) for command in ("ls", "ls; rm x", "ls | wc -l", "git $x", "ls > x", "rm -rf /", "A=1 ls", "(")),
+    shell("ls > src/x", path("write", "src/x", named="src/x")),
+    shell("curl x", Touched("network", "*")),
+    reading("a.py"),
+    reading("secret/x"),
+    reading(".", tree=True),
+    writing("src/a.py"),
+    writing("src/a.py", "docs/a.md", tool="apply_patch"),
+    call("undo"),
+    fetching("https://docs.rs/"),
+    fetching("https://a.rs:1/"),
+    fetching("https:\\\\docs.rs"),
+    acting("click"),
+    call("register_hook"),
+]
+STRICTNESS = {"allow": 0, None: 1, "ask": 2, "deny": 3}
+verdicts = st.sampled_from(["allow", "ask", "deny"])
+lists = st.lists(st.tuples(verdicts, st.sampled_from(TEXTS)), max_size=5)
+subjects = st.sampled_from(SUBJECTS)
+
+
+def sets(pairs) -> list[RuleSet]:
+    return [listed(verdict_, [text], "a file", NAMES) for verdict_, text in pairs]
+
+
+def strictness(subject: Subject, found: list[RuleSet]) -> int:
+    return STRICTNESS[verdict(subject, *found)]
+
+
+@given(lists, st.sampled_from(TEXTS), subjects)
+def test_another_deny_never_allows_more(pairs, text, subject):
+    found = sets(pairs)
+
+    assert strictness(subject, [*found, listed("deny", [text], "more", NAMES)]) >= strictness(subject, found)
+
+
+@given(lists, st.lists(st.sampled_from([*TEXTS, *BAD_TEXTS])), verdicts, st.booleans(), subjects)
+def test_a_project_that_is_not_trusted_never_allows_more(pairs, texts, verdict_, allow_all, subject):
+    found = sets(pairs)
+    project = listed(verdict_, texts, "project", NAMES, trusted=False)
+    whole = parse(f"allow_all: {str(allow_all).lower()}", trusted=False)
+
+    assert strictness(subject, [project, whole, *found]) >= strictness(subject, found)
+
+
+@given(lists, st.sampled_from(BAD_TEXTS), verdicts, subjects)
+def test_a_broken_rule_never_allows_more(pairs, text, verdict_, subject):
+    found = sets(pairs)
+    bad = listed(verdict_, [text], "bad", NAMES)
+
+    assert bad.rules == ()
+    assert strictness(subject, [bad, *found]) >= strictness(subject, found)
+
+
+@given(lists, subjects, st.randoms())
+def test_the_order_of_rules_does_not_matter(pairs, subject, random):
+    found = sets(pairs)
+    shuffled = random.sample(found, len(found))
+
+    assert verdict(subject, *found) == verdict(subject, *shuffled)
+
+
+@given(lists, lists, subjects)
+def test_the_strictest_of_two_files_wins_unless_both_are_needed(one, other, subject):
+    both = verdict(subject, *sets(one), *sets(other))
+    alone = [verdict(subject, *sets(pairs)) for pairs in (one, other)]
+
+    for found in ("deny", "ask"):
+        if found in alone:
+            assert both == found
+            return
+    assert both in ("allow", None)
+    assert both == "allow" or "allow" not in alone
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.command or subject.tool)
+def test_what_is_kept_of_an_approval_covers_that_call_and_no_other(subject):
+    kept = listed("allow", narrowest(subject), "grants", NAMES)
+
+    assert kept.problems == ()
+    if kept.rules:
+        assert verdict(subject, kept) == "allow"
+    if not kept.rules or kept.rules[0].text == subject.tool or any(touched.tree for touched in subject.touches):
+        return
+    others = [other for other in SUBJECTS if other != subject and verdict(other, kept) == "allow"]
+    # several commands that were approved together are not approved one by one; a part of what was written is
+    assert [other for other in others if not set(other.touches) <= set(subject.touches)] == []
+
+
+@pytest.mark.parametrize(
+    "subject, kept",
+    [
+        (shell("cargo build --release"), ("run_shell(/cargo build --release/)",)),
+        (shell("ls a.b"), (r"run_shell(/ls a\.b/)",)),
+        (shell("git commit -m 'a b'"), ("run_shell(=git commit -m 'a b')",)),
+        (shell("ls; rm x"), ("run_shell(=ls; rm x)",)),
+        (shell("./build.sh"), ("run_shell(=./build.sh)",)),
+        (shell("ls | sh"), ("run_shell(=ls | sh)",)),
+        (shell("python3 <<E\n1\nE"), ("run_shell(=python3 <<E\n1\nE)",)),
+        (shell("echo $HOME"), ()),
+        (shell("ls > x"), ()),
+        (shell("ls > x", path("write", "x", named="x")), ("run_shell(=ls > x)", "write_file(path:./x)")),
+        (shell("("), ()),
+        (shell("echo " + "x" * 5000), ()),
+        (shell("curl x", Touched("network", "*")), ()),
+        (writing("src/a.py", tool="edit_file"), ("write_file(path:./src/a.py)",)),
+        (writing("a[1]*.py"), (r"write_file(path:./a\[1\]\*.py)",)),
+        (writing("a", "b", tool="apply_patch"), ("write_file(path:./a)", "write_file(path:./b)")),
+        (reading("src", tree=True), ("read_file(path:./src/**)",)),
+        (reading(".", tree=True), ("read_file(path:./**)",)),
+        (call("read_file", outside("read", "/opt/x")), ("read_file(path:/opt/x)",)),
+        (fetching("https://user@DOCS.rs./x"), ("web_fetch(domain:docs.rs)",)),
+        (fetching("http://localhost:8080/"), ("web_fetch(domain:localhost:8080)",)),
+        (fetching("http://[::1]:80/"), ("web_fetch(domain:[::1])",)),
+        (fetching("docs.rs"), ("web_fetch",)),
+        (acting("keys", "key_combo"), ("computer(action:key_combo)",)),
+        (call("undo"), ("undo",)),
+    ],
+)
+def test_the_narrowest_rule(subject, kept):
+    assert narrowest(subject) == kept
+    if kept:
+        assert having(subject, allow=list(kept)) == "allow"
+
+
+TOKENS = [
+    *(
+        "ls",
+        "evil",
+        "./evil",
+        "lsx/evil",
+        "ls/../evil",
+        "x",
+        "-l",
+        "A=1",
+        "PATH=.",
+        "eval",
+        "exec",
+        "command",
+        "env",
+        ".",
+    ),
+    *(" ", " ", " ", "\n", "\t", "\\\n", "\\", "'", '"', "'ls'", '"ls x"', "#"),
+    *(";", "&", "&&", "||", "|", "|&", "(", ")", "{ ", "; }", "!", "<", ">", ">>", "2>", "&>", "<<<", "<<E\n", "\nE\n"),
+    *(
+        "$x",
+        "${x:-evil}",
+        "$(evil)",
+        "`evil`",
+        "<(evil)",
+        ">(evil)",
+        "$'evil'",
+        "*",
+        "?",
+        "~",
+        "ls()",
+        "if",
+        "then",
+        "fi",
+    ),
+]
+lines = st.lists(st.sampled_from(TOKENS), min_size=1, max_size=8).map("".join)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with programs that write down that they ran."""
+    for place in (tmp_path / "bin", tmp_path / "here", tmp_path / "here" / "ls x", tmp_path / "here" / "lsx"):
+        place.mkdir()
+    for program in ("bin/ls", "bin/env", "bin/evil", "here/evil", "here/lsx/evil"):
+        file = tmp_path / program
+        file.write_text(f'#!/bin/sh\necho {file.name} >>"$RAN"\n')
+        file.chmod(0o755)
+    return tmp_path
+
+
+@given(line=st.just("ls") | lines.map(lambda text: "ls" + text) | lines)
+def test_what_an_allow_of_commands_lets_through_runs_nothing_else(folder, line):
+    if having(shell(line), allow=["Bash:ls.*"]) != "allow":
+        return
+    here, ran = folder / "here", folder / "ran"
+    ran.write_text("")
+    before = sorted(here.iterdir())
+
+    subprocess.run(
+        [str(shutil.which("bash")), "-c", line],
+        cwd=here,
+        env={"PATH": str(folder / "bin"), "RAN": str(ran), "HOME": str(folder)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+    )
+
+    assert set(ran.read_text().split()) <= {"ls"}
+    assert sorted(here.iterdir()) == before
+
+
+@given(lines, lines)
+def test_a_kept_command_is_that_command(one, other):
+    assume(one.strip() and one != other)
+    kept = narrowest(shell(one))
+
+    if kept:
+        assert having(shell(one), allow=list(kept)) == "allow"
+        if [part.words for part in shell(one).parts] != [part.words for part in shell(other).parts]:
+            assert having(shell(other), allow=list(kept)) is None
+
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=8)
+paths = st.lists(names.filter(lambda name: name not in (".", "..")), min_size=1, max_size=4).map("/".join)
+
+
+@given(paths, paths)
+def test_a_kept_path_is_that_path(one, other):
+    kept = narrowest(writing(one))
+
+    assert having(writing(one), allow=list(kept)) == "allow"
+    assert having(writing(other), allow=list(kept)) == ("allow" if one == other else None)
+
+
+def test_denied_globs_are_told_by_effect():
+    found = parse("deny: ['Read(path:secret/**)', 'Write(path:vendor)', Read]\nask: ['Read(path:x)']")
+
+    assert rules.denied_globs([found], "read") == ("secret/**",)
+    assert rules.denied_globs([found], "write") == ("vendor",)

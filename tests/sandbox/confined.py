@@ -1,0 +1,412 @@
+"""Confined programs for tests: a process that runs them as this user or as an ordinary one, and folders for it.
+
+The process takes one JSON object on each line. It is started from copies of the few modules that it needs, because an
+ordinary user may not be able to read the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+NOBODY = 65534
+NEEDED = ("__init__.py", "errors.py", "digests.py", "policy/__init__.py", "policy/paths.py", "sandbox")
+SECRET = "S3CRET"
+
+
+class Done(NamedTuple):
+    """How a confined program ended, and all that it printed."""
+
+    code: int
+    output: str
+
+
+class Refused(Exception):
+    """The program was not started."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
+class Worker:
+    """The process that confines, as the user who runs the tests or as an ordinary one."""
+
+    def __init__(self, *, ordinary: bool) -> None:
+        self.uid = NOBODY if ordinary and os.getuid() == 0 else os.getuid()
+        self.folder = Path(tempfile.mkdtemp(prefix="tongs-worker-"))
+        self.folder.chmod(0o755)
+        _copy_modules(self.folder / "tongs")
+        shutil.copy(__file__, self.folder / "confined.py")
+        self._process = self._start()
+
+    def ask(self, **request: Any) -> Any:
+        """Have one request answered."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        reply = json.loads(self._process.stdout.readline())
+        assert "fault" not in reply, reply["fault"]
+        if "refused" in reply:
+            raise Refused(*reply["refused"])
+        return reply["answer"]
+
+    @property
+    def pid(self) -> int:
+        """The process itself."""
+        return self._process.pid
+
+    def restart(self) -> None:
+        """Go on with a new process, after this one was killed."""
+        self._end()
+        self._process = self._start()
+
+    def close(self) -> None:
+        """End the process and remove its folder."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._end()
+        shutil.rmtree(self.folder)
+
+    def _end(self) -> None:
+        self._process.wait(60)
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream
+            stream.close()
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [interpreter(self.uid), "-B", str(self.folder / "confined.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env={"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(self.folder)},
+            **_as(self.uid),
+        )
+
+
+class Box:
+    """A workspace with a home, a state directory and a place outside, and programs that run confined to it."""
+
+    def __init__(self, worker: Worker, kind: str = "") -> None:
+        self.worker = worker
+        self.kind = kind  # of sandbox, when it is not to be the one that is found
+        self.base = Path(tempfile.mkdtemp(prefix="tongs-box-"))
+        self.base.chmod(0o755)
+        self.workspace, self.home, self.state = (self.base / name for name in ("ws", "home", "state"))
+        for folder in (self.workspace, self.home / ".cache", self.state / "sessions/s1"):
+            folder.mkdir(parents=True)
+        self.own()
+
+    def own(self) -> None:
+        """Give everything to the user of the worker."""
+        if os.getuid() != self.worker.uid:
+            for path in (self.base, *self.base.rglob("*")):
+                os.chown(path, self.worker.uid, self.worker.uid, follow_symlinks=False)
+
+    def write(self, path: str, text: str = SECRET) -> Path:
+        """Write a file below the base folder."""
+        file = self.base / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        self.own()
+        return file
+
+    def mkdir(self, path: str) -> Path:
+        """Make a folder below the base folder."""
+        folder = self.base / path
+        folder.mkdir(parents=True, exist_ok=True)
+        self.own()
+        return folder
+
+    def profile(self, **changes: Any) -> dict[str, Any]:
+        """The usual profile, changed."""
+        return {
+            "name": "workspace-write",
+            "roots": [str(self.workspace)],
+            "closed": [str(self.state), str(self.home / ".config/tongs")],
+            "home": str(self.home),
+            "private": str(self.state / "private" / changes.get("session", "s1")),
+            "session": "s1",
+            "folder": str(self.state / "sessions/s1"),
+            **changes,
+        }
+
+    def request(self, script: str, cwd: str | Path | None = None, without: str = "", **changes: Any) -> dict[str, Any]:
+        """What the worker is asked to run."""
+        return {
+            "state": str(self.state),
+            "profile": self.profile(**changes),
+            "cwd": str(cwd or self.workspace),
+            "argv": ["bash", "-c", script],
+            "without": without,
+            "kind": self.kind,
+        }
+
+    def run(self, script: str, cwd: str | Path | None = None, without: str = "", **changes: Any) -> Done:
+        """Run a script under the profile, of which one line may be left out."""
+        return Done(*self.worker.ask(do="run", **self.request(script, cwd, without, **changes)))
+
+    def start(self, script: str, **changes: Any) -> int:
+        """Start a script that goes on; it has begun when it has printed a line."""
+        return int(self.worker.ask(do="start", **self.request(script, **changes)))
+
+    def stop(self, job: int) -> None:
+        """End a script that goes on."""
+        self.worker.ask(do="stop", job=job)
+
+    def tree(self, folder: Path | None = None) -> dict[str, str]:
+        """Everything in a folder (the workspace and the home), to compare."""
+        if folder is None:
+            return self.tree(self.workspace) | self.tree(self.home)
+        return {str(path): _describe(path) for path in folder.rglob("*")}
+
+    def close(self) -> None:
+        """Remove everything."""
+        self.worker.ask(do="forget", state=str(self.state))
+        subprocess.run(["chmod", "-R", "u+rwX", self.base], check=True)
+        shutil.rmtree(self.base)
+
+
+def interpreter(uid: int) -> str:
+    """A Python that a user can run."""
+    for path in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        check = [path, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+        try:
+            if subprocess.run(check, capture_output=True, **_as(uid)).returncode == 0:
+                return path
+        except OSError:
+            continue
+    return ""
+
+
+def _as(uid: int) -> dict[str, Any]:
+    return {} if uid == os.getuid() else {"user": uid, "group": uid, "extra_groups": []}
+
+
+def _copy_modules(target: Path) -> None:
+    import tongs
+
+    source = Path(tongs.__file__).parent
+    for name in NEEDED:
+        if (source / name).is_dir():
+            shutil.copytree(source / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, target / name)
+
+
+def _describe(path: Path) -> str:
+    if path.is_symlink():
+        return f"-> {os.readlink(path)}"
+    return "folder" if path.is_dir() else path.read_bytes().hex()
+
+
+# --- in the worker
+
+
+class Server:
+    """Answers the requests of the tests."""
+
+    def __init__(self) -> None:
+        self._sandboxes: dict[str, Any] = {}
+        self._jobs: list[ExitStack] = []
+
+    def answer(self, request: dict[str, Any]) -> Any:
+        """Do what is asked."""
+        act = getattr(self, request.pop("do"))
+        return act(**request)
+
+    def run(self, **request: Any) -> list[Any]:
+        """Run a program to its end."""
+        from tongs.sandbox.process import Limits, run
+
+        with self._confine(request) as confined:
+            finished = run(
+                request["argv"],
+                cwd=request["cwd"],
+                env=_environment(request),
+                limits=Limits(timeout=60, processes=request["profile"].get("processes")),
+                merge=True,
+                tty=bool(request["profile"].get("tty")),
+                confined=confined,
+            )
+        return [finished.exit_code, os.fsdecode(finished.stdout.head + finished.stdout.tail)]
+
+    def run_many(self, requests: list[dict[str, Any]]) -> list[Any]:
+        """Run several programs at once."""
+        results: list[Any] = [None] * len(requests)
+
+        def one(index: int) -> None:
+            results[index] = self.run(**requests[index])
+
+        threads = [threading.Thread(target=one, args=(index,)) for index in range(len(requests))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results
+
+    def start(self, **request: Any) -> int:
+        """Start a program and wait for its first line."""
+        from tongs.sandbox.process import start
+
+        with ExitStack() as stack:
+            confined = stack.enter_context(self._confine(request))
+            reading, writing = os.pipe()
+            null = os.open(os.devnull, os.O_RDWR)
+            child = start(
+                request["argv"],
+                cwd=request["cwd"],
+                env=_environment(request),
+                stdin=null,
+                stdout=writing,
+                stderr=writing,
+                confined=confined,
+            )
+            stack.enter_context(child)
+            os.close(writing)
+            os.close(null)
+            os.read(reading, 1)
+            os.close(reading)
+            self._jobs.append(stack.pop_all())
+        return len(self._jobs) - 1
+
+    def stop(self, job: int) -> None:
+        """End a program."""
+        self._jobs[job].close()
+
+    def availability(self, state: str) -> list[Any]:
+        """Tell what works."""
+        return list(self._sandbox(state).availability())
+
+    def plan(self, **request: Any) -> list[list[str]]:
+        """Tell the lines of the profile."""
+        from tongs.sandbox import bubblewrap
+        from tongs.sandbox.profile import make_private
+        from tongs.sandbox.sensitive import Search
+
+        profile = _profile(request["profile"])
+        make_private(profile)
+        plan = bubblewrap.make_plan(profile, bubblewrap.look(profile, Search()), ())
+        return [[step.purpose, step.path, *step.words] for step in plan.steps]
+
+    def landlock(self, version: int, **request: Any) -> int:
+        """Make a ruleset of an older version."""
+        from tongs.sandbox import landlock
+        from tongs.sandbox.sensitive import Search
+
+        fd = landlock.make_ruleset(_profile(request["profile"]), Search(), version)
+        os.close(fd)
+        return fd
+
+    def forget(self, state: str) -> None:
+        """Close a sandbox."""
+        if sandbox := self._sandboxes.pop(state, None):
+            sandbox.close()
+
+    def _sandbox(self, state: str) -> Any:
+        from tongs.sandbox.profile import Sandbox
+
+        if state not in self._sandboxes:
+            self._sandboxes[state] = Sandbox(state)
+        return self._sandboxes[state]
+
+    @contextmanager
+    def _confine(self, request: dict[str, Any]) -> Iterator[Any]:
+        sandbox = self._sandbox(request["state"])
+        profile = _profile(request["profile"])
+        if request.get("kind") == "landlock":
+            from tongs.sandbox import landlock
+            from tongs.sandbox.profile import make_private
+            from tongs.sandbox.sensitive import Search
+
+            make_private(profile)
+            with landlock.confine(profile, Search()) as confined:
+                yield confined
+            return
+        with ExitStack() as stack:
+            if "features" in request["profile"]:
+                # as if bubblewrap were an older one
+                sandbox._available = sandbox.availability()._replace(features=tuple(request["profile"]["features"]))
+            with _without(request["without"]):
+                tty = bool(request["profile"].get("tty"))
+                confined = stack.enter_context(sandbox.confine(profile, request["cwd"], tty=tty))
+            yield confined
+
+
+def _profile(fields: dict[str, Any]) -> Any:
+    from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+    from tongs.sandbox.profile import Profile
+
+    tuples = {name: tuple(fields[name]) for name in ("roots", "closed")}
+    given = {name: value for name, value in fields.items() if name in Profile._fields}
+    rules = PathRules(SENSITIVE, READABLE, PROTECTED)
+    return Profile(**{**given, **tuples, "is_sensitive": rules.is_sensitive, "protected": PROTECTED})
+
+
+def _environment(request: dict[str, Any]) -> dict[str, str]:
+    # a place where every user finds the programs that scripts use
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": request["profile"]["home"]}
+
+
+@contextmanager
+def _without(line: str) -> Iterator[None]:
+    """Leave out one line of the profile: the steps for one purpose, one word about processes, or the filter."""
+    from tongs.sandbox import bubblewrap, seccomp
+
+    make_plan, namespaces, assemble = bubblewrap.make_plan, bubblewrap.namespaces, seccomp.assemble
+
+    def fewer_steps(profile: Any, found: Any, features: Any) -> Any:
+        plan = make_plan(profile, found, features)
+        return plan._replace(steps=tuple(step for step in plan.steps if step.purpose != line))
+
+    def fewer_words(*args: Any, **options: Any) -> list[str]:
+        words = namespaces(*args, **options)
+        if line in words:
+            at = words.index(line)
+            # its value goes with it
+            del words[at : at + (2 if line == "--cap-drop" else 1)]
+        return list(words)
+
+    def no_filter(*args: Any, **options: Any) -> bytes | None:
+        return None if line == "filter" else assemble(*args, **options)
+
+    if line:
+        bubblewrap.make_plan, bubblewrap.namespaces = fewer_steps, fewer_words
+        seccomp.assemble = no_filter
+    try:
+        yield
+    finally:
+        bubblewrap.make_plan, bubblewrap.namespaces, seccomp.assemble = make_plan, namespaces, assemble
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    from tongs.errors import ToolError
+
+    server = Server()
+    for line in sys.stdin:
+        try:
+            reply = {"answer": server.answer(json.loads(line))}
+        except ToolError as error:
+            reply = {"refused": [error.code, error.message]}
+        except Exception:  # noqa: BLE001 -- the test fails by it, the next one goes on
+            reply = {"fault": traceback.format_exc()}
+        print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    main()

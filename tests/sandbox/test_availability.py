@@ -1,0 +1,158 @@
+"""Which sandbox is found, and that looking again is not needed until something changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tongs.errors import ToolError
+from tongs.sandbox import availability
+from tongs.sandbox.profile import Availability, Profile, Sandbox
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="probes Linux")
+needs_bubblewrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
+
+
+def program(folder: Path, text: str = "#!/bin/sh\nexit 1\n") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
+    file = folder / "bwrap"
+    file.write_text(text)
+    file.chmod(0o755)
+    return file
+
+
+@pytest.fixture
+def only(monkeypatch, tmp_path):
+    """A system whose only programs are those that the test puts into one folder."""
+    monkeypatch.setattr(availability, "_SYSTEM_PLACES", ())
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path / "bin"
+
+
+@needs_bubblewrap
+def test_bubblewrap_is_found_and_remembered(tmp_path):
+    first = Sandbox(str(tmp_path)).availability()
+    assert (first.kind, first.missing, first.remedy) == ("bubblewrap", (), "")
+
+    record = json.loads((tmp_path / "sandbox.json").read_bytes())
+    record["availability"]["facts"] = "remembered"
+    (tmp_path / "sandbox.json").write_text(json.dumps(record))
+
+    assert Sandbox(str(tmp_path)).availability() == first._replace(facts="remembered")
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"key": []}', '{"key": 1, "availability": {}}'])
+def test_a_record_that_does_not_fit_is_made_anew(tmp_path, text):
+    (tmp_path / "sandbox.json").write_text(text)
+
+    assert Sandbox(str(tmp_path)).availability().kind == "bubblewrap"
+
+
+BROKEN = """#!/bin/sh
+case $1 in
+    --help) echo "--perms OCTAL" ;;
+    --version) echo bwrap 9 ;;
+    *) echo no room >&2; exit 1 ;;
+esac
+"""
+
+
+def test_a_program_that_does_not_work_is_told_with_its_reason(only, tmp_path):
+    program(only, BROKEN)
+
+    found = availability.find(str(tmp_path))
+
+    assert found.kind in ("landlock", "none")
+    assert "bwrap 9 does not work: no room" in found.facts
+    assert found.missing
+    assert found.remedy
+
+
+def test_a_program_that_is_too_old_is_told(only):
+    program(only, "#!/bin/sh\necho bubblewrap 0.1\n")
+
+    assert "too old" in availability.probe().facts
+
+
+def test_without_a_program_the_remedy_installs_it(only):
+    found = availability.probe()
+
+    assert "not installed" in found.facts
+    assert "install bubblewrap" in found.remedy
+
+
+def test_another_program_is_tried_again(only, tmp_path):
+    assert "not installed" in availability.find(str(tmp_path)).facts
+
+    program(only, "#!/bin/sh\necho bubblewrap 0.1\n")
+
+    assert "too old" in availability.find(str(tmp_path)).facts
+
+
+@pytest.mark.parametrize("who", ["file", "folder"])
+def test_a_program_that_others_can_write_is_not_taken(only, who):
+    file = program(only)
+    assert availability.find_bubblewrap() == str(file)
+
+    (file if who == "file" else file.parent).chmod(0o777)
+
+    assert availability.find_bubblewrap() is None
+
+
+def test_a_relative_search_path_finds_nothing(only, monkeypatch, tmp_path):
+    program(only)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "bin:.:")
+
+    assert availability.find_bubblewrap() is None
+
+
+def profile(tmp_path: Path, **changes: Any) -> Profile:
+    return Profile(
+        name="workspace-write",
+        roots=(str(tmp_path),),
+        is_sensitive=lambda path: False,
+        protected=(),
+        closed=(),
+        home=str(tmp_path),
+        private=str(tmp_path / "private"),
+    )._replace(**changes)
+
+
+def test_without_any_sandbox_a_command_is_refused_unless_it_is_full(tmp_path):
+    sandbox = Sandbox(str(tmp_path / "state"))
+    sandbox._available = Availability("none", "Nothing works.", ("files",), "Do something.")
+
+    with pytest.raises(ToolError) as raised, sandbox.confine(profile(tmp_path), str(tmp_path)):
+        pass
+    assert (raised.value.code, raised.value.suggestion) == ("sandbox_unavailable", "Do something.")
+
+    with sandbox.confine(profile(tmp_path, name="full"), str(tmp_path)) as confined:
+        assert (confined.prefix, confined.fds) == ((), ())
+
+
+@needs_bubblewrap
+def test_a_bubblewrap_of_the_workspace_is_not_used(only, tmp_path):
+    sandbox = Sandbox(str(tmp_path / "state"))
+    sandbox._available = Availability("bubblewrap", "", program=str(program(only)))
+
+    with pytest.raises(ToolError) as raised, sandbox.confine(profile(tmp_path), str(tmp_path)):
+        pass
+
+    assert raised.value.code == "sandbox_unavailable"
+
+
+def test_a_state_directory_that_cannot_be_written_only_costs_time(tmp_path, only):
+    state = tmp_path / "file"
+    state.write_text("")
+
+    assert availability.find(str(state / "state")).kind in ("landlock", "none")
+    assert os.listdir(tmp_path) == ["file"]

@@ -1,0 +1,740 @@
+"""What a program under bubblewrap can do, tried by programs that want more, as root and as an ordinary user.
+
+Every line of the profile is also left out once, to see that it is this line that refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.sandbox.confined import SECRET, Box, Refused
+
+pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
+
+HOOK = "echo evil > .git/hooks/pre-commit"
+REPOSITORY = {
+    "ws/.git/HEAD": "ref: refs/heads/main\n",
+    "ws/.git/config": "[core]\n",
+    "ws/.git/hooks/pre-push": "#!/bin/sh\n",
+    "ws/.git/objects/keep": "",
+    "ws/.git/refs/keep": "",
+    "ws/.git/modules/lib/inner/HEAD": "ref: refs/heads/main\n",
+    "ws/.git/modules/lib/inner/config": "[core]\n",
+    "ws/.git/modules/lib/inner/hooks/keep": "",
+    "ws/.git/worktrees/w/commondir": "../..\n",
+    "ws/.git/worktrees/w/gitdir": "/elsewhere/.git\n",
+    "ws/lib/inner/.git": "gitdir: ../../.git/modules/lib/inner\n",
+    "ws/vendor/tool/.git/HEAD": "ref: refs/heads/main\n",
+    "ws/vendor/tool/.git/config": "[core]\n",
+    "ws/.tongs/settings.toml": "a = 1\n",
+}
+
+
+def fill(box: Box, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        box.write(path, text)
+
+
+# --- what works
+
+
+def test_the_workspace_is_written_and_the_system_is_read(box):
+    box.write("ws/a.txt", "one\n")
+
+    done = box.run(
+        "cat a.txt; echo two > b.txt; mkdir -p c/d; mv b.txt c/d; head -c0 /etc/passwd && ls / | grep -x usr"
+    )
+
+    assert done == (0, "one\nusr\n")
+    assert (box.workspace / "c/d/b.txt").read_text() == "two\n"
+
+
+def test_git_works_and_cannot_be_made_to_run_something(box):
+    done = box.run(
+        "git init -q . 2>/dev/null; echo no: $?; git -c init.defaultBranch=main init -q sub && cd sub && "
+        "echo a > a && git add a && git -c user.name=n -c user.email=e commit -qm m && git log --format=%s"
+    )
+
+    assert done.output.splitlines()[-1] == "m"
+    assert not (box.workspace / ".git").exists()
+
+
+def test_commits_are_made_in_a_protected_repository(box):
+    fill(box, {**REPOSITORY})
+
+    done = box.run(
+        "git add .tongs && git -c user.name=n -c user.email=e commit -qm first && git checkout -qb other && "
+        "git status --short -uno && git log --format=%s; git config user.name x || echo refused"
+    )
+
+    assert done.output.splitlines()[0] == "first"
+    assert done.output.splitlines()[-1] == "refused"
+
+
+def test_the_exit_code_is_the_program_s_own(box):
+    assert box.run("exit 7").code == 7
+    assert box.run("kill -SEGV $$").code == 139
+
+
+@pytest.mark.parametrize("name", ["read-only", "workspace-write"])
+def test_temporary_files_stay_for_the_next_command_of_the_session(box, name):
+    box.run("echo one > /tmp/a; echo two > /var/tmp/b; echo three > ~/.cache/c; echo four > $TMPDIR/d", name=name)
+
+    assert box.run("cat /tmp/a /var/tmp/b ~/.cache/c /tmp/d", name=name).output.split() == [
+        "one",
+        "two",
+        "three",
+        "four",
+    ]
+    assert box.run("ls /tmp/a ~/.cache/c 2>/dev/null", name=name, session="s2").output == ""
+    assert list((box.home / ".cache").iterdir()) == []
+    assert not os.path.exists("/var/tmp/b")
+
+
+def test_a_missing_name_that_everyone_would_see_is_put_out_of_action_afterwards(box):
+    assert box.run("ls; echo evil > agents.config.json").output == ""
+    [left] = [path.name for path in box.workspace.iterdir()]
+    assert left.startswith("agents.config.json.disabled-")
+
+
+def test_a_home_without_a_cache_folder_has_one_while_a_program_runs(box):
+    (box.home / ".cache").rmdir()
+
+    assert box.run("mkdir -p ~/.cache/x && echo made").output == "made\n"
+    assert not (box.home / ".cache").exists()
+
+
+def test_shared_memory_is_the_program_s_own(box):
+    assert box.run("echo a > /dev/shm/tongs-test-x && cat /dev/shm/tongs-test-x").output == "a\n"
+    assert not os.path.exists("/dev/shm/tongs-test-x")
+
+
+def test_the_session_folder_is_read_at_its_path_and_at_the_agreed_one(box):
+    box.write("state/sessions/s1/spill.out", "spilled\n")
+    box.write("state/sessions/s2/spill.out")
+
+    done = box.run(f"cat {box.state}/sessions/s1/spill.out /tmp/jean2/s1/spill.out; echo x > /tmp/jean2/s1/x")
+
+    assert done.output.startswith("spilled\nspilled\n")
+    assert box.run(f"ls {box.state} {box.state}/sessions").output.count("s2") == 0
+    assert sorted(path.name for path in (box.state / "sessions/s1").iterdir()) == ["spill.out"]
+
+
+@pytest.mark.parametrize("session", ["", ".", "..", "../../etc", "a/b", "a b\nc"])
+def test_a_session_may_have_any_name(box, session):
+    done = box.run("ls -d /tmp/jean2/* 2>/dev/null; echo fine", session=session, private=str(box.state / "private/odd"))
+
+    assert done.output.endswith("fine\n")
+    assert ("/tmp/jean2" in done.output) == (session == "a b\nc")
+
+
+def test_full_confines_nothing(box):
+    assert box.run(f"echo x > {box.home}/x && cat {box.home}/x", name="full").output == "x\n"
+
+
+# --- what is refused
+
+OUTSIDE = {
+    "in the home": "echo evil > ~/x",
+    "over a file in the home": "echo evil > ~/notes",
+    "remove in the home": "rm ~/notes; mv ~/notes ~/n",
+    "in the system": "for place in /etc /usr '' /var; do echo evil > $place/tongs-test-evil; done",
+    "through a link": "ln -s ~/notes link; echo evil > link",
+    "through a hard link": "ln ~/notes hard && echo evil > hard",
+    "through the processes of others": "echo evil > /proc/1/root/etc/tongs-test-evil; "
+    "echo evil > /proc/$PPID/cwd/../home/x",
+    "the system's switches": "for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do "
+    "[ -w $f ] && exit 9; done; exit 0",
+}
+
+
+@pytest.mark.parametrize("script", OUTSIDE.values(), ids=OUTSIDE)
+def test_nothing_outside_the_workspace_is_written(box, script):
+    box.write("home/notes", "mine")
+    before = box.tree(box.home)
+
+    done = box.run(script)
+
+    assert box.tree(box.home) == before
+    assert not any(os.path.lexists(f"{place}/tongs-test-evil") for place in ("", "/etc", "/usr"))
+    assert done.code != 9
+
+
+GUARDED = {
+    "hooks": HOOK,
+    "an existing hook": "echo evil >> .git/hooks/pre-push",
+    "hooks moved away": "mv .git/hooks .git/old; mkdir -p .git/hooks; " + HOOK,
+    "hooks removed": "rm -rf .git/hooks; mkdir -p .git/hooks; " + HOOK,
+    "the repository moved away": "mv .git old; mkdir -p .git/hooks; " + HOOK,
+    "a link in its place": "mkdir -p evil; rm -rf .git; ln -sfn evil .git",
+    "exchanged": 'mkdir -p evil/hooks; echo evil > evil/hooks/x; python3 -c "import ctypes, os; ctypes.CDLL(None).'
+    "renameat2(-100, b'evil', -100, b'.git', 2)\"",
+    "configuration": "git config core.fsmonitor evil; echo evil >> .git/config",
+    "configuration replaced": "echo evil > .git/new; mv -f .git/new .git/config; cp .git/new .git/config",
+    "configuration by a hard link": "ln .git/config link && echo evil >> link",
+    "configuration by a link": "ln -s .git/config link; echo evil >> link",
+    "configuration by a descriptor": "exec 5< .git/config; echo evil > /proc/self/fd/5",
+    "configuration cut": "truncate -s0 .git/config; chmod 777 .git/config",
+    "hooks of a module": "echo evil > .git/modules/lib/inner/hooks/x; mv .git/modules .git/m",
+    "configuration of a module": "echo evil > .git/modules/lib/inner/config",
+    "a worktree": "echo evil > .git/worktrees/w/commondir; echo evil > .git/worktrees/w/gitdir",
+    "a file .git": "echo evil > lib/inner/.git; rm -f lib/inner/.git; mv lib lib2",
+    "an inner repository": "echo evil > vendor/tool/.git/config; mkdir -p vendor/tool/.git/hooks; "
+    "echo evil > vendor/tool/.git/hooks/x",
+    "an inner repository moved away": "mv vendor v; mv vendor/tool v; mkdir -p vendor/tool/.git/hooks; "
+    "echo evil > vendor/tool/.git/hooks/x",
+    "settings": "echo evil >> .tongs/settings.toml; echo evil > .tongs/new; mv .tongs t",
+    "missing folders": "mkdir .claude .codex .cursor; echo evil > .claude/x; rmdir .claude; rm -rf .claude",
+    "missing files": "echo evil > .mcp.json; echo evil > x; mv -fT x .mcp.json; rm -f x",
+    "a missing folder linked": "ln -sT /tmp .claude; ln -sfn /tmp .claude; rm -rf .claude",
+    "in a namespace of its own": "unshare -Urm bash -c 'umount .tongs; mount -o remount,rw,bind .tongs; "
+    "mount --bind /tmp .git/hooks; echo evil >> .tongs/settings.toml'",
+    "as root": "mount -o remount,rw,bind .tongs; umount .tongs; echo evil > .tongs/x",
+}
+
+
+@pytest.mark.parametrize("script", GUARDED.values(), ids=GUARDED)
+def test_what_makes_programs_run_is_not_written(box, script):
+    fill(box, REPOSITORY)
+    before = {path: text for path, text in box.tree().items() if _is_guarded(path)}
+
+    box.run(script)
+
+    assert {path: text for path, text in box.tree().items() if _is_guarded(path)} == before
+
+
+def _is_guarded(path: str) -> bool:
+    # what is elsewhere is a copy
+    return not path.rpartition("/ws/")[2].startswith(("evil", "v/")) and any(
+        name in path for name in ("hooks", "config", ".tongs", ".claude", ".mcp", "worktrees", "inner/.git")
+    )
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["git init -q .", "mkdir .git", "mkdir x && mv -T x .git", "ln -s x .git", "echo gitdir: x > .git", "rmdir .git"],
+)
+def test_a_missing_repository_is_not_made(box, script):
+    box.run(script)
+
+    assert not os.path.lexists(box.workspace / ".git")
+
+
+def test_a_repository_is_not_sent_elsewhere_for_its_hooks(box):
+    fill(box, REPOSITORY)
+
+    box.run("mkdir evil; echo ../evil > .git/commondir")
+
+    assert not os.path.lexists(box.workspace / ".git/commondir")
+
+
+def test_the_workspace_does_not_become_a_repository_itself(box):
+    box.run("mkdir objects refs; echo ref: refs/heads/x > HEAD; echo '[core] fsmonitor = evil' > config")
+
+    assert not os.path.lexists(box.workspace / "HEAD")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo evil >> .bashrc",
+        "mv .bashrc b; echo evil > .bashrc",
+        "echo evil > .profile",
+        "mkdir -p .ssh; echo evil > .ssh/authorized_keys",
+        "echo evil > .config/fish/config.fish; mkdir -p .config/fish; echo evil > .config/fish/config.fish",
+        "mv .config c; mkdir -p .config/systemd; echo evil > .config/systemd/x",
+        "echo evil > .gitconfig",
+        "mkdir -p .config/tongs; echo evil > .config/tongs/config.toml",
+    ],
+)
+def test_start_files_are_not_written_when_the_home_is_the_workspace(box, script):
+    box.write("home/.bashrc", "alias x=y\n")
+    box.mkdir("home/.config")
+    before = box.tree(box.home)
+
+    box.run(script, cwd=box.home, roots=[str(box.home)])
+
+    after = {path: text for path, text in box.tree(box.home).items() if text != "folder" or path in before}
+    assert {path: text for path, text in after.items() if path not in before} == {}
+    assert after == before
+    assert box.run("echo x > notes && cat notes", cwd=box.home, roots=[str(box.home)]).output == "x\n"
+
+
+SENSITIVE = {
+    "ws/.env": "cat .env",
+    "ws/.env.local": "cat .env.local",
+    "ws/sub/deep/.env": "cat sub/deep/.env",
+    "ws/sub/.ssh/id": "cat sub/.ssh/id; ls sub/.ssh; cd sub/.ssh && cat id",
+    "ws/.aws/credentials": "cat .aws/credentials",
+    "ws/.gnupg/key": "tar c .gnupg",
+    "ws/ENV/.Env": "cat ENV/.Env",
+    "ws/a b\n/.env": "cat a*/.env",
+    "ws/\udcff/.env.x": "cat */.env.x",
+}
+TRICKS = {
+    "moved": "mv .env e; cat e",
+    "linked": "ln .env e; cat e; ln -s .env f; cat f",
+    "its folder moved": "mv sub other; cat other/.env",
+    "made readable": "chmod 644 .env; cat .env; chmod -R 777 sub; cat sub/.env",
+    "unmounted": "umount .env; unshare -Urm umount .env; cat .env",
+    "replaced": "rm -f .env; cat .env",
+    "by the shell": "while read -r line; do echo $line; done < .env; source .env; echo $KEY",
+    "by another root": "cat /proc/self/root/$PWD/.env; cat /proc/1/root/$PWD/.env; cat /proc/$PPID/cwd/.env",
+}
+
+
+@pytest.mark.parametrize("name", ["read-only", "workspace-write"])
+@pytest.mark.parametrize("path", SENSITIVE, ids=ascii)
+def test_sensitive_files_are_not_read(box, path, name):
+    box.write(path)
+
+    done = box.run(SENSITIVE[path], name=name)
+
+    assert SECRET not in done.output
+    assert "denied" in done.output
+
+
+@pytest.mark.parametrize("script", TRICKS.values(), ids=TRICKS)
+def test_no_trick_reads_a_sensitive_file(box, script):
+    box.write("ws/.env", f"KEY={SECRET}")
+    box.write("ws/sub/.env")
+
+    assert SECRET not in box.run(script).output
+    assert (box.workspace / ".env").read_text() == f"KEY={SECRET}"
+
+
+def test_a_sensitive_file_that_was_made_meanwhile_is_not_read_by_the_next_command(box):
+    box.run("true")
+    box.write("ws/sub/.env")
+    # as a program would do that wants the change to go unseen
+    os.utime(box.workspace / "sub", (0, 0))
+    assert SECRET not in box.run("cat sub/.env").output
+
+    box.write("ws/sub/more/.env")
+    assert SECRET not in box.run("cat sub/more/.env").output
+
+
+@pytest.mark.parametrize("target", ["../home/real", "config/real"])
+def test_what_a_sensitive_link_leads_to_is_not_read(box, target):
+    box.write(os.path.normpath(f"ws/{target}"))
+    (box.workspace / ".env").symlink_to(target)
+    box.own()
+
+    assert SECRET not in box.run(f"cat .env; cat {target}").output
+
+
+@pytest.mark.parametrize("target", ["..", ".", "/", "/usr/bin", "missing", ".env"])
+def test_a_sensitive_link_to_half_the_system_does_no_harm(box, target):
+    (box.workspace / ".env").symlink_to(target)
+    box.own()
+
+    assert box.run("echo on > a; cat a").output == "on\n"
+
+
+HOME = [
+    ".ssh/id",
+    ".aws/credentials",
+    ".gnupg/key",
+    ".kube/config",
+    ".docker/config.json",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".config/gh/hosts.yml",
+    ".config/gcloud/x",
+    ".mozilla/firefox/cookies",
+    ".config/google-chrome/x",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".local/share/fish/fish_history",
+    ".config/tongs/config.toml",
+    ".env",
+]
+
+
+def test_credentials_in_the_home_are_not_read(box):
+    for path in (*HOME, "notes"):
+        box.write(f"home/{path}", f"{SECRET} {path}\n")
+
+    done = box.run("cat ~/notes; for f in " + " ".join(f"~/{path}" for path in HOME) + "; do cat $f 2>&1; done")
+
+    assert [line for line in done.output.splitlines() if SECRET in line] == [f"{SECRET} notes"]
+
+
+def test_credentials_are_not_read_when_the_home_is_the_workspace(box):
+    for path in HOME:
+        box.write(f"home/{path}")
+
+    done = box.run(
+        "grep -r . . 2>/dev/null; mv .config c; mv .ssh s; grep -r . . 2>/dev/null", box.home, roots=[str(box.home)]
+    )
+
+    assert SECRET not in done.output
+
+
+def test_the_state_of_tongs_is_not_seen(box):
+    box.write("state/state.db")
+
+    assert SECRET not in box.run(f"cat {box.state}/state.db; grep -r . {box.state}").output
+
+
+def test_a_state_directory_in_the_workspace_is_not_seen(box):
+    box.write("ws/inner/state/state.db")
+    closed = [str(box.workspace / "inner/state")]
+
+    done = box.run("cat inner/state/state.db; mv inner i; cat i/state/state.db; echo x > inner/state/y", closed=closed)
+
+    assert SECRET not in done.output
+    assert sorted(path.name for path in (box.workspace / "inner/state").iterdir()) == ["state.db"]
+
+
+def test_the_rest_of_the_home_can_be_hidden_but_not_its_programs(box):
+    box.write("home/notes")
+    box.write("home/.cargo/bin/prog", "#!/bin/sh\necho ran\n").chmod(0o755)
+    box.write("home/.cargo/credentials.toml")
+
+    done = box.run(
+        "cat ~/notes ~/.cargo/credentials.toml; ~/.cargo/bin/prog; echo x > ~/x; echo y > ~/.cache/y", read="workspace"
+    )
+
+    assert SECRET not in done.output
+    assert "ran\n" in done.output
+    assert not (box.home / "x").exists()
+
+
+def test_read_only_leaves_the_workspace_as_it_is(box):
+    fill(box, REPOSITORY)
+    before = box.tree()
+
+    box.run(
+        "echo x > a; rm -rf .git vendor; mkdir .claude; git init -q .; echo x >> .tongs/settings.toml", name="read-only"
+    )
+
+    assert box.tree() == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root could read it")
+def test_root_does_not_read_the_passwords_of_the_system(box):
+    assert box.run("cat /etc/shadow /etc/shadow- /etc/ssh/*_key 2>/dev/null").output == ""
+
+
+# --- processes
+
+
+def test_processes_outside_are_not_seen_and_not_reached(box):
+    outside = f"{os.getpid()} {os.getppid()}"
+
+    done = box.run(f"ls -d /proc/[0-9]* | wc -l; for p in {outside}; do kill -0 $p && echo reached; done")
+
+    assert int(done.output.split()[0]) < 10
+    assert "reached" not in done.output
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "unshare -U true",
+        "unshare -Ur true",
+        "unshare -m true",
+        "mount -t tmpfs none /mnt",
+        "chroot / true",
+        "mknod /tmp/x b 7 0",
+    ],
+)
+def test_no_privilege_is_gained(box, script):
+    assert box.run(script).code != 0
+
+
+def test_there_are_no_capabilities(box):
+    lines = [line.split() for line in box.run("grep Cap /proc/self/status").output.splitlines()]
+
+    assert {int(value, 16) for _, value in lines} == {0}
+
+
+def test_a_set_user_id_program_gives_nothing(box):
+    assert box.run("grep NoNewPrivs /proc/self/status").output.split() == ["NoNewPrivs:", "1"]
+
+
+# --- workspaces of all kinds
+
+
+@pytest.mark.parametrize("name", ["a b", "new\nline", "\udcff\udcfe", "-bind", "$HOME;`x`", "é", "a\\b'\""], ids=ascii)
+def test_a_workspace_may_have_any_name(box, name):
+    root = box.mkdir(f"odd/{name}")
+    box.write(f"odd/{name}/.env")
+
+    done = box.run("cat .env; mkdir .tongs/x; echo fine > a; cat a", cwd=root, roots=[str(root)])
+
+    assert SECRET not in done.output
+    assert done.output.endswith("fine\n")
+    assert sorted(os.listdir(root)) == [".env", "a"]
+
+
+def test_a_workspace_is_entered_through_a_link(box):
+    (box.base / "link").symlink_to(box.workspace)
+
+    assert box.run("pwd -P", cwd=box.base / "link").output == f"{box.workspace}\n"
+
+
+def test_roots_may_lie_in_each_other(box):
+    inner = box.mkdir("ws/inner")
+    box.write("ws/inner/.env")
+
+    done = box.run(
+        "cat inner/.env; mkdir .claude/a inner/.claude/a; echo x > inner/x", roots=[str(box.workspace), str(inner)]
+    )
+
+    assert SECRET not in done.output
+    assert sorted(os.listdir(inner)) == [".env", "x"]
+
+
+def test_a_second_root_is_written_and_guarded_as_well(box):
+    other = box.mkdir("other")
+
+    box.run(f"echo x > {other}/x; mkdir {other}/.git/hooks {other}/.tongs/a", roots=[str(box.workspace), str(other)])
+
+    assert os.listdir(other) == ["x"]
+
+
+def test_the_whole_system_as_the_workspace_is_guarded_too(box):
+    box.write("ws/.env")
+    profile = {"roots": ["/"], "name": "read-only"}
+
+    # a system may be too large to be searched for sensitive files
+    with suppress(Refused):
+        assert SECRET not in box.run(f"echo x > /tongs-test-evil; cat {box.workspace}/.env", cwd="/", **profile).output
+    assert not os.path.exists("/tongs-test-evil")
+
+
+@pytest.mark.parametrize("name", [".tongs", ".claude", ".git", ".git/hooks", ".git/config"])
+def test_a_protected_link_is_refused_because_it_could_be_replaced(box, name):
+    box.mkdir("ws/real")
+    (box.workspace / name).parent.mkdir(exist_ok=True)
+    (box.workspace / name).symlink_to("real")
+    box.own()
+
+    with pytest.raises(Refused, match="symbolic link"):
+        box.run("true")
+
+
+def test_links_that_a_program_made_further_in_lock_nobody_out(box):
+    box.write("ws/real/.git/config", "[core]\n")
+    box.run("mkdir a b; ln -s ../real/.git a/.git; git init -q b; rm -rf b/.git/hooks; ln -s ../../real b/.git/hooks")
+    box.run("mkdir c d; ln -s .git c/.git; git init -q d; rm -rf d/.git/hooks; ln -s hooks d/.git/hooks")
+    box.run("mkdir e; ln -s ../missing e/.git; ln -s e/.git f")
+
+    done = box.run("echo evil > a/.git/config; echo evil > b/.git/hooks/x; echo fine")
+
+    assert done.output.endswith("fine\n")
+    assert sorted(os.listdir(box.workspace / "real")) == [".git"]
+    assert sorted(os.listdir(box.workspace)) == ["a", "b", "c", "d", "e", "f", "real"]
+    assert (box.workspace / "real/.git/config").read_text() == "[core]\n"
+
+
+def test_a_folder_that_was_moved_out_of_reach_is_not_read(box):
+    box.write("ws/sub/.env")
+    chain = "n=$(printf %0200d 0); for i in $(seq 40); do mkdir $n && cd $n; done 2>/dev/null"
+    box.run(f"top=$PWD; {chain}; mv $top/sub . && echo moved")
+
+    done = box.run(
+        f"{chain}; cd $n 2>/dev/null; for i in $(seq 40); do cd 0* 2>/dev/null; done; pwd | wc -c; cat sub/.env"
+    )
+
+    assert SECRET not in done.output
+
+
+CLOSED = "sub sub/deep vendor/tool/.git .git/modules/lib .git/modules .git/worktrees/w .git/worktrees .git"
+
+
+@pytest.mark.parametrize("folders", [CLOSED, ".git/modules", ".git/modules/lib .git/worktrees"])
+@pytest.mark.parametrize("mode", ["000", "111", "222", "333", "444", "555", "666"])
+def test_what_a_program_makes_unreadable_it_cannot_read_or_write_the_next_time(box, mode, folders):
+    fill(box, {**REPOSITORY, "ws/sub/.env": SECRET, "ws/sub/deep/.env": SECRET})
+    before = {path: text for path, text in box.tree().items() if _is_guarded(path)}
+
+    box.run(f"for f in {folders}; do chmod {mode} $f; done")
+    done = box.run(
+        f"for i in 1 2 3; do chmod -R 755 {folders}; done; cat sub/.env sub/deep/.env; {GUARDED['hooks of a module']};"
+        f"{GUARDED['a worktree']}; {GUARDED['hooks']}; {GUARDED['configuration']}; {GUARDED['an inner repository']}"
+    )
+
+    for folder in sorted(folders.split(), key=len):
+        (box.workspace / folder).chmod(0o755)
+    box.run("true")  # clears up what could not be removed from a closed folder
+    assert SECRET not in done.output
+    assert {path: text for path, text in box.tree().items() if _is_guarded(path)} == before
+
+
+def test_a_folder_that_cannot_be_looked_into_is_not_opened_by_its_owner(box):
+    box.write("ws/shut/.env")
+    (box.workspace / "shut").chmod(0)
+
+    done = box.run("chmod 755 shut; cat shut/.env")
+
+    (box.workspace / "shut").chmod(0o755)
+    assert SECRET not in done.output
+
+
+def test_a_private_folder_cannot_lead_astray(box):
+    assert (
+        "moved" not in box.run(f"mv {box.base} /tmp/y && echo moved; rm -rf {box.base}; ln -s /etc {box.base}").output
+    )
+    # what is left of a session with another workspace
+    (box.state / "private/s1/tmp" / box.base.name).rename(box.state / "private/s1/tmp/old")
+    (box.state / "private/s1/tmp" / box.base.name).symlink_to("/newroot/etc")
+
+    assert box.run("pwd; echo fine").output == f"{box.workspace}\nfine\n"
+
+
+def test_an_older_bubblewrap_confines_as_much(box):
+    box.write("ws/.env")
+
+    done = box.run("cat .env; echo x > /dev/shm/x; unshare -U true || unshare -Ur true && echo through", features=[])
+
+    assert SECRET not in done.output
+    assert "through" not in done.output
+    assert "not permitted" in done.output
+
+
+def test_a_program_on_a_terminal_keeps_it(box):
+    done = box.run("test -t 0 && test -t 1 && echo terminal > /dev/tty; cut -d' ' -f7 /proc/self/stat", tty=True)
+
+    assert done.output.split()[0] == "terminal"
+    assert done.output.split()[1] != "0"
+
+
+def test_a_program_without_a_terminal_cannot_get_one(box):
+    assert box.run("echo x > /dev/tty").code != 0
+
+
+def test_a_home_that_does_not_exist_does_no_harm(box):
+    for read in ("all", "workspace"):
+        assert box.run("echo fine", home=str(box.base / "missing"), read=read).output == "fine\n"
+        assert box.run("echo fine", home="/", read=read, name="read-only").output == "fine\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="makes a folder of another user")
+def test_a_workspace_of_someone_else_is_as_closed_as_it_was(box):
+    if box.worker.uid == 0:
+        pytest.skip("nothing is closed to root")
+    box.write("ws/a", "theirs")
+    os.chown(box.workspace, 0, 0)
+
+    done = box.run("cat a; mkdir .git; echo x > b")
+
+    assert done.output.startswith("theirs")
+    assert os.listdir(box.workspace) == ["a"]
+
+
+def test_a_workspace_that_its_owner_cannot_write_is_refused_because_the_owner_could_change_that(box):
+    if box.worker.uid == 0:
+        pytest.skip("nothing is closed to root")
+    box.workspace.chmod(0o555)
+
+    with pytest.raises(Refused, match="cannot be kept from being made"):
+        box.run("chmod 755 .; mkdir .git")
+    box.workspace.chmod(0o755)
+
+
+def test_the_temporary_folder_of_the_system_may_be_the_workspace(box):
+    before = set(os.listdir("/var/tmp"))
+
+    done = box.run("mkdir .claude/x; echo fine", cwd="/var/tmp", roots=["/var/tmp"], name="read-only")
+
+    assert done.output.endswith("fine\n")
+    assert set(os.listdir("/var/tmp")) == before
+
+
+# --- each line of the profile is what refuses, or allows
+
+THROUGH = "through\n"
+LINES = {
+    "processes": "[ $(ls -d /proc/[0-9]* | wc -l) -gt 12 ] && echo through",
+    "devices": "[ $(ls /dev | wc -l) -gt 25 ] && echo through",
+    "shared memory": "echo x > /dev/shm/x || echo through",
+    "devices read-only": "echo x > /dev/x && echo through",
+    "private tmp": "ls -d /tmp/tongs-worker-* && echo through",
+    "sockets of others": "[ $(ls /run | wc -l) -gt 0 ] && echo through",
+    "home": "[ -e ~/notes ] || echo through",
+    "workspace": "[ -e plain ] || echo through",
+    "private cache": "echo x > ~/.cache/x || echo through",
+    "closed": "cat closed/state.db && echo through",
+    "session folder": "ls /tmp/jean2/s1/spill.out || echo through",
+    "configuration": "echo evil > .claude/x && echo through",
+    "repository": "echo evil > .git/hooks/x && echo through",
+    "way": "mv .git old && echo through",
+    "credentials": "cat ~/.ssh/id && echo through",
+    "sensitive": "cat .env && echo through",
+    "filter": "python3 -c 'import socket; socket.socket(socket.AF_UNIX)' && echo through",
+    "--disable-userns": "unshare -U true && echo through",
+    "--new-session": "[ $(cut -d' ' -f6 /proc/self/stat) = 0 ] && echo through",
+}
+LINES_FOR_ROOT = {
+    "system credentials": "[ -s /etc/shadow ] && echo through",
+    "processes read-only": "echo 0 > /proc/self/oom_score_adj && echo through",
+    "--cap-drop": "grep -q 'CapEff:.*[1-9a-f]' /proc/self/status && echo through",
+}
+LINES_FOR_OTHERS = {"unreadable": "chmod 755 shut; cat shut/.env && echo through"}
+LINES_FOR_THE_HOME = {"start files": "echo evil > .zshrc/x && echo through"}
+
+
+@pytest.mark.parametrize("line", [*LINES, *LINES_FOR_ROOT, *LINES_FOR_OTHERS, *LINES_FOR_THE_HOME])
+def test_each_line_of_the_profile_is_the_one_that_counts(box, line):
+    if line in LINES_FOR_ROOT and box.worker.uid != 0:
+        pytest.skip("about root")
+    if line in LINES_FOR_OTHERS and box.worker.uid == 0:
+        pytest.skip("not about root, who can look everywhere")
+    script = {**LINES, **LINES_FOR_ROOT, **LINES_FOR_OTHERS, **LINES_FOR_THE_HOME}[line]
+    fill(box, {**REPOSITORY, "ws/closed/state.db": "", "home/notes": "", "home/.ssh/id": "", "ws/.env": ""})
+    fill(box, {"state/sessions/s1/spill.out": "", "ws/shut/.env": "", "ws/plain": ""})
+    (box.workspace / "shut").chmod(0)
+    options: dict[str, Any] = {"closed": [str(box.state), str(box.workspace / "closed")]}
+    if line in LINES_FOR_THE_HOME:
+        options.update(roots=[str(box.home)], cwd=box.home)
+    if line == "private tmp":
+        options.update(folder=None)  # which has a second place in there
+
+    whole, lacking = box.run(script, **options), box.run(script, without=line, **options)
+
+    (box.workspace / "shut").chmod(0o755)
+    assert THROUGH not in whole.output
+    assert THROUGH in lacking.output
+
+
+@pytest.mark.parametrize(
+    "name,word",
+    [
+        ("user", ""),
+        ("mnt", ""),
+        ("pid", "--unshare-pid"),
+        ("ipc", "--unshare-ipc"),
+        ("uts", "--unshare-uts"),
+        ("cgroup", "--unshare-cgroup-try"),
+        ("net", "--unshare-net"),
+    ],
+)
+def test_each_namespace_is_the_program_s_own(box, name, word):
+    outside = os.readlink(f"/proc/self/ns/{name}")
+    script = f"readlink /proc/self/ns/{name}"
+
+    assert box.run(script).output.strip() not in ("", outside)
+    if word:
+        assert box.run(script, without=word).output.strip() == outside
+
+
+def test_every_line_of_a_profile_is_tried_above(box):
+    fill(box, {**REPOSITORY, "home/.ssh/id": "", "ws/.env": "", "home/notes": "", "ws/closed/x": ""})
+    closed = [str(box.state), str(box.workspace / "closed"), str(box.home / ".config/tongs")]
+
+    steps = box.worker.ask(do="plan", **box.request("true", closed=closed))
+
+    tried = {*LINES, *LINES_FOR_ROOT, *LINES_FOR_OTHERS, *LINES_FOR_THE_HOME}
+    # the first needs no trial: without it there is no system to run anything
+    assert {purpose for purpose, *_ in steps} - tried - {"system", "programs in /run"} == set()

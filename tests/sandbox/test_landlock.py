@@ -1,0 +1,144 @@
+"""What a program under Landlock can do, tried as root and as an ordinary user; and that its gaps are told."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.sandbox.confined import SECRET, Box, Refused, Worker
+from tongs.sandbox import landlock
+
+pytestmark = pytest.mark.skipif(not landlock.abi(), reason="needs a kernel with Landlock")
+
+
+@pytest.fixture
+def box(worker: Worker) -> Iterator[Box]:
+    box = Box(worker, kind="landlock")
+    yield box
+    box.close()
+
+
+def test_the_workspace_is_written_and_the_system_is_read(box):
+    done = box.run("echo one > a; mkdir b; mv a b/c; cat b/c; head -c0 /etc/passwd && echo read; ls /usr > /dev/null")
+
+    assert done == (0, "one\nread\n")
+
+
+def test_temporary_files_and_caches_have_a_place(box):
+    assert box.run("f=$(mktemp) && echo x > $f && cat $f && echo y > $XDG_CACHE_HOME/y").output == "x\n"
+    assert list((box.home / ".cache").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo evil > ~/x",
+        "echo evil > ~/notes",
+        "rm ~/notes",
+        "mv ~/notes .",
+        "ln ~/notes .",
+        "truncate -s0 ~/notes",
+        "ln -s ~/notes n; echo evil > n",
+        "echo evil > /tmp/tongs-test-evil",
+        "echo evil > /var/tmp/tongs-test-evil",
+        "echo evil > /etc/tongs-test-evil",
+        "echo evil > /dev/shm/tongs-test-evil",
+    ],
+)
+def test_nothing_outside_the_workspace_is_written(box, script):
+    box.write("home/notes", "mine")
+    before = box.tree(box.home)
+
+    assert box.run(script).code != 0
+
+    assert box.tree(box.home) == before
+    assert not any(os.path.exists(f"{place}/tongs-test-evil") for place in ("/tmp", "/var/tmp", "/etc", "/dev/shm"))
+
+
+def test_credentials_and_the_state_are_not_read(box):
+    paths = [".ssh/id", ".netrc", ".config/gh/hosts.yml", ".config/tongs/x", ".bash_history", ".mozilla/x"]
+    for path in (*paths, "notes", ".config/app/x"):
+        box.write(f"home/{path}", f"{SECRET} {path}\n")
+    box.write("state/state.db")
+    box.write("elsewhere")
+
+    script = " ".join(f"~/{path}" for path in (*paths, "notes", ".config/app/x"))
+    done = box.run(f"cat {script} {box.state}/state.db {box.base}/elsewhere")
+
+    assert [line for line in done.output.splitlines() if SECRET in line] == [
+        f"{SECRET} notes",
+        f"{SECRET} .config/app/x",
+    ]
+
+
+def test_the_home_can_be_hidden(box):
+    box.write("home/notes")
+    box.write("home/.cargo/bin/prog", "#!/bin/sh\necho ran\n").chmod(0o755)
+
+    done = box.run("cat ~/notes; ~/.cargo/bin/prog", read="workspace")
+
+    assert SECRET not in done.output
+    assert "ran\n" in done.output
+
+
+def test_read_only_leaves_the_workspace_as_it_is_and_hides_what_is_sensitive(box):
+    box.write("ws/sub/.env")
+    box.write("ws/sub/plain", "seen\n")
+    before = box.tree()
+
+    done = box.run("echo x > a; rm -rf sub; cat sub/.env; cat sub/plain", name="read-only")
+
+    assert SECRET not in done.output
+    assert done.output.endswith("seen\n")
+    assert box.tree() == before
+
+
+@pytest.mark.skipif(landlock.abi() < 4, reason="this Landlock knows no network")
+@pytest.mark.parametrize("network,heard", [("none", False), ("full", True)])
+def test_tcp_needs_the_network(box, network, heard):
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        port = server.getsockname()[1]
+        done = box.run(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo heard", network=network)
+
+    assert ("heard" in done.output) == heard
+
+
+@pytest.mark.skipif(landlock.abi() < 6, reason="this Landlock knows no signals")
+def test_signals_reach_no_process_outside(box):
+    assert box.run(f"kill -0 {box.worker.pid}").code != 0
+    assert box.run("sleep 60 & kill $!").code == 0
+
+
+def test_a_loopback_of_its_own_is_refused(box):
+    with pytest.raises(Refused, match="bubblewrap"):
+        box.run("true", network="loopback")
+
+
+def test_older_versions_miss_more():
+    counts = [len(landlock.missing(version)) for version in range(1, 8)]
+
+    assert counts == sorted(counts, reverse=True)
+    assert any("TCP" in gap for gap in landlock.missing(3))
+    assert not any("TCP" in gap for gap in landlock.missing(4))
+
+
+@pytest.mark.parametrize("version", range(1, landlock.abi() + 1))
+def test_rulesets_of_every_version_are_made(box, version):
+    # a newer kernel takes the rulesets of older ones
+    box.write("home/.ssh/id")
+
+    assert box.worker.ask(do="landlock", version=version, **box.request("true")) >= 0
+
+
+def test_the_gaps_are_real(box):
+    """What `missing` tells is so; when one of these fails, the list is too long."""
+    box.write("ws/.env")
+    box.mkdir("ws/.git")
+
+    done = box.run("cat .env; mkdir -p .git/hooks && echo made; ls ~/ /tmp > /dev/null && echo listed")
+
+    assert done.output == f"{SECRET}made\nlisted\n"

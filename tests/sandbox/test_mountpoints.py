@@ -1,0 +1,263 @@
+"""What is made in the workspace so that missing names stay missing, and that it goes away again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.marks import pids, read, wait_until
+from tongs.errors import ToolError
+from tongs.sandbox.mountpoints import MountPoints
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux mounts")
+needs_bubblewrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> MountPoints:
+    return MountPoints(str(tmp_path / "records"))
+
+
+def records(tmp_path: Path) -> list[str]:
+    return os.listdir(tmp_path / "records")
+
+
+def test_a_missing_folder_is_there_while_it_is_held_and_no_longer(points, tmp_path):
+    path = tmp_path / "a"
+
+    with points.hold([str(path)]):
+        assert path.is_dir()
+        with points.hold([str(path)]):
+            pass
+        assert path.is_dir()
+
+    assert not path.exists()
+    assert records(tmp_path) == []
+
+
+def test_a_folder_that_was_there_stays(points, tmp_path):
+    (tmp_path / "a").mkdir()
+
+    with points.hold([str(tmp_path / "a")]):
+        pass
+
+    assert (tmp_path / "a").is_dir()
+
+
+def test_what_someone_puts_into_it_meanwhile_is_kept(points, tmp_path):
+    with points.hold([str(tmp_path / "a")]):
+        (tmp_path / "a/HEAD").write_text("theirs")
+
+    assert (tmp_path / "a/HEAD").read_text() == "theirs"
+    assert records(tmp_path) == []
+
+
+@pytest.mark.parametrize("make", ["mkdir", "write"])
+def test_what_someone_puts_in_its_place_is_kept(points, tmp_path, make):
+    path = tmp_path / "a"
+    with points.hold([str(path)]):
+        path.rename(tmp_path / "away")
+        if make == "mkdir":
+            path.mkdir()
+        else:
+            path.write_text("theirs")
+
+    assert path.exists()
+
+
+def test_two_processes_share_a_folder_and_the_last_removes_it(tmp_path):
+    path = str(tmp_path / "a")
+    first, second = (MountPoints(str(tmp_path / "records")) for _ in range(2))
+
+    with first.hold([path]):
+        with second.hold([path]):
+            pass
+        assert os.path.isdir(path)
+
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize("same_state", [True, False])
+def test_a_folder_stays_while_another_process_covers_it(tmp_path, same_state):
+    path = str(tmp_path / "a")
+    first = MountPoints(str(tmp_path / "records"))
+    second = MountPoints(str(tmp_path / ("records" if same_state else "others")))
+
+    with second.hold([]):
+        holding = first.hold([path])
+        holding.__enter__()
+        with second.hold([path]):
+            holding.__exit__(None, None, None)
+            assert os.path.isdir(path)
+
+    # where the second knows nothing of the first, it leaves to the first what the first has made
+    assert os.path.isdir(path) != same_state
+    with MountPoints(str(tmp_path / "records")).hold([]):
+        assert not os.path.exists(path)
+
+
+def test_what_a_crash_has_left_is_removed_at_the_next_use(tmp_path):
+    path = tmp_path / "a"
+    script = (
+        "import os, sys; from tongs.sandbox.mountpoints import MountPoints\n"
+        f"with MountPoints({str(tmp_path / 'records')!r}).hold([{str(path)!r}]): os.kill(os.getpid(), 9)"
+    )
+    crashed = subprocess.run([sys.executable, "-c", script])
+    assert (crashed.returncode, path.is_dir()) == (-signal.SIGKILL, True)
+
+    with MountPoints(str(tmp_path / "records")).hold([]):
+        assert not path.exists()
+    assert records(tmp_path) == []
+
+
+def test_a_folder_is_recorded_before_it_is_made(tmp_path):
+    path = tmp_path / "a"
+    script = f"""
+import os
+from tongs.sandbox.mountpoints import MountPoints
+make = os.mkdir
+def make_and_crash(path, *mode):
+    make(path, *mode)
+    if path == {str(path)!r}:
+        os.kill(os.getpid(), 9)
+os.mkdir = make_and_crash
+MountPoints({str(tmp_path / "records")!r}).hold([{str(path)!r}]).__enter__()
+"""
+    crashed = subprocess.run([sys.executable, "-c", script])
+    assert (crashed.returncode, path.is_dir()) == (-signal.SIGKILL, True)
+
+    with MountPoints(str(tmp_path / "records")).hold([]):
+        assert not path.exists()
+
+
+def test_a_crash_between_the_record_and_the_folder_does_no_harm(tmp_path):
+    (tmp_path / "records").mkdir()
+    os.symlink(tmp_path / "a", tmp_path / "records/x")
+
+    with MountPoints(str(tmp_path / "records")).hold([]):
+        pass
+
+    assert records(tmp_path) == []
+
+
+@pytest.mark.parametrize("content", ["file", "nothing"])
+def test_after_a_crash_the_user_s_own_is_kept(tmp_path, content):
+    (tmp_path / "records").mkdir()
+    (tmp_path / "a").mkdir()
+    if content == "file":
+        (tmp_path / "a/x").write_text("theirs")
+    # a record without an inode is of a folder that may not have been made; one with another, of one that was replaced
+    os.symlink(tmp_path / "a", tmp_path / ("records/x.1" if content == "nothing" else "records/x"))
+
+    with MountPoints(str(tmp_path / "records")).hold([]):
+        assert (tmp_path / "a").is_dir()
+
+
+def test_a_place_where_nothing_can_be_made_is_refused(points, tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ToolError) as raised:
+        points.hold([str(tmp_path / "file/a")]).__enter__()
+
+    assert raised.value.code == "sandbox_unavailable"
+    assert records(tmp_path) == []
+
+
+def test_many_threads_and_processes_never_find_it_missing(tmp_path):
+    path = str(tmp_path / "a")
+    absent = []
+
+    def use(points: MountPoints) -> None:
+        for _ in range(50):
+            with points.hold([path]):
+                if not os.path.isdir(path):
+                    absent.append(1)
+
+    shared = MountPoints(str(tmp_path / "records"))
+    each = [shared, shared, MountPoints(str(tmp_path / "records")), MountPoints(str(tmp_path / "others"))]
+    threads = [threading.Thread(target=use, args=(points,)) for points in each]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert absent == []
+    with MountPoints(str(tmp_path / "records")).hold([]), MountPoints(str(tmp_path / "others")).hold([]):
+        assert not os.path.exists(path)
+
+
+# --- in real sandboxes
+
+
+@needs_bubblewrap
+def test_a_command_leaves_nothing_in_the_workspace(box):
+    box.write("ws/a", "")
+
+    box.run("true")
+
+    assert os.listdir(box.workspace) == ["a"]
+
+
+@needs_bubblewrap
+def test_a_command_that_ends_takes_no_cover_from_one_that_goes_on(box):
+    job = box.start("echo on; while sleep 0.05; do mkdir .claude/x .git/hooks && break; done 2>/dev/null")
+
+    box.worker.ask(do="run_many", requests=[box.request("true") for _ in range(8)])
+    assert (box.workspace / ".claude").is_dir()
+    box.stop(job)
+
+    assert os.listdir(box.workspace) == []
+
+
+@needs_bubblewrap
+def test_when_everything_is_killed_nothing_runs_on_and_the_next_command_clears_up(box):
+    mark = f"tongs-test-{os.getpid()}-{box.base.name}"
+    box.start(f"exec -a {mark} sleep 3600 & echo on; wait")
+    assert (box.workspace / ".git").is_dir()
+
+    victims = [box.worker.pid, *_keepers(box.worker.pid)]
+    for pid in victims:
+        os.kill(pid, signal.SIGSTOP)
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    box.worker.restart()
+
+    try:
+        wait_until(lambda: not _marked(mark))
+    finally:
+        for pid in _marked(mark):
+            os.kill(pid, signal.SIGKILL)
+    assert (box.workspace / ".git").is_dir()
+    box.run("true")
+    assert os.listdir(box.workspace) == []
+
+
+def _marked(mark: str) -> list[int]:
+    return [pid for pid in pids() if mark.encode() in read(f"/proc/{pid}/cmdline")]
+
+
+def _keepers(worker: int) -> list[int]:
+    """The keeper and the wardens of a worker."""
+    return [
+        pid
+        for pid in pids()
+        if read(f"/proc/{pid}/comm") in (b"tongs-keeper\n", b"tongs-warden\n") and _descends(pid, worker)
+    ]
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    while pid > 1:
+        fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        if not fields:
+            return False
+        pid = int(fields[1])
+        if pid == ancestor:
+            return True
+    return False

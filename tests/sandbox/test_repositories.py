@@ -1,0 +1,97 @@
+"""What of a repository is guarded, checked against git itself where that matters."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tongs.sandbox.repositories import Decoys, guarded, is_bare
+
+needs_git = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=n", "-c", "user.email=e", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=m")
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True, env={"PATH": os.environ["PATH"]})
+
+
+def names(folder: Path) -> set[str]:
+    return {os.path.relpath(path, folder) for path in guarded(str(folder))}
+
+
+@needs_git
+def test_hooks_and_configuration_are_guarded_where_git_has_them(tmp_path):
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    for folder in (inner, outer):
+        folder.mkdir()
+        git(folder, "init", "-q")
+        git(folder, "commit", "-q", "--allow-empty", "-m", "m")
+    git(outer, "submodule", "add", "-q", "--name", "libs/inner", str(inner), "libs/inner")
+    git(outer, "worktree", "add", "-q", "../tree")
+
+    found = names(outer / ".git")
+
+    assert found == {
+        "hooks",
+        "config",
+        "modules/libs/inner/hooks",
+        "modules/libs/inner/config",
+        "worktrees/tree/commondir",
+        "worktrees/tree/gitdir",
+    }
+    assert names(outer / "libs/inner/.git") == {"."}
+    assert names(tmp_path / "tree/.git") == {"."}
+
+
+@needs_git
+def test_configuration_of_a_worktree_is_guarded_when_git_reads_it(tmp_path):
+    git(tmp_path, "init", "-q")
+    assert "config.worktree" not in names(tmp_path / ".git")
+
+    git(tmp_path, "config", "extensions.worktreeConfig", "true")
+
+    assert "config.worktree" in names(tmp_path / ".git")
+
+
+@pytest.mark.parametrize("make", ["missing", "empty", "file"])
+def test_what_is_no_repository_is_guarded_itself(tmp_path, make):
+    if make == "empty":
+        (tmp_path / ".git").mkdir()
+    elif make == "file":
+        (tmp_path / ".git").write_text("gitdir: x")
+
+    assert names(tmp_path / ".git") == {"."}
+
+
+@needs_git
+def test_decoys_that_appear_are_put_out_of_action(tmp_path):
+    git(tmp_path, "init", "-q")
+    decoys = Decoys((str(tmp_path),), (str(tmp_path / ".git"),))
+    (tmp_path / "evil").mkdir()
+    (tmp_path / ".git/commondir").write_text("../evil")
+    git(tmp_path / "evil", "init", "-q", "--bare", ".")
+    for name in ("HEAD", "objects", "refs"):
+        (tmp_path / "evil" / name).rename(tmp_path / name)
+    assert is_bare(str(tmp_path))
+
+    decoys.disarm()
+
+    assert not is_bare(str(tmp_path))
+    assert not (tmp_path / ".git/commondir").exists()
+
+
+def test_what_was_there_before_is_no_decoy(tmp_path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/commondir").write_text("..")
+    for name in ("objects", "refs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "HEAD").write_text("")
+
+    Decoys((str(tmp_path),), (str(tmp_path / ".git"),)).disarm()
+
+    assert is_bare(str(tmp_path))
+    assert (tmp_path / ".git/commondir").exists()

@@ -1,0 +1,160 @@
+"""The policy for macOS, as text: its shape, its order, and that no path can become part of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.errors import ToolError
+from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+from tongs.sandbox import seatbelt
+from tongs.sandbox.profile import Availability, Profile
+from tongs.sandbox.seatbelt import make_rules, write
+from tongs.sandbox.sensitive import Found, Search
+
+IS_SENSITIVE = PathRules(SENSITIVE, READABLE, PROTECTED).is_sensitive
+AVAILABLE = Availability("seatbelt", "", program="/usr/bin/sandbox-exec")
+NOTHING = Found((), (), ())
+
+SOMEWHERE = "/Volumes/someone"
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Profile:
+    for name in ("ws", "home/.ssh", "state/private"):
+        (tmp_path / name).mkdir(parents=True)
+    return Profile(
+        name="workspace-write",
+        roots=(str(tmp_path / "ws"),),
+        is_sensitive=IS_SENSITIVE,
+        protected=PROTECTED,
+        closed=(str(tmp_path / "state"),),
+        home=str(tmp_path / "home"),
+        private=str(tmp_path / "state/private"),
+    )
+
+
+def verdict(profile: Profile, found: Found, operation: str, path: str) -> bool:
+    """Whether the policy allows an operation: the last rule that matches decides."""
+    allowed = operation.startswith("file-read")
+    for rule in make_rules(profile, found):
+        action, *operations = rule.head.split()
+        named = any(operation == one or (one.endswith("*") and operation.startswith(one[:-1])) for one in operations)
+        within = any(
+            path == one or (rule.match == "subpath" and path.startswith(one.rstrip("/") + "/")) for one in rule.paths
+        )
+        if named and within:
+            allowed = action == "allow"
+    return allowed
+
+
+@pytest.mark.parametrize(
+    "operation,path,allowed",
+    [
+        ("file-read-data", "ws/a", True),
+        ("file-write-data", "ws/a", True),
+        ("file-write-data", "home/a", False),
+        ("file-read-data", "home/a", True),
+        ("file-read-data", "home/.ssh/id", False),
+        ("file-write-create", "ws/.tongs", False),
+        ("file-write-data", "ws/.mcp.json", False),
+        ("file-write-create", "ws/sub/.git/hooks/x", False),
+        ("file-write-create", "ws/sub/.git/commondir", False),
+        ("file-write-unlink", "ws/sub/.git", False),
+        ("file-write-unlink", "ws/sub", False),
+        ("file-write-data", "ws/sub/.git/index", True),
+        ("file-write-create", "ws/.git", False),
+        ("file-read-data", "ws/deep/.env", False),
+        ("file-write-unlink", "ws/deep/.env", False),
+        ("file-read-data", "state/state.db", False),
+        ("file-write-data", "state/private/tmp/x", True),
+        ("file-read-data", "state/private/tmp/x", True),
+        ("file-read-data", "state/private/other", False),
+    ],
+)
+def test_the_last_rule_that_matches_decides(profile, tmp_path, operation, path, allowed):
+    (tmp_path / "ws/sub/.git").mkdir(parents=True)
+    (tmp_path / "ws/sub/.git/HEAD").write_text("")
+    (tmp_path / "ws/deep").mkdir()
+    (tmp_path / "ws/deep/.env").write_text("")
+    found = Search().find(profile.roots[0], IS_SENSITIVE)
+
+    assert verdict(profile, found, operation, str(tmp_path / path)) == allowed
+
+
+def test_read_only_allows_writing_to_the_private_folders_alone(profile):
+    rules = make_rules(profile._replace(name="read-only"), NOTHING)
+
+    writing = [rule for rule in rules if rule.head.startswith("allow") and "file-write" in rule.head]
+    assert [rule.purpose for rule in writing] == ["private folders"]
+
+
+def test_the_rest_of_the_home_is_hidden_and_the_workspace_in_it_is_not(profile, tmp_path):
+    inner = str(tmp_path / "home/ws")
+    profile = profile._replace(read="workspace", roots=(inner,))
+
+    assert not verdict(profile, NOTHING, "file-read-data", str(tmp_path / "home/notes"))
+    assert verdict(profile, NOTHING, "file-read-data", inner + "/a")
+
+
+def test_start_files_are_guarded_when_the_home_is_the_workspace(profile):
+    profile = profile._replace(roots=(profile.home,))
+
+    assert not verdict(profile, NOTHING, "file-write-create", profile.home + "/.zshrc")
+    assert not verdict(profile, NOTHING, "file-write-unlink", profile.home + "/.config")
+
+
+@pytest.mark.parametrize("network,rule", [("none", "(deny network*)"), ("full", "(allow network*)")])
+def test_the_network_is_the_profile_s(profile, network, rule):
+    assert rule in write(profile._replace(network=network), [])[0]
+
+
+def test_a_loopback_of_its_own_is_refused(profile):
+    with (
+        pytest.raises(ToolError) as raised,
+        seatbelt.confine(profile._replace(network="loopback"), AVAILABLE, Search()),
+    ):
+        pass
+
+    assert raised.value.code == "sandbox_unavailable"
+
+
+@given(name=st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size=1, max_size=40))
+def test_a_path_is_a_parameter_and_never_text(profile, name):
+    root = os.path.join(SOMEWHERE, name)
+
+    text, parameters = write(profile, make_rules(profile._replace(roots=(root,)), NOTHING))
+
+    assert root in parameters.values()
+    assert set(re.findall(r'\(param "(\w+)"\)', text)) == set(parameters)
+    # the text is the same whatever the name is
+    assert text == write(profile, make_rules(profile._replace(roots=(f"{SOMEWHERE}/x",)), NOTHING))[0]
+
+
+def test_the_policy_is_well_formed(profile):
+    text, _ = write(profile, make_rules(profile, NOTHING))
+
+    depth = 0
+    for character in re.sub(r'"[^"]*"', "", text):
+        depth += (character == "(") - (character == ")")
+        assert depth >= 0
+    assert depth == 0
+    assert text.startswith("(version 1)\n(deny default)\n")
+
+
+def test_a_program_is_started_with_the_policy_and_its_own_temporary_folder(profile):
+    with seatbelt.confine(profile, AVAILABLE, Search()) as confined:
+        words = confined.prefix
+
+    assert words[:2] == ("/usr/bin/sandbox-exec", "-D")
+    assert words[words.index("-p") + 1].startswith("(version 1)")
+    assert words[-3:] == (
+        "/usr/bin/env",
+        f"TMPDIR={profile.private}/tmp",
+        f"XDG_CACHE_HOME={profile.private}/cache",
+    )

@@ -1,0 +1,64 @@
+"""One of many processes that ask, answer and use approvals at the same time; prints what came of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from tongs.errors import ToolError
+from tongs.state.approvals import Approvals, Asked, call_digest
+
+CALL = Asked("run_shell", {"command": "make"}, "it asks", "command", command="make", rules=("run_shell(/make/)",))
+DIGEST = call_digest("run_shell", {"command": "make"}, {})
+
+
+def ask_same(approvals: Approvals, number: str) -> str:
+    """Ask about the call that all others ask about."""
+    return approvals.ask("w", "s", DIGEST, CALL, seconds=600).id
+
+
+def ask_own(approvals: Approvals, number: str) -> str:
+    """Ask about four calls that nobody else asks about, and answer two of them."""
+    for turn in range(4):
+        id = approvals.ask("w", f"s{number}", f"{number}-{turn}", CALL, seconds=600).id
+        if turn % 2:
+            approvals.answer(id, approved=True, by=number, always=True)
+    return "done"
+
+
+def answer(approvals: Approvals, number: str) -> str:
+    """Answer the only call that waits: with yes or no, as others do."""
+    turn, _, id = number.partition("-")
+    return approvals.answer(id, approved=int(turn) % 2 == 0, by=turn).state
+
+
+def use(approvals: Approvals, number: str) -> str:
+    """Use the approval that others want to use too."""
+    return approvals.use(number.partition("-")[2], "w", "s", DIGEST).state
+
+
+def attend(approvals: Approvals, number: str) -> str:
+    """Be there to be asked, until somebody ends this process."""
+    with approvals.attend("console"):
+        print("there", flush=True)
+        time.sleep(600)
+    return "gone"
+
+
+WAYS: dict[str, Callable[[Approvals, str], str]] = {
+    "ask_same": ask_same,
+    "ask_own": ask_own,
+    "answer": answer,
+    "use": use,
+    "attend": attend,
+}
+
+if __name__ == "__main__":
+    way, directory, number = sys.argv[1:]
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        print(WAYS[way](Approvals(directory), number))
+    except ToolError as error:
+        print(error.code)

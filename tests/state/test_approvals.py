@@ -1,0 +1,523 @@
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.state.asking import CALL, DIGEST
+from tongs.errors import ToolError
+from tongs.state import approvals as module
+from tongs.state.approvals import Approval, Approvals, Asked, call_digest, refusal
+
+HANG_SECONDS = 60
+PROCESSES = 20
+
+
+@pytest.fixture
+def approvals(tmp_path) -> Iterator[Approvals]:
+    made = Approvals(str(tmp_path))
+    yield made
+    made.close()
+
+
+def ask(approvals: Approvals, digest: str = DIGEST, *, session: str = "s", seconds: float = 600) -> Approval:
+    return approvals.ask("w", session, digest, CALL, seconds=seconds)
+
+
+def change(tmp_path: Path, statement: str, *values: object) -> None:
+    """Change the stored rows, as the passing of time would."""
+    with sqlite3.connect(tmp_path / "state.db") as db:
+        assert db.execute(statement, values).rowcount > 0
+    db.close()
+
+
+def code(work: Any) -> str:
+    with pytest.raises(ToolError) as caught:
+        work()
+    return caught.value.code
+
+
+# --- asking -------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_is_kept_with_everything_that_is_shown(approvals, tmp_path):
+    asked = Asked(
+        "edit_file",
+        {"path": "a\udcff.py", "n": 1, "deep": [None, {"x": True}]},
+        "why",
+        "edit",
+        diff="-a\n+ü\n",
+        rules=("Write(path:./a)", "Write(path:./b)"),
+        workspace="/w\udcff",
+        session="s",
+    )
+
+    made = approvals.ask("w", "s", DIGEST, asked, seconds=60)
+
+    other = Approvals(str(tmp_path))
+    assert other.pending() == other.pending("w") == [made]
+    assert other.pending("elsewhere") == []
+    assert other.find(made.id) == made
+    assert (made.asked, made.state, made.answered_at) == (asked, "pending", None)
+    assert made.expires_at - made.asked_at == 60_000_000_000
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "other, same",
+    [
+        (("w", "s", "d"), True),
+        (("w", "s", "e"), False),
+        (("w", "t", "d"), False),
+        (("v", "s", "d"), False),
+    ],
+)
+def test_only_the_same_call_of_the_same_session_keeps_its_id(approvals, other, same):
+    first = approvals.ask("w", "s", "d", CALL, seconds=600)
+
+    assert (approvals.ask(*other, CALL, seconds=600).id == first.id) == same
+    assert len(approvals.pending()) == (1 if same else 2)
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_call_whose_question_was_answered_is_asked_about_anew(approvals, approved):
+    first = ask(approvals)
+    approvals.answer(first.id, approved=approved, by="me")
+
+    assert ask(approvals).id != first.id
+
+
+def test_a_question_that_expired_is_asked_anew(approvals):
+    first = ask(approvals, seconds=0)
+
+    assert approvals.pending() == []
+    assert approvals.find(first.id).state == "expired"
+    assert ask(approvals).id != first.id
+
+
+def test_a_session_that_goes_on_asking_is_stopped_and_others_are_not(approvals, monkeypatch):
+    monkeypatch.setattr(module, "PENDING_MOST", 3)
+    for number in range(3):
+        ask(approvals, str(number))
+
+    assert code(lambda: ask(approvals, "more")) == "limit_exceeded"
+    assert ask(approvals, "0").state == "pending"
+    assert ask(approvals, "more", session="another").state == "pending"
+
+
+def test_what_ended_long_ago_is_forgotten(approvals, tmp_path):
+    old, kept = ask(approvals, "old", seconds=0), ask(approvals, "kept", seconds=0)
+    change(tmp_path, "UPDATE approvals SET expires_at=expires_at-? WHERE id=?", 8 * 86400 * 10**9, old.id)
+
+    ask(approvals)
+
+    assert approvals.find(kept.id).state == "expired"
+    assert code(lambda: approvals.find(old.id)) == "not_found"
+
+
+def test_an_approval_is_found_by_the_beginning_of_its_id(approvals, tmp_path):
+    for number, id in enumerate(("aa11", "aa22", "bb")):
+        made = ask(approvals, str(number))
+        change(tmp_path, "UPDATE approvals SET id=? WHERE id=?", id, made.id)
+
+    assert approvals.find("b").id == "bb"
+    assert approvals.find("aa1").id == "aa11"
+    with pytest.raises(ToolError) as caught:
+        approvals.find("aa")
+    assert (caught.value.code, caught.value.details) == ("ambiguous_id", {"candidates": ["aa11", "aa22"]})
+
+
+@pytest.mark.parametrize("id", ["", "*", "a*", "?", "zz", "cc", "aa11'--", "\udcff", "A" * 10_000])
+def test_what_is_no_id_is_not_found(approvals, id):
+    ask(approvals)
+
+    assert code(lambda: approvals.find(id)) == "not_found"
+    assert code(lambda: approvals.use(id.replace("\udcff", "x"), "w", "s", DIGEST)) == "not_found"
+
+
+def test_looking_makes_no_database(tmp_path):
+    looking = Approvals(str(tmp_path / "state"))
+
+    assert (looking.pending(), looking.grants(), looking.attended("w")) == ([], [], False)
+    assert code(lambda: looking.find("ab")) == "not_found"
+    assert code(lambda: looking.revoke("ab")) == "not_found"
+    assert os.listdir(tmp_path) == []
+
+
+# --- what an approval is bound to ---------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+ARGUMENTS = st.dictionaries(st.text(max_size=3), JSON, max_size=3)
+FILES = st.dictionaries(st.text(max_size=3), st.none() | st.binary(min_size=32, max_size=32), max_size=2)
+CALLS = st.tuples(st.sampled_from(["edit_file", "run_shell"]), ARGUMENTS, FILES)
+
+
+def exact(value: Any) -> Any:
+    """Return the value so that True and 1, which are different JSON, differ."""
+    if isinstance(value, dict):
+        return {key: exact(inner) for key, inner in value.items()}
+    return [exact(inner) for inner in value] if isinstance(value, list | tuple) else (type(value), value)
+
+
+@given(CALLS, CALLS)
+def test_two_calls_have_one_digest_only_when_they_are_the_same(one, other):
+    assert (call_digest(*one) == call_digest(*other)) == (exact(one) == exact(other))
+
+
+@given(CALLS)
+def test_the_order_of_names_does_not_matter(call):
+    tool, args, files = call
+
+    backwards = dict(reversed(args.items()))
+
+    assert call_digest(tool, backwards, dict(reversed(files.items()))) == call_digest(tool, args, files)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"x"])
+def test_what_is_not_json_cannot_be_approved(value):
+    assert code(lambda: call_digest("x", {"a": value}, {})) == "invalid_args"
+
+
+# --- answering and using ------------------------------------------------------------------------------------------
+
+
+def test_an_approval_is_used_once(approvals):
+    id = ask(approvals).id
+    answered = approvals.answer(id, approved=True, by="console")
+
+    assert approvals.use(id, "w", "s", DIGEST).state == "used"
+    assert code(lambda: approvals.use(id, "w", "s", DIGEST)) == "denied"
+    assert approvals.find(id) == answered._replace(state="used")
+    assert (answered.answered_by, answered.state) == ("console", "approved")
+
+
+def test_who_is_not_yet_answered_is_told_how_to_get_an_answer(approvals):
+    id = ask(approvals).id
+
+    with pytest.raises(ToolError) as caught:
+        approvals.use(id, "w", "s", DIGEST)
+
+    assert (caught.value.code, caught.value.details) == ("approval_required", {"approval": id})
+    assert f"tongs approve {id}" in caught.value.suggestion
+    assert "run_shell needs approval: it asks" in caught.value.message
+
+
+def test_a_refusal_tells_the_reason_of_the_person_every_time(approvals):
+    id = ask(approvals).id
+    approvals.answer(id, approved=False, reason="use make check \udcff", by="me")
+
+    for _ in range(2):
+        with pytest.raises(ToolError) as caught:
+            approvals.use(id, "w", "s", DIGEST)
+        assert caught.value.code == "USER_REJECTION"
+        assert "use make check \\udcff" in caught.value.message
+
+
+def test_silence_is_not_a_refusal(approvals):
+    made = ask(approvals, seconds=0)
+
+    assert code(lambda: approvals.use(made.id, "w", "s", DIGEST)) == "approval_timeout"
+    assert code(lambda: approvals.answer(made.id, approved=True, by="me")) == "not_found"
+    assert refusal(approvals.find(made.id)).code == "approval_timeout"
+
+
+def test_an_approval_that_nobody_used_in_time_ends(approvals, tmp_path):
+    id = ask(approvals).id
+    approvals.answer(id, approved=True, by="me")
+    change(tmp_path, "UPDATE approvals SET expires_at=1 WHERE id=?", id)
+
+    with pytest.raises(ToolError) as caught:
+        approvals.use(id, "w", "s", DIGEST)
+
+    assert caught.value.code == "denied"
+    assert "expired" in caught.value.message
+
+
+def test_a_late_answer_leaves_as_much_time_to_use_it_as_there_was_to_answer(approvals, tmp_path):
+    id = ask(approvals, seconds=600).id
+    change(tmp_path, "UPDATE approvals SET asked_at=asked_at-?, expires_at=expires_at-?", 590 * 10**9, 590 * 10**9)
+
+    done = approvals.answer(id, approved=True, by="me")
+
+    assert done.answered_at is not None
+    assert done.expires_at - done.answered_at == 600 * 10**9
+
+
+@pytest.mark.parametrize(
+    "workspace, session, digest",
+    [("w", "s", "other"), ("w", "other", DIGEST), ("other", "s", DIGEST), ("w", "s", "")],
+)
+@pytest.mark.parametrize("approved", [True, False, None])
+def test_an_approval_of_another_call_is_refused_and_not_used_up(approvals, workspace, session, digest, approved):
+    id = ask(approvals).id
+    if approved is not None:
+        approvals.answer(id, approved=approved, by="me")
+
+    assert code(lambda: approvals.use(id, workspace, session, digest)) == "denied"
+
+    if approved:
+        assert approvals.use(id, "w", "s", DIGEST).state == "used"
+
+
+@pytest.mark.parametrize("first, second", [(True, True), (False, True), (False, False)])
+def test_an_answer_stands(approvals, first, second):
+    id = ask(approvals).id
+    approvals.answer(id, approved=first, by="me")
+
+    with pytest.raises(ToolError) as caught:
+        approvals.answer(id, approved=second, by="you")
+
+    assert caught.value.code == "not_found"
+    assert f"it has been {'approved' if first else 'denied'} by me" in caught.value.message
+    assert approvals.find(id).answered_by == "me"
+
+
+def test_a_yes_that_was_not_used_can_be_taken_back(approvals):
+    id = ask(approvals).id
+    approvals.answer(id, approved=True, by="me")
+
+    approvals.answer(id, approved=False, reason="wait", by="you")
+
+    assert code(lambda: approvals.use(id, "w", "s", DIGEST)) == "USER_REJECTION"
+
+
+def test_what_was_used_cannot_be_answered_again(approvals):
+    id = ask(approvals).id
+    approvals.answer(id, approved=True, by="me")
+    approvals.use(id, "w", "s", DIGEST)
+
+    for approved in (True, False):
+        assert code(lambda approved=approved: approvals.answer(id, approved=approved, by="me")) == "not_found"
+
+
+def test_waiting_ends_with_the_answer(approvals, tmp_path):
+    id = ask(approvals).id
+    other = Approvals(str(tmp_path))
+    looks = []
+
+    def pause(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 3:
+            other.answer(id, approved=False, reason="no", by="console")
+
+    found = approvals.wait(id, pause)
+
+    assert (found.state, found.reason, len(looks)) == ("denied", "no", 3)
+    other.close()
+
+
+def test_waiting_can_be_given_up(approvals):
+    id = ask(approvals).id
+
+    def give_up(seconds: float) -> None:
+        raise ToolError("cancelled", "stop")
+
+    assert code(lambda: approvals.wait(id, give_up)) == "cancelled"
+
+
+# --- grants -------------------------------------------------------------------------------------------------------
+
+
+def test_always_keeps_the_rules_that_were_shown_for_this_workspace(approvals, tmp_path):
+    asked = CALL._replace(rules=("run_shell(=make > x)", "Write(path:./x)"), workspace="/homes/me/w")
+    id = approvals.ask("w", "s", DIGEST, asked, seconds=600).id
+
+    approvals.answer(id, approved=True, by="console", always=True)
+
+    found = Approvals(str(tmp_path)).grants("w")
+    assert [(grant.rule, grant.folder, grant.granted_by, grant.expires_at) for grant in found] == [
+        ("run_shell(=make > x)", "/homes/me/w", "console", None),
+        ("Write(path:./x)", "/homes/me/w", "console", None),
+    ]
+    assert approvals.grants("elsewhere") == []
+    assert approvals.use(id, "w", "s", DIGEST).state == "used"
+
+
+def test_a_call_that_no_rule_covers_cannot_always_be_allowed(approvals):
+    id = approvals.ask("w", "s", DIGEST, CALL._replace(rules=()), seconds=600).id
+
+    assert code(lambda: approvals.answer(id, approved=True, by="me", always=True)) == "invalid_args"
+    assert (approvals.find(id).state, approvals.grants()) == ("pending", [])
+
+
+def test_a_denial_keeps_no_rule(approvals):
+    approvals.answer(ask(approvals).id, approved=False, by="me", always=True)
+
+    assert approvals.grants() == []
+
+
+def test_a_rule_is_kept_once_for_each_workspace(approvals):
+    first = approvals.add_grant("w", "Read", by="me")
+    again = approvals.add_grant("w", "Read", by="you", expires=time.time_ns() + 10**12)
+    approvals.add_grant("v", "Read", by="me")
+
+    assert again.id == first.id
+    assert [(grant.workspace, grant.granted_by) for grant in approvals.grants()] == [("w", "you"), ("v", "me")]
+
+
+def test_a_grant_ends_at_its_time_or_when_it_is_revoked(approvals):
+    approvals.add_grant("w", "Past", by="me", expires=time.time_ns() - 1)
+    kept = approvals.add_grant("w", "Future", by="me", expires=time.time_ns() + 10**12)
+    assert [grant.rule for grant in approvals.grants("w")] == ["Future"]
+
+    assert approvals.revoke(kept.id[:8]) == kept
+
+    assert approvals.grants() == []
+    assert code(lambda: approvals.revoke(kept.id)) == "not_found"
+
+
+@pytest.mark.parametrize("id", ["", "*", "zz"])
+def test_revoking_nothing_in_particular_revokes_nothing(approvals, id):
+    approvals.add_grant("w", "Read", by="me")
+
+    assert code(lambda: approvals.revoke(id)) == "not_found"
+    assert len(approvals.grants()) == 1
+
+
+# --- who is there -------------------------------------------------------------------------------------------------
+
+
+def test_somebody_is_there_for_as_long_as_they_say(approvals, tmp_path):
+    looking = Approvals(str(tmp_path))
+    assert not looking.attended("w")
+
+    with approvals.attend("console"):
+        assert looking.attended("w")
+    assert not looking.attended("w")
+
+    with approvals.attend("terminal", "w"):
+        assert (looking.attended("w"), looking.attended("v")) == (True, False)
+    looking.close()
+
+
+def test_a_heartbeat_goes_on(approvals, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
+    deadline = time.monotonic() + HANG_SECONDS
+
+    with approvals.attend("console"):
+        change(tmp_path, "UPDATE attendance SET beat_at=1")
+        while not approvals.attended("w"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("seconds", [-3600, 3600])
+def test_a_heartbeat_that_was_cut_off_or_is_of_another_time_counts_for_nothing(approvals, tmp_path, seconds):
+    process = start("attend", str(tmp_path), "")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "there\n"
+        assert approvals.attended("w")
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    assert approvals.attended("w")  # nobody knows yet
+
+    change(tmp_path, "UPDATE attendance SET beat_at=beat_at+?", seconds * 10**9)
+
+    assert not approvals.attended("w")
+
+
+# --- many processes -----------------------------------------------------------------------------------------------
+
+
+def start(way: str, directory: str, number: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "tests.state.asking", way, directory, number]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def together(way: str, directory: Path, numbers: list[str]) -> list[str]:
+    """Let processes do the same at the same time; return what each of them printed."""
+    with ThreadPoolExecutor(len(numbers)) as pool:
+        processes = list(pool.map(lambda number: start(way, str(directory), number), numbers))
+        return list(pool.map(lambda one: one.communicate("\n", timeout=HANG_SECONDS)[0].strip(), processes))
+
+
+def test_many_processes_that_ask_the_same_get_the_same_id(approvals, tmp_path):
+    ids = together("ask_same", tmp_path, [str(number) for number in range(PROCESSES)])
+
+    assert set(ids) == {approvals.pending()[0].id}
+    assert len(approvals.pending()) == 1
+
+
+def test_many_processes_that_ask_and_answer_lose_nothing(approvals, tmp_path):
+    assert set(together("ask_own", tmp_path, [str(number) for number in range(PROCESSES)])) == {"done"}
+
+    assert len(approvals.pending()) == 2 * PROCESSES
+    assert len(approvals.grants()) == 1  # they all kept the same rule
+    with sqlite3.connect(tmp_path / "state.db") as db:
+        rows = db.execute("SELECT answered_by, count(*) FROM approvals WHERE state='approved' GROUP BY 1").fetchall()
+    db.close()
+    assert dict(rows) == {str(number): 2 for number in range(PROCESSES)}
+
+
+def test_of_many_answers_at_once_one_counts(approvals, tmp_path):
+    id = ask(approvals).id
+
+    said = Counter(together("answer", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
+
+    # a yes may be taken back by a no that comes later, and by nothing else
+    assert said["approved"] <= 1
+    assert said["approved"] + said["denied"] >= 1
+    assert said["denied"] <= 1
+    assert said["not_found"] == PROCESSES - said["approved"] - said["denied"]
+    assert approvals.find(id).state == ("denied" if said["denied"] else "approved")
+
+
+def test_of_many_processes_that_use_an_approval_one_does(approvals, tmp_path):
+    id = ask(approvals).id
+    approvals.answer(id, approved=True, by="me")
+
+    said = Counter(together("use", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
+
+    assert said == {"used": 1, "denied": PROCESSES - 1}
+
+
+# --- databases from before ----------------------------------------------------------------------------------------
+
+
+def test_a_database_from_before_approvals_opens_and_keeps_its_history(base):
+    from tongs.state.tables import MIGRATIONS
+    from tongs.testing import temporary_runtime
+
+    with temporary_runtime(base) as (runtime, folder):
+        folder.write("a.txt", "old\n")
+        assert runtime.call("write_file", path="a.txt", content="new\n").ok
+    path = os.path.join(base, "state", "state.db")
+    with sqlite3.connect(path) as db:
+        for table in ("approvals", "grants", "attendance", "trusted", "session_values"):
+            db.execute(f"DROP TABLE {table}")
+        db.execute("PRAGMA user_version=1")
+    db.close()
+
+    approvals = Approvals(os.path.join(base, "state"))
+    assert ask(approvals).state == "pending"
+    approvals.close()
+
+    with temporary_runtime(base) as (runtime, folder):
+        assert runtime.call("undo", action="list").data["total"] == 1
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
+    db.close()

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tongs.digests import sha256
+from tongs.errors import ToolError
+from tongs.state.trust import MAX_BYTES, PROJECT_FILES, Trust, kind_of, trusts_all
+
+
+@pytest.fixture
+def trust(tmp_path) -> Iterator[Trust]:
+    made = Trust(str(tmp_path / "state"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def path(tmp_path) -> str:
+    os.makedirs(tmp_path / "project")
+    return str(tmp_path / "project" / "rules.yaml")
+
+
+@pytest.mark.parametrize(
+    "kind, name, content, trusted",
+    [
+        ("rules", "rules.yaml", b"allow: []\n", True),
+        ("rules", "../project/./rules.yaml", b"allow: []\n", True),
+        ("rules", "rules.yaml", b"allow: [] \n", False),
+        ("rules", "rules.yaml", b"", False),
+        ("hooks", "rules.yaml", b"allow: []\n", False),
+        ("rules", "other.yaml", b"allow: []\n", False),
+    ],
+)
+def test_exactly_the_content_that_was_trusted_is_trusted(trust, path, tmp_path, kind, name, content, trusted):
+    trust.trust("rules", path, b"allow: []\n")
+
+    again = Trust(str(tmp_path / "state"))
+    assert again.is_trusted(kind, os.path.join(os.path.dirname(path), name), sha256(content)) == trusted
+    again.close()
+
+
+def test_new_content_takes_the_place_of_the_old(trust, path):
+    trust.trust("rules", path, b"one")
+    trust.trust("rules", path, b"two")
+
+    assert not trust.is_trusted("rules", path, sha256(b"one"))
+    assert trust.is_trusted("rules", path, sha256(b"two"))
+    assert trust.kept(path) == b"two"
+    assert [(one.kind, one.path, one.hash) for one in trust.list()] == [
+        ("rules", os.path.realpath(path), sha256(b"two"))
+    ]
+
+
+def test_a_link_is_trusted_where_it_leads(trust, path):
+    link = path + ".link"
+    os.symlink(path, link)
+    trust.trust("rules", link, b"x")
+    assert trust.is_trusted("rules", path, sha256(b"x"))
+
+    os.unlink(link)
+    os.symlink(path + ".other", link)
+
+    assert not trust.is_trusted("rules", link, sha256(b"x"))
+
+
+def test_trust_can_be_revoked(trust, path):
+    trust.trust("rules", path, b"x")
+
+    assert (trust.revoke(path), trust.revoke(path)) == (True, False)
+    assert not trust.is_trusted("rules", path, sha256(b"x"))
+    assert (trust.kept(path), trust.list()) == (None, [])
+
+
+def test_a_path_need_not_be_text(trust, tmp_path):
+    path = os.fsdecode(os.fsencode(str(tmp_path)) + b"/\xff.yaml")
+
+    trust.trust("rules", path, b"\0\xff")
+
+    assert trust.is_trusted("rules", path, sha256(b"\0\xff"))
+    assert trust.list()[0].path == os.path.realpath(path)
+
+
+def test_looking_makes_no_database(trust, path, tmp_path):
+    assert not trust.is_trusted("rules", path, sha256(b""))
+    assert (trust.kept(path), trust.list(), trust.revoke(path)) == (None, [], False)
+    assert not os.path.exists(tmp_path / "state")
+
+
+def test_what_nobody_can_read_through_cannot_be_trusted(trust, path):
+    trust.trust("rules", path, b"x" * MAX_BYTES)
+
+    with pytest.raises(ToolError) as caught:
+        trust.trust("rules", path, b"x" * (MAX_BYTES + 1))
+
+    assert caught.value.code == "file_too_large"
+
+
+@pytest.mark.parametrize("value, everything", [(None, False), ("", False), ("all", True)])
+def test_a_run_can_trust_everything(tmp_path, path, value, everything):
+    environ = {} if value is None else {"TONGS_TRUST": value}
+    trust = Trust(str(tmp_path / "state"), everything=trusts_all(environ))
+
+    assert trust.is_trusted("rules", path, sha256(b"x")) == everything
+    assert trust.list() == []
+
+
+@pytest.mark.parametrize("value", ["1", "true", "ALL", "none", "all "])
+def test_trust_that_is_not_understood_is_an_error(value):
+    with pytest.raises(ToolError) as caught:
+        trusts_all({"TONGS_TRUST": value})
+
+    assert "TONGS_TRUST" in caught.value.message
+
+
+def test_every_file_of_a_project_is_known_by_its_place():
+    assert {name: kind_of(f"/projects/one/{name}") for name in PROJECT_FILES} == PROJECT_FILES
+    assert kind_of("/projects/permissions.yaml") == "file"
+    assert kind_of("/projects/x.mcp.json") == "file"

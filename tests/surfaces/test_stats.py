@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import time
+
+import pytest
+
+from tests.surfaces.commands import TONGS
+from tongs.state.trail import Entry, Trail, digest
+
+SECOND = 1_000_000_000
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@pytest.fixture
+def filled(command):
+    """The command, with calls of the last ten hours on record."""
+    os.makedirs(command.state, mode=0o700)
+    trail = Trail(os.path.join(command.state, "trail.db"))
+    now = time.time_ns()
+    for number in range(100):
+        tool = ["read_file", "run_shell", "a_tool_of_somebody_with_a_very_long_name"][number % 3]
+        outcome = ["ok", "ok", "ok", "ok", "file_not_found"][number % 5]
+        at = now - (100 - number) * 360 * SECOND
+        micros = number * (50_000 if tool == "run_shell" else 10)
+        trail.record(Entry(at, "w", f"s{number % 2}", tool, digest({}), "allow", "", "", outcome, micros), {})
+    trail.record(Entry(now, "w", "s0", "\x1b[31minvented", "", "deny", "", "", "unknown_tool", 5), {})
+    trail.close()
+    return command
+
+
+def told(command, *words: str) -> str:
+    done = command.run("stats", *words)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return str(done.stdout.decode())
+
+
+def test_a_table_shows_counts_failures_percentiles_and_a_plot(filled):
+    lines = told(filled).splitlines()
+
+    assert re.fullmatch(r"101 calls since \d{4}-\d\d-\d\d \d\d:\d\d, 21 failed \(20\.8%\)", lines[0])
+    assert lines[2].split() == ["tool", "calls", "failed", "p50", "p95", "each", "bar", "30.0", "min"]
+    assert [line.split()[:3] for line in lines[3:8]] == [
+        ["read_file", "34", "7"],
+        ["a_tool_of_somebody_with…", "33", "6"],
+        ["run_shell", "33", "7"],
+        ["(unknown)", "1", "1"],
+        ["all", "101", "21"],
+    ]
+    assert "2.5 s" in next(line for line in lines if line.startswith("run_shell"))
+    assert set(lines[7].split()[-1]) <= set(BARS)
+    assert lines[-1] == "failures: file_not_found 20, unknown_tool 1"
+    assert max(map(len, lines)) <= 80
+
+
+def test_calls_are_chosen_by_tool_session_workspace_and_time(filled):
+    assert told(filled, "--tool", "read_file").startswith("34 calls")
+    assert told(filled, "--session", "s1").startswith("50 calls")
+    assert re.match(r"(19|20|21) calls", told(filled, "--since", "2h"))
+    assert told(filled, "--tool=read_file", "--since=2999-01-01") == "no calls are on record\n"
+    assert told(filled, "--workspace", ".") == "no calls are on record\n"
+
+
+def test_json_holds_the_same_and_more(filled):
+    found = json.loads(told(filled, "--json"))
+
+    assert set(found) == {"start", "end", "tools", "errors"}
+    assert found["errors"] == {"file_not_found": 20, "unknown_tool": 1}
+    shell = next(use for use in found["tools"] if use["tool"] == "run_shell")
+    assert (shell["calls"], shell["failed"], sum(shell["plot"])) == (33, 7, 33)
+    assert (shell["p50_ms"], shell["p95_ms"]) == (2450.0, 4700.0)
+
+
+def test_prometheus_reads_the_counters_of_every_tool(filled):
+    text = told(filled, "--prometheus")
+
+    assert 'tool_execution_total{tool="run_shell",status="failure"} 7\n' in text
+    assert 'tool_execution_total{tool="(unknown)",status="failure"} 1\n' in text
+    assert 'function_call_duration_ms_bucket{tool="run_shell",status="success",le="1000"} 5\n' in text
+    assert 'function_call_duration_ms_count{tool="run_shell",status="success"} 26\n' in text
+    only = told(filled, "--prometheus", "--tool", "read_file")
+    assert set(re.findall(r'tool="([^"]*)"', only)) == {"read_file"}
+
+
+def test_calls_that_are_made_are_counted(command):
+    command.folder.write("a.txt", "a\n")
+    command.ask({"tool": "read_file", "args": {"path": "a.txt"}}, {"tool": "Read", "args": {"path": "b.txt"}})
+
+    text = told(command, "--prometheus")
+
+    assert 'tool_execution_total{tool="read_file",status="failure"} 1\n' in text
+    assert 'tool_execution_total{tool="read_file",status="success"} 1\n' in text
+    assert told(command, "--workspace", ".").startswith("2 calls")
+
+
+def test_a_record_of_nothing_is_told(command):
+    assert told(command) == "no calls are on record\n"
+
+
+def test_broken_settings_do_not_hide_what_happened(filled):
+    filled.folder.write(".tongs/config.toml", "nonsense = 1\n")
+
+    assert told(filled).startswith("101 calls")
+
+
+@pytest.mark.parametrize(
+    "words, complaint",
+    [
+        (("--prometheus", "--since", "1h"), "counters of Prometheus"),
+        (("--prometheus", "--session", "s"), "counters of Prometheus"),
+        (("--json", "--prometheus"), "--prometheus"),
+        (("--since",), "--since needs a value"),
+        (("--since", "soon"), "--since needs a time"),
+        (("more",), "more"),
+    ],
+)
+def test_wrong_use_is_told(command, words, complaint):
+    done = command.run("stats", *words)
+
+    assert done.returncode == 2
+    assert complaint in done.stderr.decode()
+
+
+def on_a_terminal(command, **environ: str) -> str:
+    """Run the command with a terminal of 80 columns as its output, and return what it wrote there."""
+    control, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [TONGS, "stats"], stdout=terminal, stdin=terminal, cwd=command.folder.path, env=command.environ | environ
+    )
+    os.close(terminal)
+    written = b""
+    try:
+        while part := os.read(control, 65536):
+            written += part
+    except OSError:
+        pass  # the end of a terminal
+    os.close(control)
+    assert process.wait(60) == 0
+    return written.decode()
+
+
+@pytest.mark.parametrize(
+    "environ, coloured",
+    [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_colours_are_for_terminals_that_want_them(filled, environ, coloured):
+    shown = on_a_terminal(filled, COLUMNS="80", **environ)
+
+    assert ("\x1b[" in shown) == coloured
+    plain = re.sub(r"\x1b\[\d+m", "", shown)
+    assert "\x1b" not in plain
+    assert plain.replace("\r\n", "\n").splitlines()[2:] == told(filled).splitlines()[2:]
+
+
+def test_output_that_has_no_bars_gets_plain_ones(filled):
+    filled.environ.update(PYTHONIOENCODING="ascii")
+
+    assert told(filled).isascii()
+    assert "a_tool_of_somebody_with~" in told(filled)

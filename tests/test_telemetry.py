@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tongs import telemetry
+from tongs.state.trail import BOUNDS_MS, Entry
+
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+
+END = 1_700_000_000_000_000_000
+ENTRY = Entry(END, "w", "default", "edit_file", "digest", "ask", "a rule asks", "terminal", "stale_file", 2500, "scout")
+FINE = ENTRY._replace(outcome="ok", agent="", approver="", decision="allow", reason="")
+
+
+@pytest.fixture
+def sent():
+    """Telemetry that keeps what it would send: the listener, the spans, and the measurements."""
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    spans, measurements = InMemorySpanExporter(), InMemoryMetricReader()
+    listener = telemetry.joined(SimpleSpanProcessor(spans), measurements, "mine")
+    yield listener, spans, measurements
+    listener.close()
+
+
+def test_a_call_becomes_a_span_with_the_names_of_the_conventions(sent):
+    listener, spans, _ = sent
+
+    listener(ENTRY, 7)
+
+    (span,) = spans.get_finished_spans()
+    assert span.name == "execute_tool edit_file"
+    assert (span.start_time, span.end_time) == (END - 2_500_000, END)
+    assert span.parent is None
+    assert (span.status.status_code.name, span.status.description) == ("ERROR", "stale_file")
+    assert dict(span.attributes) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "edit_file",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": "7",
+        "gen_ai.conversation.id": "default",
+        "gen_ai.agent.name": "scout",
+        "error.type": "stale_file",
+        "tongs.workspace": "w",
+        "tongs.outcome": "stale_file",
+        "tongs.decision": "ask",
+        "tongs.decision.reason": "a rule asks",
+        "tongs.approver": "terminal",
+        "tongs.arguments.sha256": "digest",
+    }
+    assert span.resource.attributes["service.name"] == "mine"
+
+
+def test_a_call_that_succeeds_has_no_error_and_says_nothing_that_is_empty(sent):
+    listener, spans, _ = sent
+
+    listener(FINE)
+
+    (span,) = spans.get_finished_spans()
+    assert span.status.status_code.name == "OK"
+    absent = {"error.type", "gen_ai.tool.call.id", "gen_ai.agent.name", "tongs.approver", "tongs.decision.reason"}
+    assert absent & set(span.attributes) == set()
+
+
+def test_calls_are_counted_and_timed_by_tool_and_status(sent):
+    listener, _, measurements = sent
+
+    for entry in (FINE, FINE, ENTRY, ENTRY._replace(tool="invented", outcome="unknown_tool")):
+        listener(entry)
+
+    (resource,) = measurements.get_metrics_data().resource_metrics
+    found = {metric.name: metric.data.data_points for metric in resource.scope_metrics[0].metrics}
+    counted = {(point.attributes["tool"], point.attributes["status"]): point.value for point in found["tool_execution_total"]}  # fmt: skip  # noqa: E501
+    assert counted == {("edit_file", "success"): 2, ("edit_file", "failure"): 1, ("(unknown)", "failure"): 1}
+    point = found["function_call_duration_ms"][0]
+    assert (tuple(point.explicit_bounds), point.sum) == (BOUNDS_MS, 5.0)
+
+
+@pytest.mark.parametrize(
+    "environ", [{}, {telemetry.ENDPOINT: ""}, {telemetry.ENDPOINT: "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "True"}]
+)
+def test_nothing_is_told_unless_an_endpoint_is_named(environ):
+    assert telemetry.open_telemetry(environ) is None
+
+
+@pytest.fixture
+def collector() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    """A server on the loopback that takes what is sent: its address, and the paths with a header of each request."""
+    taken: list[tuple[str, str | None]] = []
+
+    class Taking(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            taken.append((self.path, self.headers["x-key"]))
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", taken
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("way", ["variable", "setting"])
+def test_spans_and_measurements_reach_the_endpoint_before_the_end(collector, way):
+    address, taken = collector
+    environ = {"OTEL_EXPORTER_OTLP_HEADERS": "x-key=secret"}
+    if way == "variable":
+        listener = telemetry.open_telemetry({**environ, telemetry.ENDPOINT: address})
+    else:
+        listener = telemetry.open_telemetry(environ, address + "/")
+    assert listener is not None
+
+    listener(FINE, "a")
+    listener.close()
+
+    assert sorted(taken) == [("/v1/metrics", "secret"), ("/v1/traces", "secret")]
+
+
+def test_an_endpoint_that_is_away_stops_nothing_and_is_not_complained_of():
+    script = f"""
+from tongs import telemetry
+from tongs.state.trail import Entry
+listener = telemetry.open_telemetry({{telemetry.ENDPOINT: "http://127.0.0.1:9"}})
+listener(Entry(*{tuple(FINE)!r}))
+listener.close()
+print("done")
+"""
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_importing_it_loads_nothing_of_opentelemetry():
+    script = "import sys, tongs.telemetry; print([name for name in sys.modules if 'telemetry' in name])"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert done.stdout.strip() == "['tongs.telemetry']"

@@ -1,0 +1,32 @@
+"""A person who answers what calls ask for, by the same database as `tongs approve`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tongs.call import Call, Result
+from tongs.runtime import Runtime
+from tongs.state.approvals import Approvals
+
+
+def approved(runtime: Runtime, tool: str, **args: Any) -> Any:
+    """Call a tool, and call it again with a person's approval when it asks for one."""
+    return _answered(runtime, tool, args, approved=True)
+
+
+def rejected(runtime: Runtime, tool: str, reason: str, **args: Any) -> Any:
+    """Call a tool that asks, and call it again when a person has said no."""
+    return _answered(runtime, tool, args, approved=False, reason=reason)
+
+
+def _answered(runtime: Runtime, tool: str, args: dict[str, Any], **answer: Any) -> Result:
+    first = runtime.request(Call(tool, args))
+    if first.error is None or first.error.code != "approval_required":
+        return first
+    id = str(first.error.details["approval"])
+    approvals = Approvals(runtime.state)
+    try:
+        approvals.answer(id, by="test", **answer)
+    finally:
+        approvals.close()
+    return runtime.request(Call(tool, args, approval=id))

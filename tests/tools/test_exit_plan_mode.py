@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.tools.person import approved, rejected
+from tongs.call import Call
+from tongs.state.approvals import Approvals
+from tongs.state.sessions import SessionValues
+from tongs.testing import temporary_runtime
+
+PLAN = "1. Write b.txt.\n2. Test it."
+
+
+@pytest.fixture
+def planning(runtime):
+    assert runtime.call("enter_plan_mode").ok
+    return runtime
+
+
+def writes(runtime):
+    return runtime.call("write_file", path="b.txt", content="x").ok
+
+
+def kept(runtime):
+    values = SessionValues(runtime.state)
+    try:
+        return values.all(runtime.id, runtime.session)
+    finally:
+        values.close()
+
+
+def test_an_approved_plan_brings_the_former_mode_back(planning):
+    result = approved(planning, "exit_plan_mode", plan=PLAN)
+
+    assert result.ok
+    assert result.meta["mode"] == "normal"
+    assert result.view == {"type": "markdown", "content": PLAN, "title": "Approved plan"}
+    assert writes(planning)
+    assert kept(planning) == {}
+
+
+def test_the_former_mode_is_the_sessions_own_when_it_had_one(runtime):
+    values = SessionValues(runtime.state)
+    values.set(runtime.id, runtime.session, "mode", "auto-accept")
+    values.close()
+    runtime.call("enter_plan_mode")
+
+    assert approved(runtime, "exit_plan_mode", plan=PLAN).meta["mode"] == "auto-accept"
+    assert kept(runtime) == {"mode": "auto-accept"}
+
+
+def test_who_approves_a_plan_leaves_the_plan_mode_of_the_settings_too(base):
+    with temporary_runtime(base, flags={"mode": "plan"}) as (runtime, _):
+        assert not writes(runtime)
+        assert approved(runtime, "exit_plan_mode", plan=PLAN).meta["mode"] == "normal"
+        assert writes(runtime)
+
+
+def test_before_the_approval_nothing_changes(planning):
+    result = planning.call("exit_plan_mode", plan=PLAN)
+
+    assert result.error.code == "approval_required"
+    assert not writes(planning)
+
+
+def test_the_person_is_shown_the_plan(planning):
+    result = planning.call("exit_plan_mode", plan=PLAN, allowed_prompts=["run the tests"])
+
+    approvals = Approvals(planning.state)
+    asked = approvals.find(result.error.details["approval"]).asked
+    approvals.close()
+    assert asked.tool == "exit_plan_mode"
+    assert asked.arguments["plan"] == PLAN
+
+
+def test_a_rejected_plan_stays_a_plan_and_the_reason_is_told(planning):
+    result = rejected(planning, "exit_plan_mode", "smaller steps, please", plan=PLAN)
+
+    assert result.error.code == "USER_REJECTION"
+    assert "smaller steps, please" in result.error.message
+    assert "exit_plan_mode again" in result.error.suggestion
+    assert not writes(planning)
+    assert approved(planning, "exit_plan_mode", plan=PLAN + "\n3. Rest.").ok
+
+
+def test_an_approval_counts_for_the_plan_that_was_shown(planning):
+    first = planning.call("exit_plan_mode", plan=PLAN)
+    approvals = Approvals(planning.state)
+    id = first.error.details["approval"]
+    approvals.answer(id, approved=True, by="test")
+    approvals.close()
+
+    other = planning.request(Call("exit_plan_mode", {"plan": "1. Delete everything."}, approval=id))
+
+    assert other.error.code == "denied"
+    assert not writes(planning)
+
+
+def test_the_plan_can_be_a_file(planning, workspace):
+    workspace.write("plan.md", PLAN)
+
+    assert approved(planning, "exit_plan_mode", plan_file="plan.md").view["content"] == PLAN
+
+
+def test_proposed_grants_are_recorded_and_grant_nothing(planning):
+    prompts = ["run the tests", {"tool": "run_shell", "prompt": "install packages"}]
+    proposed = [{"prompt": "run the tests"}, {"tool": "run_shell", "prompt": "install packages"}]
+
+    result = approved(planning, "exit_plan_mode", plan=PLAN, allowed_prompts=prompts)
+
+    assert result.meta["proposed_grants"] == proposed
+    assert kept(planning) == {"proposed_grants": proposed}
+    approvals = Approvals(planning.state)
+    assert approvals.grants() == []
+    approvals.close()
+
+
+@pytest.mark.parametrize(
+    "args, code",
+    [
+        ({"plan": " \n"}, "invalid_args"),
+        ({"plan": "x" * 100_001}, "invalid_args"),
+        ({"plan": "x", "plan_file": "plan.md"}, "invalid_args"),
+        ({"plan_file": "missing.md"}, "file_not_found"),
+        ({"plan_file": "../outside.md"}, "path_outside_workspace"),
+        ({"plan_file": "picture"}, "binary_file"),
+        ({"allowed_prompts": [5]}, "invalid_args"),
+        ({"allowed_prompts": [{"tool": "run_shell"}]}, "invalid_args"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_and_nobody_is_asked(planning, workspace, args, code):
+    workspace.write("plan.md", PLAN)
+    workspace.write("picture", b"\x89PNG\0\0")
+
+    assert planning.call("exit_plan_mode", **args).error.code == code
+    approvals = Approvals(planning.state)
+    assert approvals.pending() == []
+    approvals.close()
+
+
+def test_there_is_nothing_to_leave_outside_plan_mode(runtime):
+    error = runtime.call("exit_plan_mode", plan=PLAN).error
+
+    assert (error.code, error.message) == (
+        "invalid_request",
+        "The session is not in plan mode, but in normal mode.",
+    )
+
+
+def test_in_its_dialect_the_plan_is_in_the_conversation(planning):
+    args = {"allowedPrompts": [{"tool": "Bash", "prompt": "run the tests"}]}
+
+    no = rejected(planning, "ExitPlanMode", "no", **args)
+    yes = approved(planning, "ExitPlanMode", **args)
+
+    assert "call ExitPlanMode again" in no.error.suggestion
+    assert yes.meta["proposed_grants"] == args["allowedPrompts"]

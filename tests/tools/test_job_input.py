@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.marks import wait_until
+from tongs.call import Call
+
+
+def start(runtime, command, **args):
+    """Start a job on a terminal and return its name when it has printed something."""
+    started = runtime.call("run_shell", command=command, run_in_background=True, **{"tty": True, **args})
+    task_id = started.data["task_id"]
+    wait_until(lambda: runtime.call("job_output", task_id=task_id, block=False).data["output"])
+    return task_id
+
+
+def test_a_job_reads_what_is_typed(runtime):
+    task_id = start(runtime, 'stty -echo; echo ready; read -r line; echo "got $line"')
+
+    result = runtime.call("job_input", task_id=task_id, input="some téxt")
+
+    assert result.data == {"status": "running", "sent": 11}
+    data = runtime.call("job_output", task_id=task_id).data
+    assert data == {"status": "completed", "exit_code": 0, "output": "ready\ngot some téxt\n"}
+
+
+def test_a_conversation_is_held_with_new_output(runtime):
+    task_id = start(runtime, 'stty -echo; echo ready; while read -r line; do echo "<$line>"; done')
+    runtime.call("job_output", task_id=task_id, block=False)
+
+    for word in ("one", "two"):
+        runtime.call("job_input", task_id=task_id, input=word)
+        heard: list[str] = []
+
+        def listen(heard=heard) -> bool:
+            heard.append(runtime.call("job_output", task_id=task_id, block=False, new=True).data["output"])
+            return bool(heard[-1])
+
+        wait_until(listen)
+        assert heard[-1] == f"<{word}>\n"
+    runtime.call("job_input", task_id=task_id, input="\u0004")
+    assert runtime.call("job_output", task_id=task_id).data["status"] == "completed"
+
+
+@pytest.mark.parametrize("key, code", [("\u0003", 130), ("\u001c", 131)], ids=["Ctrl-C", "Ctrl-backslash"])
+def test_control_keys_are_keys(runtime, key, code):
+    task_id = start(runtime, "ulimit -c 0; echo ready; sleep 300")
+
+    assert runtime.call("job_input", task_id=task_id, input=key).data["sent"] == 1
+
+    data = runtime.call("job_output", task_id=task_id).data
+    assert (data["status"], data["exit_code"]) == ("failed", code)
+
+
+def test_without_enter_nothing_but_the_text_is_typed(runtime):
+    task_id = start(runtime, 'stty -echo; echo ready; read -r -n 2 keys; echo "$keys"')
+
+    assert runtime.call("job_input", task_id=task_id, input="y", enter=False).data["sent"] == 1
+    assert runtime.call("job_input", task_id=task_id, input="n", enter=False).data["sent"] == 1
+
+    assert runtime.call("job_output", task_id=task_id).data["output"] == "ready\nyn\n"
+
+
+def test_a_job_without_a_terminal_takes_no_input(runtime):
+    task_id = start(runtime, "echo ready; sleep 300", tty=False)
+
+    error = runtime.call("job_input", task_id=task_id, input="text").error
+
+    assert (error.code, "tty: true" in error.suggestion) == ("invalid_args", True)
+
+
+def test_a_job_that_ended_takes_no_input(runtime):
+    task_id = start(runtime, "echo ready")
+    runtime.call("job_output", task_id=task_id)
+
+    assert runtime.call("job_input", task_id=task_id, input="text").error.code == "not_found"
+
+
+def test_more_input_than_a_job_may_leave_unread_is_refused(runtime):
+    task_id = start(runtime, "stty raw -echo; echo ready; sleep 300")
+
+    assert runtime.call("job_input", task_id=task_id, input="x" * 100_000).error.code == "busy"
+
+
+def test_jobs_of_another_session_are_not_found(runtime):
+    task_id = start(runtime, "echo ready; read -r line")
+
+    result = runtime.request(Call("job_input", {"task_id": task_id, "input": "text"}, session="other"))
+
+    assert result.error.code == "not_found"

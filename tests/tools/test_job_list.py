@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+
+from tests.marks import wait_until
+from tongs.call import Call
+from tongs.output import views
+
+
+def start(runtime, command, **args):
+    """Start a job and return its name."""
+    return runtime.call("run_shell", command=command, run_in_background=True, **args).data["task_id"]
+
+
+def test_without_jobs_the_list_is_empty(runtime):
+    assert runtime.call("job_list").data == {"jobs": []}
+
+
+def test_jobs_are_listed_the_oldest_first(runtime):
+    first, second = start(runtime, "echo text; exit 3"), start(runtime, "sleep 300")
+    runtime.call("job_output", task_id=first)
+
+    jobs = runtime.call("job_list").data["jobs"]
+
+    assert [job["task_id"] for job in jobs] == [first, second]
+    assert [(job["command"], job["status"], job["exit_code"]) for job in jobs] == [
+        ("echo text; exit 3", "failed", 3),
+        ("sleep 300", "running", None),
+    ]
+    assert jobs[0]["output_bytes"] == os.path.getsize(jobs[0]["output_file"]) == 5
+    assert jobs[0]["started"].endswith("Z")
+    assert jobs[0]["seconds"] >= 0
+    assert not {"cwd", "tty", "reason"} & jobs[0].keys()
+
+
+def test_a_job_tells_its_terminal_and_why_it_was_ended(runtime):
+    task_id = start(runtime, "sleep 300", tty=True)
+    runtime.call("job_stop", task_id=task_id)
+
+    [job] = runtime.call("job_list").data["jobs"]
+
+    assert (job["status"], job["tty"], job["reason"]) == ("stopped", True, "it was asked to stop")
+
+
+def test_a_job_in_another_folder_tells_it(runtime, workspace):
+    workspace.write("inner/file")
+    start(runtime, "true", cwd="inner")
+
+    [job] = runtime.call("job_list").data["jobs"]
+
+    assert job["cwd"] == "inner"
+
+
+def test_a_long_command_is_shortened(runtime):
+    start(runtime, f"true {'x' * 1000}")
+
+    [job] = runtime.call("job_list").data["jobs"]
+
+    assert (len(job["command"]), job["command"][-1]) == (200, "…")
+
+
+def test_people_see_a_table(runtime):
+    task_id = start(runtime, "true")
+    wait_until(lambda: runtime.call("job_list").data["jobs"][0]["status"] == "completed")
+
+    view = views.validate(runtime.call("job_list").view)
+
+    assert (view["type"], view["totalRows"]) == ("table", 1)
+    assert (view["rows"][0]["task_id"], view["rows"][0]["exit_code"]) == (task_id, 0)
+
+
+def test_another_session_has_other_jobs(runtime):
+    start(runtime, "true")
+
+    assert runtime.request(Call("job_list", session="other")).data == {"jobs": []}

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.marks import wait_until
+from tongs.call import Call
+from tongs.output import views
+
+
+def start(runtime, command, **args):
+    """Start a job and return its name."""
+    return runtime.call("run_shell", command=command, run_in_background=True, **args).data["task_id"]
+
+
+def look(runtime, task_id, **args):
+    return runtime.call("job_output", task_id=task_id, **args)
+
+
+def test_the_answer_is_status_exit_code_and_output(runtime):
+    result = look(runtime, start(runtime, "echo out; echo err >&2"))
+
+    assert result.data == {"status": "completed", "exit_code": 0, "output": "out\nerr\n"}
+    assert result.result == '{"status":"completed","exit_code":0,"output":"out\\nerr\\n"}'
+
+
+@pytest.mark.parametrize("command, code", [("exit 3", 3), ("no-such-program", 127)])
+def test_a_job_that_fails_says_with_which_exit_code(runtime, command, code):
+    data = look(runtime, start(runtime, command)).data
+
+    assert (data["status"], data["exit_code"]) == ("failed", code)
+
+
+def test_a_running_job_has_no_exit_code_and_goes_on_after_the_wait(runtime):
+    task_id = start(runtime, "echo begun; sleep 300")
+
+    wait_until(lambda: look(runtime, task_id, block=False).data["output"])
+
+    assert look(runtime, task_id, timeout=1).data == {"status": "running", "exit_code": None, "output": "begun\n"}
+
+
+def test_new_output_is_what_was_not_returned_before(runtime, workspace):
+    task_id = start(runtime, "echo one; until test -e go; do sleep 0.01; done; echo two")
+    wait_until(lambda: look(runtime, task_id, block=False).data["output"])
+
+    assert look(runtime, task_id, block=False, new=True).data["output"] == ""
+    workspace.write("go")
+    assert look(runtime, task_id, new=True).data["output"] == "two\n"
+    assert look(runtime, task_id, new=True).data["output"] == ""
+    assert look(runtime, task_id).data["output"] == "one\ntwo\n"
+
+
+def test_of_long_output_the_ends_are_returned_and_read_file_opens_the_rest(runtime):
+    data = look(runtime, start(runtime, "seq 100000")).data
+
+    assert list(data) == ["status", "exit_code", "output", "truncated", "output_file"]
+    assert data["truncated"] is True
+    assert len(data["output"]) <= 50_000
+    assert data["output"].startswith("1\n2\n")
+    assert data["output"].endswith("\n100000\n")
+    assert data["output_file"] in data["output"]
+    window = runtime.call("read_file", path=data["output_file"], start_line=50_000, end_line=50_000)
+    assert window.text.startswith("50000\t50000\n")
+
+
+def test_colours_are_for_people_and_not_for_models(runtime):
+    command = r"printf '\033[31mred\033[0m \xff\n'"
+
+    result = look(runtime, start(runtime, command))
+
+    assert result.data["output"] == "red \ufffd\n"
+    view = {"type": "shell-output", "command": command, "stdout": "\x1b[31mred\x1b[0m \ufffd\n", "exitCode": 0}
+    assert views.validate(result.view) == view
+
+
+def test_a_wait_over_the_maximum_is_clamped_with_a_note(runtime):
+    result = look(runtime, start(runtime, "true"), timeout=700_000)
+
+    assert result.data["status"] == "completed"
+    assert "600000" in result.meta["notes"][0]
+
+
+def test_a_stopped_job_says_so_and_keeps_its_output(runtime):
+    task_id = start(runtime, "echo begun; sleep 300")
+    wait_until(lambda: look(runtime, task_id, block=False).data["output"])
+    runtime.call("job_stop", task_id=task_id)
+
+    data = look(runtime, task_id).data
+
+    assert (data["status"], data["output"], data["reason"]) == ("stopped", "begun\n", "it was asked to stop")
+
+
+def test_an_unknown_job_is_not_found(runtime):
+    error = look(runtime, "job_000000").error
+
+    assert (error.code, "job_000000" in error.message, "job_list" in error.suggestion) == ("not_found", True, True)
+
+
+def test_jobs_of_another_session_are_not_found(runtime):
+    task_id = start(runtime, "sleep 300")
+
+    result = runtime.request(Call("job_output", {"task_id": task_id}, session="other"))
+
+    assert result.error.code == "not_found"
+
+
+def test_jobs_end_with_the_runtime(runtime):
+    task_id = start(runtime, "sleep 300")
+    jobs = runtime.jobs()
+
+    runtime.close()
+
+    assert [(state.job.id, state.status) for state in jobs.list("default")] == [(task_id, "stopped")]
+
+
+def test_many_waits_hold_nobody_up_and_can_be_given_up(runtime):
+    task_id = start(runtime, "echo begun; sleep 300")
+    done: list[object] = []
+    waiting = [
+        runtime.submit(Call("job_output", {"task_id": task_id, "timeout": 600_000}), done.append) for _ in range(40)
+    ]
+
+    assert look(runtime, task_id, block=False).data["status"] == "running"
+    for call in waiting:
+        call.cancel()
+    wait_until(lambda: len(done) == 40)
+
+
+@pytest.mark.parametrize("block", [True, False])
+def test_it_is_called_task_output_in_jcli(runtime, block):
+    started = runtime.request(Call("Bash", {"command": "echo text", "run_in_background": True}, dialect="jcli"))
+    task_id = started.data["task_id"]
+    look(runtime, task_id)
+
+    result = runtime.request(Call("TaskOutput", {"task_id": task_id, "block": block}, dialect="jcli"))
+
+    assert result.data == {"status": "completed", "exit_code": 0, "output": "text\n"}

@@ -1,0 +1,380 @@
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tongs.call import Call, Result
+from tongs.testing import temporary_runtime
+
+
+def run(runtime, command, **args):
+    return runtime.call("run_shell", command=command, **args)
+
+
+def body(result):
+    """The output between the first line and the last."""
+    first, _, rest = result.text.partition("\n")
+    output, _, last = rest.rpartition("\n")
+    assert first.startswith("[exit: ")
+    assert last.startswith("[classification: ")
+    return output
+
+
+# --- the answer -------------------------------------------------------------------------------------------------
+
+
+def test_the_answer_is_the_exit_code_the_output_and_the_classification(runtime):
+    result = run(runtime, "echo hello")
+
+    assert result.text.startswith("[exit: 0]\nhello\n[classification: success — ")
+    assert (result.ok, result.risk, result.classification) == (True, "safe", "success")
+    assert result.view == {"type": "shell-output", "command": "echo hello", "stdout": "hello\n", "exitCode": 0}
+    assert (result.meta["exit_code"], result.meta["timeout_ms"]) == (0, 30_000)
+
+
+@pytest.mark.parametrize(
+    "command, code, classification",
+    [
+        ("true", 0, "success"),
+        ("exit 3", 3, "error"),
+        ("grep nothing /dev/null", 1, "expected_nonzero"),
+        ("cd . && diff /dev/null /etc/passwd >/dev/null", 1, "expected_nonzero"),
+        ("test -e missing", 1, "expected_nonzero"),
+        ("no-such-command", 127, "error"),
+        ("bash -c 'ulimit -c 0; exec python3 -c \"import os; os.abort()\"'", 134, "signal"),
+    ],
+)
+def test_a_command_that_ran_is_a_success_whatever_its_exit_status(runtime, command, code, classification):
+    result = run(runtime, command, force=True)
+
+    assert result.ok
+    assert result.text.startswith(f"[exit: {code}]\n")
+    assert result.classification == classification
+
+
+def test_both_streams_come_in_the_order_of_arrival(runtime):
+    assert body(run(runtime, "echo 1; echo 2 >&2; echo 3; echo 4 >&2")) == "1\n2\n3\n4"
+
+
+def test_no_output_leaves_an_empty_line(runtime):
+    assert run(runtime, "true").text.startswith("[exit: 0]\n\n[classification: ")
+
+
+def test_output_is_raw_by_default_and_repeats_once_when_compact(runtime):
+    command = "for i in 1 2 3 4; do echo same; done; echo; echo; echo; echo; echo two; echo two"
+
+    assert body(run(runtime, command)).splitlines() == ["same"] * 4 + [""] * 4 + ["two"] * 2
+    assert body(run(runtime, command, compact=True)).splitlines() == ["same [the same line 4 times]", "", "two", "two"]
+
+
+def test_colours_are_for_people_and_not_for_models(runtime):
+    result = run(runtime, r"printf '\033[31mred\033[0m\a \033]0;title\007done\n'")
+
+    assert body(result) == "red done"
+    assert result.view["stdout"] == "\x1b[31mred\x1b[0m\x07 \x1b]0;title\x07done\n"
+
+
+def test_bytes_that_are_no_text_are_replaced(runtime):
+    assert body(run(runtime, r"printf 'a\xffb'")) == "a\ufffdb"
+
+
+def test_the_command_has_no_input(runtime):
+    assert body(run(runtime, "cat; read -r line || echo end")) == "end"
+
+
+# --- long output ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [20_000, 300_000], ids=["in memory", "on disk"])
+def test_of_long_output_the_ends_are_shown_and_a_file_holds_all_of_it(runtime, count):
+    result = run(runtime, f"seq {count}")
+
+    shown = body(result)
+    file = result.meta["truncation"]["output_file"]
+    assert len(shown) <= 50_000
+    assert shown.startswith("1\n2\n3\n")
+    assert shown.endswith(f"\n{count}")
+    assert file in shown
+    window = runtime.call("read_file", path=file, start_line=count - 1, line_numbers=False)
+    assert window.text == f"{count - 1}\n{count}"
+    with open(file, encoding="utf-8") as kept:
+        assert kept.read() == "".join(f"{number}\n" for number in range(1, count + 1))
+
+
+def test_the_file_keeps_bytes_that_are_no_text(runtime):
+    result = run(runtime, r"printf 'first\xff\n'; seq 20000")
+
+    with open(result.meta["truncation"]["output_file"], "rb") as file:
+        assert file.readline() == b"first\xff\n"
+
+
+def test_too_much_output_ends_the_command(runtime):
+    result = run(runtime, "yes | head -c 100000000")
+
+    assert result.error.code == "resource_limit"
+    assert result.risk == "caution"
+    assert os.path.getsize(result.error.details["output_file"]) == 64 << 20
+
+
+def test_one_endless_line_is_cut_like_others(runtime):
+    result = run(runtime, "head -c 300000 /dev/zero | tr '\\0' x")
+
+    assert result.meta["truncation"]["total_bytes"] == 300_000
+    assert len(body(result)) <= 50_000
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+def test_at_the_timeout_the_output_so_far_comes_back(runtime):
+    result = run(runtime, "echo before; sleep 60; echo after", timeout=1)
+
+    assert result.ok
+    assert result.text.startswith(
+        "[exit: 124]\nbefore\n\nCommand timed out after 1 seconds\n[classification: timeout — "
+    )
+    assert result.classification == "timeout"
+
+
+def test_a_grandchild_that_holds_the_pipe_does_not_delay_the_answer(runtime):
+    began = time.monotonic()
+    result = run(runtime, "(setsid sleep 300 &) ; echo started", timeout=60)
+
+    assert body(result) == "started"
+    assert time.monotonic() - began < 30  # far from both the grandchild's end and the timeout
+
+
+def test_a_timeout_over_the_maximum_is_moved_to_it(runtime):
+    result = run(runtime, "true", timeout=1000)
+
+    assert result.meta["timeout_ms"] == 300_000
+    assert result.meta["notes"] == ["timeout 1000 was changed to 300, its maximum"]
+
+
+def test_a_cancelled_command_ends_at_once_with_all_it_started(runtime, workspace):
+    results: list[Result] = []
+    ended = threading.Event()
+
+    def done(result: Result) -> None:
+        results.append(result)
+        ended.set()
+
+    running = runtime.submit(Call("run_shell", {"command": "sleep 300 & echo > running; wait"}), done)
+    while not os.path.exists(workspace.join("running")):
+        time.sleep(0.01)
+    running.cancel()
+
+    assert ended.wait(30)
+    assert results[0].error is not None
+    assert results[0].error.code == "cancelled"
+
+
+def test_many_commands_run_at_once(runtime):
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda number: body(run(runtime, f"sleep 0.2; echo {number}")), range(24)))
+
+    assert answers == [str(number) for number in range(24)]
+
+
+# --- risk -------------------------------------------------------------------------------------------------------
+
+
+def test_a_dangerous_command_is_refused_with_the_reason(runtime, workspace):
+    workspace.write("kept.txt", "kept")
+
+    result = run(runtime, "echo fine && rm kept.txt")
+
+    assert result.error.code == "command_blocked"
+    assert "rm" in result.error.message
+    assert result.error.details["part"] == "rm kept.txt"
+    assert result.risk == "dangerous"
+    assert "force" in result.error.suggestion
+    assert workspace.read("kept.txt") == "kept"
+
+
+def test_force_runs_a_dangerous_command_in_the_sandbox(runtime, workspace, base):
+    workspace.write("gone.txt")
+    outside = os.path.join(base, "outside.txt")
+    with open(outside, "w", encoding="utf-8"):
+        pass
+
+    result = run(runtime, f"rm gone.txt; rm {outside}", force=True)
+
+    assert (result.ok, result.risk) == (True, "dangerous")
+    assert not os.path.exists(workspace.join("gone.txt"))
+    assert os.path.exists(outside)
+
+
+def test_a_dry_run_tells_and_does_nothing(runtime, workspace):
+    result = run(runtime, "rm -rf /tmp/test; echo x > made.txt", dry_run=True)
+
+    first, risk, *rest = result.text.splitlines()
+    assert first == "[dry-run] would execute: rm -rf /tmp/test; echo x > made.txt"
+    assert risk.startswith("[risk: dangerous — ")
+    assert rest == ["[runs: rm, echo]", "[writes: made.txt]"]
+    assert (result.ok, result.risk, result.classification) == (True, "dangerous", "success")
+    assert workspace.tree() == {}
+
+
+@pytest.mark.parametrize("command", ["", "  \n\t"])
+def test_an_empty_command_is_refused(runtime, command):
+    assert run(runtime, command).error.code == "invalid_args"
+
+
+def test_a_missing_command_is_refused(runtime):
+    assert runtime.call("run_shell").error.code == "invalid_args"
+
+
+def test_a_command_with_nul_is_refused(runtime):
+    assert run(runtime, "echo a\0b", force=True).error.code == "invalid_args"
+
+
+# --- surroundings -----------------------------------------------------------------------------------------------
+
+
+def test_it_runs_in_the_workspace_or_a_folder_of_it(runtime, workspace):
+    workspace.write("inner folder/a.txt")
+
+    assert body(run(runtime, "pwd")) == os.path.realpath(workspace.path)
+    assert body(run(runtime, "ls", cwd="inner folder")) == "a.txt"
+
+
+@pytest.mark.parametrize(
+    "cwd, code",
+    [("..", "path_outside_workspace"), ("missing", "file_not_found"), ("file", "invalid_args"), ("/", None)],
+)
+def test_a_folder_outside_or_missing_is_refused(runtime, workspace, cwd, code):
+    workspace.write("file")
+
+    result = run(runtime, "pwd", cwd=cwd)
+
+    assert result.error is not None
+    assert code is None or result.error.code == code
+
+
+def test_the_environment_is_scrubbed(base):
+    with temporary_runtime(base) as (runtime, _):
+        vars(runtime)["_environ"].update(SECRET_TOKEN="hush", LANG="C.UTF-8", TERM="dumb")
+        names = {line.partition("=")[0] for line in body(run(runtime, "env")).splitlines()}
+
+    assert "SECRET_TOKEN" not in names
+    assert names <= {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_"}
+
+
+def test_the_user_may_add_to_the_environment(base):
+    with temporary_runtime(base, flags={"shell.env": ["MY_VARIABLE", "ABSENT"]}) as (runtime, _):
+        vars(runtime)["_environ"].update(MY_VARIABLE="mine", OTHER="not")
+
+        assert body(run(runtime, 'echo "$MY_VARIABLE$OTHER$ABSENT"')) == "mine"
+
+
+def test_a_terminal_of_its_own(runtime):
+    result = run(runtime, "test -t 0 && test -t 1 && echo terminal", tty=True)
+
+    assert body(result) == "terminal"
+
+
+def test_the_workspace_is_writable_and_the_rest_is_not(runtime, workspace, base):
+    result = run(runtime, f"echo in > made; echo out > {base}/out; echo out > ~/out; echo tmp > /tmp/t; cat /tmp/t")
+
+    assert workspace.read("made") == "in\n"
+    assert body(result).splitlines()[-1] == "tmp"
+    assert not os.path.exists(os.path.join(base, "out"))
+    assert not os.path.exists(os.path.join(base, "home", "out"))
+    assert not os.path.exists("/tmp/t")
+
+
+def test_secrets_and_configuration_stay_out_of_reach(runtime, workspace):
+    workspace.write(".env", "KEY=secret")
+    workspace.write("deep/er/.env.local", "KEY=secret")
+    workspace.write(".git/config", "[core]\n")
+
+    result = run(
+        runtime, "cat .env deep/er/.env.local; echo evil >> .git/config; mkdir -p .tongs; touch .tongs/x; true"
+    )
+
+    assert "secret" not in result.text
+    assert workspace.read(".git/config") == "[core]\n"
+    assert not os.path.exists(workspace.join(".tongs"))
+
+
+def test_the_whole_network_needs_the_user(runtime, base):
+    assert run(runtime, "true", network="full").error.code == "approval_required"
+
+
+def test_without_a_sandbox_the_user_is_asked(base):
+    with temporary_runtime(base, flags={"shell.sandbox": "full"}) as (runtime, _):
+        result = run(runtime, "echo free")
+
+    assert result.error.code == "approval_required"
+    assert "without a sandbox" in result.error.message
+
+
+def test_a_server_in_the_background_answers_the_next_command_over_the_session_s_loopback(runtime, workspace):
+    workspace.write("index.html", "served")
+    started = run(runtime, "python3 -m http.server 8123", run_in_background=True, network="loopback")
+    fetch = (
+        "import time, urllib.request\n"
+        "for _ in range(200):\n"
+        "    try: print(urllib.request.urlopen('http://127.0.0.1:8123/index.html').read().decode()); break\n"
+        "    except OSError: time.sleep(0.05)\n"
+    )
+    workspace.write("fetch.py", fetch)
+
+    assert started.data["task_id"]
+    assert body(run(runtime, "python3 fetch.py", network="loopback")) == "served"
+    assert "served" not in body(run(runtime, "timeout 2 python3 fetch.py"))
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_answers_at_once_and_is_read_later(runtime):
+    started = run(runtime, "echo begun; sleep 0.1; echo done; exit 3", run_in_background=True)
+    ended = runtime.call("job_output", task_id=started.data["task_id"])
+
+    assert list(started.data) == ["task_id"]
+    assert ended.data == {"status": "failed", "exit_code": 3, "output": "begun\ndone\n"}
+
+
+def test_a_job_is_confined_too(runtime, workspace, base):
+    started = run(runtime, f"echo x > {base}/out; echo y > inside", run_in_background=True)
+    runtime.call("job_output", task_id=started.data["task_id"])
+
+    assert workspace.read("inside") == "y\n"
+    assert not os.path.exists(os.path.join(base, "out"))
+
+
+def test_a_dangerous_job_is_refused(runtime):
+    assert run(runtime, "rm x", run_in_background=True).error.code == "command_blocked"
+
+
+# --- the words of j-cli -------------------------------------------------------------------------------------------
+
+
+def test_bash_of_jcli(runtime):
+    short = runtime.call("Bash", command="echo hi")
+    long = runtime.call("Bash", command="true", timeout=900)
+
+    assert short.text.startswith("[exit: 0]\nhi\n")
+    assert short.meta["timeout_ms"] == 120_000
+    assert long.meta["timeout_ms"] == 600_000
+    assert long.meta["notes"] == ["timeout 900 was changed to 600, its maximum"]
+
+
+def test_a_task_of_jcli(runtime):
+    started = runtime.call("Bash", command="echo built", run_in_background=True)
+    ended = runtime.call("TaskOutput", task_id=started.data["task_id"], block=True, timeout=60_000)
+
+    assert ended.data == {"status": "completed", "exit_code": 0, "output": "built\n"}
+
+
+def test_at_the_timeout_a_command_may_say_goodbye_from_inside_the_sandbox(runtime):
+    result = run(runtime, "trap 'echo bye; exit 0' TERM; echo ready; sleep 100 & wait", timeout=1)
+
+    assert body(result).startswith("ready\nbye\n")
+    assert result.classification == "timeout"

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+def execute(runtime, *argv, **args):
+    return runtime.call("shell_exec", argv=list(argv), **args)
+
+
+def test_the_answer_is_both_streams_and_the_exit_code(runtime, workspace):
+    workspace.write("a.txt", "one\ntwo\n")
+
+    result = execute(runtime, "cat", "a.txt", "missing.txt")
+
+    assert result.data["stdout"] == "one\ntwo\n"
+    assert "missing.txt" in result.data["stderr"]
+    assert (result.data["exitCode"], set(result.data)) == (1, {"stdout", "stderr", "exitCode"})
+    assert result.view["type"] == "shell-output"
+
+
+def test_nothing_is_expanded_or_interpreted(runtime, workspace):
+    word = "$HOME `id` $(id) *; touch made > x"
+
+    assert execute(runtime, "echo", word, "*").data["stdout"] == f"{word} *\n"
+    assert workspace.tree() == {}
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["rm", "x"],
+        ["bash", "-c", "id"],
+        ["./git", "status"],
+        ["/usr/bin/git", "status"],
+        ["bin/ls"],
+        [""],
+        ["LS"],
+        ["env", "rm", "x"],
+        ["env", "-i", "FOO=1", "sh"],
+        ["find", ".", "-exec", "id", ";"],
+        ["find", ".", "-delete"],
+        ["awk", 'BEGIN { system("id") }'],
+        ["awk", 'BEGIN { "id" | getline x }'],
+        ["sed", "1e id", "a.txt"],
+        ["tar", "cf", "x", "--checkpoint=1", "--checkpoint-action=exec=id", "."],
+        ["tar", "-I", "id", "-cf", "x", "."],
+        ["git", "-c", "alias.x=!id", "x"],
+        ["sort", "--compress-program=id", "a.txt"],
+    ],
+)
+def test_what_is_not_allowed_is_refused_forced_or_not(runtime, workspace, argv):
+    for force in (False, True):
+        result = execute(runtime, *argv, force=force)
+        assert result.error.code == "command_blocked"
+
+
+def test_an_allowed_name_in_the_workspace_is_not_what_runs(runtime, workspace):
+    os.chmod(workspace.write("ls", "#!/bin/sh\necho evil\n"), 0o755)
+
+    assert execute(runtime, "ls").data["stdout"] == "ls\n"
+
+
+def test_output_is_cut_by_bytes_and_says_so(runtime, workspace):
+    workspace.write("big.txt", "é" * 60_000)
+
+    result = execute(runtime, "cat", "big.txt")
+
+    assert result.data["truncated"] is True
+    assert result.data["stdout"] == "é" * 51_200
+
+
+def test_errors_are_cut_at_half_of_that(runtime):
+    result = execute(runtime, "python3", "-c", "import sys; sys.stderr.write('x' * 60000)")
+
+    assert (len(result.data["stderr"]), result.data["truncated"]) == (50 * 1024, True)
+
+
+def test_at_the_timeout_the_exit_code_is_a_number(runtime):
+    result = execute(runtime, "python3", "-c", "import time; print('begun', flush=True); time.sleep(60)", timeout=700)
+
+    assert result.ok
+    assert (result.data["exitCode"], result.data["stdout"]) == (124, "begun\n")
+
+
+def test_it_runs_in_a_folder_of_the_workspace(runtime, workspace):
+    workspace.write("my-project/a.txt")
+
+    assert execute(runtime, "ls", cwd="my-project").data["stdout"] == "a.txt\n"
+    assert execute(runtime, "ls", cwd="../..").error.code == "path_outside_workspace"
+
+
+def test_it_is_confined(runtime, workspace, base):
+    execute(runtime, "touch", "inside", os.path.join(base, "outside"))
+
+    assert os.path.exists(workspace.join("inside"))
+    assert not os.path.exists(os.path.join(base, "outside"))
+
+
+@pytest.mark.parametrize("argv", [[], "git status", ["git", 1], None])
+def test_words_that_are_none_are_refused(runtime, argv):
+    assert runtime.call("shell_exec", argv=argv).error.code == "invalid_args"
+
+
+def test_success_and_failure_are_in_the_audit(runtime):
+    execute(runtime, "echo", "hi")
+    execute(runtime, "rm", "x")
+
+    rows = runtime.trail.rows(tool="shell_exec")
+    assert [row.entry.outcome for row in rows] == ["ok", "command_blocked"]
+
+
+def test_the_words_of_agentos(runtime, workspace):
+    workspace.write("my-project/a.txt")
+
+    result = runtime.call("tool::shell_exec", argv=["ls", "-1"], cwd="my-project", timeout=5000.0)
+
+    assert result.data == {"stdout": "a.txt\n", "stderr": "", "exitCode": 0}
