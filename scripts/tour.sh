@@ -106,6 +106,16 @@ id=$(tongs undo list | sed -n '1s/ .*//p')
 run "tongs undo restore $id"
 run 'ls'
 
+# where no sandbox works, commands are refused: the tour goes on without them
+if tongs call run_shell command=true >/dev/null 2>&1; then
+    chapter 'A command runs in a sandbox: it writes in the workspace, and reads no secrets.'
+    run "tongs call run_shell command='python3 shop.py; cat .env; echo x > /usr/x'"
+    chapter 'What is dangerous is refused, whatever it is wrapped in; and anybody can ask why.'
+    refused "tongs call run_shell command='cat notes.txt | xargs env rm'"
+    show "tongs explain '{\"tool\": \"Bash\", \"args\": {\"command\": \"sudo ls\"}}'"
+    tongs explain '{"tool": "Bash", "args": {"command": "sudo ls"}}' || true
+fi
+
 chapter 'Every call is on record, each row chained to the one before.'
 run 'tongs audit >audit.txt && cut -c 12-85 audit.txt'
 run 'tongs audit verify'

@@ -469,3 +469,17 @@ print(sorted({"rich", "pygments", "dataclasses", "inspect", "asyncio", "pathlib"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_what_a_program_printed_keeps_its_colours_and_loses_everything_else_that_steers():
+    view = SHELL | {"stdout": "\x1b[1;31mred\nstill\x1b[0m plain\x1b[2J\x1b]0;title\x07\x1b[H\x07 10%\r100%\n"}
+
+    assert render(view, width=40, color=False).splitlines()[1:-1] == ["red", "100%"]
+    painted = render(view, width=40, color=True).splitlines()[1:-1]
+    assert painted == ["\x1b[1;31mred\x1b[0m", "100%"]
+
+
+def test_colours_go_on_to_the_next_line_until_they_end():
+    view = SHELL | {"stdout": "\x1b[32mone\ntwo\x1b[39m\x1b[0m three\n"}
+
+    assert render(view, width=40, color=True).splitlines()[1:-1] == ["\x1b[32mone\x1b[0m", "\x1b[32mtwo\x1b[0m three"]

@@ -13,7 +13,7 @@ _NOTE_CHARACTERS = 500
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
 
 # a sequence that nobody finishes hides nothing but its first characters
-_SEQUENCES = re.compile(
+SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"
     r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"
     r"|\x1b[PX^_][^\x1b]{0,4096}\x1b\\"
@@ -24,7 +24,7 @@ _CONTROLS = dict.fromkeys(code for code in (*range(32), *range(127, 160)) if cod
 
 def plain(text: str) -> str:
     """Return the text without what only a terminal understands: sequences and control characters; lines stay."""
-    return _SEQUENCES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
+    return SEQUENCES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
 
 
 def fits(data: bytes) -> str | None:

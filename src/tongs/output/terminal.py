@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from tongs.output.printed import SEQUENCES
 from tongs.output.views import View, validate
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ _MOST_ROWS = 1_000
 _MOST_WRAPS = 8
 _MOST_CELL = 1_000
 _TAB = 4
+_MOST_STYLE = 60
 # past these a lexer or the Markdown parser can take seconds
 _RICH_LINE = 2_000
 _RICH_TEXT = 100_000
@@ -28,6 +31,9 @@ _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1", "2", "31", "32", "33", "36"
 # text and the parameters of the escape sequence that colours it; "" leaves it as it is
 _Span: TypeAlias = tuple[str, str]
 _Line: TypeAlias = list[_Span]
+
+
+_SGR = re.compile(r"\x1b\[([0-9;]{0,40})m")
 
 
 class _Row(NamedTuple):
@@ -217,8 +223,8 @@ def _markdown(view: View, width: int, color: bool) -> _Page:
 
 def _shell_output(view: View, width: int, color: bool) -> _Page:
     command, *rest = _split(view["command"]) or [""]
-    output = [_Row([(line, "")]) for line in _split(view.get("stdout", ""))]
-    errors = [_Row([(line, _RED)]) for line in _split(view.get("stderr", ""))]
+    output = [_Row(line) for line in _printed(view.get("stdout", ""))]
+    errors = [_Row([(text, sgr or _RED) for text, sgr in line]) for line in _printed(view.get("stderr", ""))]
     size = _number(len(output) + len(errors), "line")
     if errors:
         output += [_Row([("stderr:", _DIM)]), *errors]
@@ -231,6 +237,34 @@ def _shell_output(view: View, width: int, color: bool) -> _Page:
     rows = _cut([_Row([(line, _BOLD)], [("> ", _DIM)]) for line in rest], "line")
     rows += [*(output or [_note("no output")]), _Row([(status, _DIM if code == 0 else _RED)])]
     return _Page([("$ ", _DIM), (command, _BOLD)], rows, size)
+
+
+def _printed(text: str) -> list[_Line]:
+    """Return the lines that a program printed, with its colours; what else steers a terminal is left out."""
+    kept: list[str] = []
+    at = 0
+    for found in SEQUENCES.finditer(text):
+        # colours alone change nothing but the look of what follows, and every span ends them
+        kept += (text[at : found.start()], found[0] if _SGR.fullmatch(found[0]) else "")
+        at = found.end()
+    lines: list[_Line] = []
+    style = ""
+    for line in "".join((*kept, text[at:])).split("\n"):
+        spans: _Line = []
+        for index, piece in enumerate(_SGR.split(line.removesuffix("\r"))):
+            if index % 2:
+                style = "" if piece.strip("0;") == "" else f"{style};{piece}".strip(";")[-_MOST_STYLE:]
+                continue
+            # of a line that was drawn over, the last state is what a person saw
+            _, drawn_over, rest = piece.rpartition("\r")
+            if drawn_over:
+                spans.clear()
+            if rest:
+                spans.append((inert(rest).expandtabs(_TAB), style))
+        lines.append(spans)
+    if not lines[-1]:
+        lines.pop()
+    return lines
 
 
 def _todo_list(view: View, width: int, color: bool) -> _Page:
