@@ -10,7 +10,8 @@ import pytest
 from tongs import config, places
 from tongs.errors import ToolError
 from tongs.policy.paths import READABLE, SENSITIVE
-from tongs.runtime import Runtime
+from tongs.runtime import Runtime, settings_stamp
+from tongs.state.trust import Trust
 from tongs.testing import environment, temporary_runtime
 
 
@@ -256,3 +257,23 @@ def test_a_state_folder_that_cannot_be_written_only_costs_the_cache(folders, bas
 )
 def test_settings_and_state_are_where_the_environment_says(environ, config_dir, state_dir):
     assert (places.config_dir(environ), places.state_dir(environ)) == (config_dir, state_dir)
+
+
+def test_what_the_settings_depend_on_changes_with_the_files_and_with_trust_in_them(folders):
+    workspace, environ = str(folders[1]), folders[2]
+    seen = [settings_stamp(workspace, environ)]
+    for name in (config.PROJECT, config.FOREIGN):
+        path = os.path.join(workspace, name)
+        with open(path, "wb") as file:
+            file.write(b"{}" if name == config.FOREIGN else b"undo.calls = 3\n")
+        seen.append(settings_stamp(workspace, environ))
+        with open(path, "rb") as file:
+            data = file.read()
+        trust = Trust(places.state_dir(environ))
+        trust.trust("config", path, data)
+        seen.append(settings_stamp(workspace, environ))
+        trust.revoke(path)
+        trust.close()
+        assert settings_stamp(workspace, environ) == seen[-2]
+
+    assert len(set(seen)) == len(seen) == 5

@@ -121,7 +121,8 @@ def play(name: str, surface: str, base: str, resident: dict[str, str]) -> list[d
 
 
 def plain(reply: dict[str, Any], root: str) -> Any:
-    reply.get("meta", {}).pop("timing", None)
+    for measured in ("timing", "duration_ms"):
+        reply.get("meta", {}).pop(measured, None)
     text = json.dumps(reply, ensure_ascii=False).replace(root, "<workspace>")
     text = re.sub(r"\b[0-9a-f]{12}\b", "<id>", text)
     return json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text))

@@ -1,4 +1,4 @@
-"""Every call that the documents of the other systems print for file tools, as printed there."""
+"""Every call that the documents of the other systems print for files and commands, as printed there."""
 
 from __future__ import annotations
 
@@ -164,6 +164,76 @@ def test_jinn_lists_its_tools(command):
     assert {"stat_file", "list_dir", "list_tools", "diff_files"} <= names
 
 
+@pytest.fixture
+def programs(command):
+    """Programs of the documents that need not be installed: each prints its arguments, or what its name says."""
+    for name, text in {
+        "go": 'echo "go $*"',
+        "cargo": 'echo "cargo $*"',
+        "npm": 'echo "npm $*"; exec sleep 600',
+    }.items():
+        os.chmod(command.folder.write(f"bin/{name}", f"#!/bin/sh\n{text}\n"), 0o755)
+    command.environ["PATH"] = command.folder.join("bin") + os.pathsep + command.environ["PATH"]
+    return command
+
+
+@pytest.mark.parametrize(
+    "line, output, seconds",
+    [
+        ("""echo '{"tool":"run_shell","args":{"command":"go test ./..."}}' | jinn""", "go test ./...", 30),
+        ("""echo '{"tool":"run_shell","args":{"command":"go build ./...","timeout":120}}' | jinn""", "go build ./...", 120),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_jinn_runs_the_commands_of_its_reference(programs, line, output, seconds):
+    reply = shell(programs, line)
+
+    assert reply["result"] == f"[exit: 0]\n{output}\n[classification: success — exit status 0]"
+    assert (reply["risk"], reply["classification"]) == ("caution", "success")
+    assert reply["meta"]["timeout_ms"] == seconds * 1000
+
+
+def test_jinn_previews_a_command_without_running_it(command):
+    line = """echo '{"tool":"run_shell","args":{"command":"rm -rf /tmp/test","dry_run":true}}' | jinn"""
+
+    reply = shell(command, line)
+
+    assert reply["result"].startswith("[dry-run] would execute: rm -rf /tmp/test\n")
+    assert (reply["ok"], reply["risk"], reply["classification"]) == (True, "dangerous", "success")
+
+
+@pytest.mark.parametrize("dangerous", ["rm -rf x", "dd if=a of=b", "sudo id"])
+def test_jinn_blocks_dangerous_commands_unless_forced(command, dangerous):
+    line = f"""echo '{{"tool":"run_shell","args":{{"command":"{dangerous}"}}}}' | jinn"""
+
+    blocked = shell(command, line)
+    forced = shell(command, line.replace("}}'", ""","force":true}}'"""))
+
+    assert (blocked["ok"], blocked["error_code"], blocked["risk"]) == (False, "command_blocked", "dangerous")
+    assert "force: true" in blocked["suggestion"]
+    assert (forced["ok"], forced["risk"]) == (True, "dangerous")
+
+
+def test_jinn_ends_a_command_and_what_it_started_with_124(command):
+    reply = shell(
+        command, """echo '{"tool":"run_shell","args":{"command":"sleep 600 & sleep 600","timeout":1}}' | jinn"""
+    )
+
+    assert (reply["ok"], reply["classification"], reply["meta"]["exit_code"]) == (True, "timeout", 124)
+    assert reply["result"].startswith("[exit: 124]\n")
+
+
+def test_jinn_scrubs_the_environment_and_spills_long_output(command):
+    command.environ["API_TOKEN"] = "t0ken"
+
+    clean = shell(command, """echo '{"tool":"run_shell","args":{"command":"env | grep -c TOKEN"}}' | jinn""")
+    long = shell(command, """echo '{"tool":"run_shell","args":{"command":"seq 300000"}}' | jinn""")
+
+    assert clean["result"] == "[exit: 1]\n0\n[classification: expected_nonzero — grep: no line matched]"
+    with open(long["meta"]["truncation"]["output_file"], encoding="utf-8") as spill:
+        assert spill.read() == "".join(f"{number}\n" for number in range(1, 300_001))
+    assert long["result"].endswith("\n300000\n[classification: success — exit status 0]")
+
+
 def test_the_client_field_of_a_request_is_accepted(command):
     for client in ("claude", "codex", "pi"):
         assert command.ask({"tool": "read_file", "args": {"path": "a.go"}, "client": client})[0]["ok"]
@@ -220,6 +290,31 @@ def test_jcli_writes_and_edits(rust):
     assert deleted["ok"]
     assert rust.folder.read("src/main.rs") == 'fn main() { println!("Hello"); }\n'
     assert rust.folder.read("src/new_file.rs") == "\n"
+
+
+def test_jcli_builds(programs):
+    reply = jcli(programs, "Bash", """{"command": "cargo build --release", "timeout": 300}""")
+
+    assert reply["result"] == "[exit: 0]\ncargo build --release\n[classification: success — exit status 0]"
+    assert reply["meta"]["timeout_ms"] == 300_000
+
+
+def test_jcli_leaves_a_command_in_the_background_and_asks_for_it_later(programs):
+    programs.environ["TONGS_RESIDENT"] = "auto"
+    try:
+        started = jcli(programs, "Bash", """{"command": "npm run dev", "run_in_background": true}""")
+        task = json.loads(started["result"])
+        asked = {"task_id": task["task_id"], "block": True, "timeout": 1000}
+        running = json.loads(jcli(programs, "TaskOutput", json.dumps(asked))["result"])
+        stopped = jcli(programs, "job_stop", json.dumps(task))
+        ended = json.loads(jcli(programs, "TaskOutput", json.dumps(task))["result"])
+    finally:
+        programs.run("resident", "stop")
+
+    assert list(task) == ["task_id"]
+    assert running == {"status": "running", "exit_code": None, "output": "npm run dev\n"}
+    assert stopped["ok"]
+    assert (ended["status"], ended["output"]) == ("stopped", "npm run dev\n")
 
 
 # --- agentos ------------------------------------------------------------------------------------------------------
@@ -289,3 +384,36 @@ def test_agentos_holds_paths_in_the_workspace_root(command, tmp_path):
 
     assert reply["error_code"] == "path_outside_workspace"
     assert (tmp_path / "other" / "x.txt").read_text() == "x"
+
+
+def test_agentos_runs_git_in_a_project(command):
+    command.folder.write("my-project/new.txt", "")
+    subprocess.run(["git", "init", "-q", command.folder.join("my-project")], check=True)
+
+    result = trigger(command, "tool::shell_exec", {"argv": ["git", "status", "--short"], "cwd": "my-project"})
+
+    assert result == {"stdout": "?? new.txt\n", "stderr": "", "exitCode": 0}
+
+
+def test_agentos_limits_both_streams(command):
+    code = "import sys; sys.stdout.write('o' * 200_000); sys.stderr.write('e' * 200_000)"
+
+    result = trigger(command, "tool::shell_exec", {"argv": ["python3", "-c", code]})
+
+    assert (len(result["stdout"]), len(result["stderr"]), result["exitCode"]) == (100 * 1024, 50 * 1024, 0)
+    assert result["truncated"] is True
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        ({"argv": ["bash", "-c", "id"]}, "command_blocked"),
+        ({"argv": ["ls"], "cwd": "../.."}, "path_outside_workspace"),
+        ({"argv": []}, "invalid_args"),
+        ({"cwd": "."}, "invalid_args"),
+    ],
+)
+def test_agentos_refuses_other_programs_and_places(command, arguments, code):
+    (reply,) = command.ask({"tool": "tool::shell_exec", "args": arguments})
+
+    assert (reply["ok"], reply["error_code"]) == (False, code)

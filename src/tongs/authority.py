@@ -1,4 +1,8 @@
-"""Who may do what in one workspace: rule files, the mode, grants and approvals, joined into one vote on a call.
+"""Who may do what in one workspace: rules, the mode, defaults and grants, joined into one decision on a call.
+
+The order: what the mode, the profile or a setting hides is refused first, and nothing lifts that. Then the rules speak,
+and the defaults of the mode; an allow of a rule takes the place of a default, a deny or ask joins it and the stricter
+counts. What still asks may be covered by a grant.
 
 Rule files are looked at again when they have changed, at most once a second. What nobody has restricted costs a call
 next to nothing: reading in a workspace without rules and hooks is decided without any of the parts below.
@@ -7,14 +11,13 @@ next to nothing: reading in a workspace without rules and hooks is decided witho
 from __future__ import annotations
 
 import os
-import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from tongs.call import Call, Json
-from tongs.catalog import Catalog, built_in_names, dialect, dialect_names
+from tongs.catalog import Catalog
 from tongs.config import Settings
 from tongs.context import Context, Fence
 from tongs.declaration import Tool
@@ -23,26 +26,27 @@ from tongs.door import Door
 from tongs.errors import ToolError
 from tongs.pipeline import Prepared
 from tongs.policy.decision import Vote, decide
+from tongs.rulebook import Place, Rulebook, is_settled, status
+from tongs.subjects import effects_of, names_of, risk_of, subject_of, touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tongs.consent import Asker, Consent
     from tongs.hooks import Hooks, Seen
     from tongs.policy.commands import Risk
     from tongs.policy.forms import Names
-    from tongs.policy.hooks import Hook
+    from tongs.policy.hooks import Hook, HookSet
     from tongs.policy.modes import Mode, Traits
     from tongs.policy.rules import RuleSet, Ruling
     from tongs.policy.subject import Subject
     from tongs.sandbox.process import Finished
-    from tongs.state.approvals import Approvals, Asked
+    from tongs.state.approvals import Approvals
     from tongs.state.sessions import SessionValues
     from tongs.state.trust import Trust
 
 REFRESH_SECONDS = 1.0
-FILE_BYTES = 1 << 20
-FILES_MAX = 40  # folders that are walked up
-DIFF_CHARACTERS = 50_000  # of a change that a person is shown
-RULES = "permissions.yaml"
+IDLE_SECONDS = 24 * 3600  # after which a session has ended, and what it kept is forgotten
+SESSIONS_MAX = 1024  # whose values are remembered
 MODE = "mode"  # the key of a session's own mode
 PARTIAL = "partial_sandbox"  # the key under which a session remembers that the user accepted one
 
@@ -50,52 +54,58 @@ _READING = Vote("allow", "default", "it reads")
 READS = frozenset({"read"})
 
 
-class Answer(NamedTuple):
-    """What a person said to a call: once, always or deny, and why."""
+class Weighed(NamedTuple):
+    """The decision on a call, and every vote that was heard for it."""
 
-    kind: str
-    reason: str = ""
-    by: str = ""
-
-
-Asker = Callable[["Asked"], Answer]  # a person who can be asked here and now
-Questioner = Callable[[Sequence[Any]], dict[str, Any]]  # answers questions, by question
+    decision: Vote
+    votes: tuple[Vote, ...]
 
 
-class Place(NamedTuple):
-    """Where a runtime is: its workspace and the folders of the user."""
+class Kept(NamedTuple):
+    """What a session keeps, and when that was looked at."""
 
-    root: str
-    id: str
-    config: str
-    state: str
-    home: str
+    stamp: object
+    values: dict[str, Json]
+    looked: float
 
 
 class Authority:
     """Decides on the calls of one workspace. Safe to use from many threads."""
 
     def __init__(
-        self, place: Place, settings: Settings, catalog: Catalog, environ: Mapping[str, str], asker: Asker | None
+        self,
+        place: Place,
+        settings: Settings,
+        catalog: Catalog,
+        environ: Mapping[str, str],
+        asker: Asker | None,
+        was_used: Callable[[str, float], bool],
     ) -> None:
+        """`was_used` says whether a session has made a call since a time."""
         self.place = place
         self._settings = settings
         self._catalog = catalog
         self._environ = environ
         self._asker = asker
+        self._was_used = was_used
         self._lock = threading.RLock()
         self._names: Names | None = None
         self._approvals: Approvals | None = None
+        self._consent: Consent | None = None
         self._trust: Trust | None = None
         self._values: SessionValues | None = None
         self._database = os.path.join(place.state, "state.db")
         self._looked = -REFRESH_SECONDS
-        self._stamps: tuple[object, ...] = ()
-        self._rulesets: tuple[RuleSet, ...] = ()
-        self._has_files = False
+        self._book = Rulebook(
+            place,
+            settings["alwaysAllow"],
+            self.names,
+            lambda path, digest: self.trust().is_trusted("rules", path, digest),
+            self._stamp,
+        )
         self._hook_files = False
-        self._sessions: dict[str, tuple[object, dict[str, Json]]] = {}
-        self._allows_all = False
+        self._hook_sets: tuple[object, list[HookSet]] | None = None
+        self._sessions: dict[str, Kept] = {}
         # what makes even a plain read worth a longer look
         self._is_plain = (
             settings["mode"] == "normal" and settings["profile"] == "full" and not settings["disabledTools"]
@@ -119,6 +129,15 @@ class Authority:
                 self._approvals = Approvals(self.place.state)
             return self._approvals
 
+    def consent(self) -> Consent:
+        """Return what obtains approvals."""
+        with self._lock:
+            if self._consent is None:
+                from tongs.consent import Consent
+
+                self._consent = Consent(self.place, self._settings, self.approvals, self._asker)
+            return self._consent
+
     def trust(self) -> Trust:
         """Return which files of projects the person trusts."""
         with self._lock:
@@ -141,7 +160,7 @@ class Authority:
         """Return every name a rule may use, with all names of the same tool."""
         with self._lock:
             if self._names is None:
-                self._names = _names(self._catalog)
+                self._names = names_of(self._catalog)
             return self._names
 
     # --- sessions -------------------------------------------------------------------------------------------------
@@ -151,17 +170,32 @@ class Authority:
         stamp = self._stamp()
         if stamp is None:
             return {}
+        now = time.time()
         found = self._sessions.get(session)
-        if found is None or found[0] != stamp:
-            found = (stamp, self.values().all(self.place.id, session))
-            self._sessions[session] = found
-        return found[1]
+        if found is None or found.stamp != stamp or now - found.looked > IDLE_SECONDS:
+            values = self._current(session, now)
+            found = Kept(stamp if all(map(is_settled, stamp)) else None, values, now)
+            for old in list(self._sessions)[: max(0, len(self._sessions) + 1 - SESSIONS_MAX)]:
+                self._sessions.pop(old, None)
+        # a day without a look is a day without a call
+        self._sessions[session] = found._replace(looked=now)
+        return found.values
 
-    def _stamp(self) -> object:
+    def _current(self, session: str, now: float) -> dict[str, Json]:
+        """Read what a session keeps; one that has been idle for a day keeps nothing."""
+        kept, values = self.values(), {}
+        values = kept.all(self.place.id, session)
+        since = now - IDLE_SECONDS
+        if values and not kept.changed_since(self.place.id, session, since) and not self._was_used(session, since):
+            kept.clear(self.place.id, session)
+            return {}
+        return values
+
+    def _stamp(self) -> tuple[tuple[int, ...] | None, ...] | None:
         # the journal is where every change goes; it is gone when the database is closed, and that changes too
         if not os.access(self._database, os.F_OK):
             return None
-        return _status(self._database), _status(self._database + "-wal")
+        return status(self._database), status(self._database + "-wal")
 
     def mode(self, session: str) -> Mode:
         """Return the mode a session is in: its own, else that of the settings."""
@@ -175,61 +209,24 @@ class Authority:
     def rulesets(self) -> tuple[RuleSet, ...]:
         """Return the rules in force, from the personal file down to the project's."""
         self._refresh()
-        return self._rulesets
+        return self._book.rulesets
 
-    def rule_files(self) -> list[str]:
-        """Return the paths at which rule files may be, the personal one first."""
-        place = self.place
-        found = [os.path.join(place.config, RULES)]
-        for folder in _upward(place.root, place.home):
-            found += [os.path.join(folder, name, RULES) for name in (".tongs", ".jcli")]
-        return found
+    def notes(self) -> list[str]:
+        """Return what people must know of the rules in force: what is broken or not trusted."""
+        self._refresh()
+        return self._book.notes()
 
     def _refresh(self) -> None:
-        now = time.monotonic()
-        if now - self._looked < REFRESH_SECONDS:
+        if time.monotonic() - self._looked < REFRESH_SECONDS:
             return
         with self._lock:
-            if now - self._looked < REFRESH_SECONDS:
+            if time.monotonic() - self._looked < REFRESH_SECONDS:
                 return
-            files = self.rule_files()
-            hook_files = (
-                os.path.join(self.place.config, "hooks.yaml"),
-                os.path.join(self.place.root, ".tongs/hooks.yaml"),
-            )
-            self._hook_files = any(map(os.path.lexists, hook_files))
-            present = [(path, _status(path)) for path in files]
-            # what is trusted may have changed while the files have not
-            trusted = self._stamp() if any(status is not None for _, status in present[1:]) else None
-            stamps = (tuple(present), trusted)
-            if stamps != self._stamps:
-                self._rulesets = tuple(self._read_all([path for path, status in present if status is not None]))
-                self._has_files = any(status is not None for _, status in present)
-                self._stamps = stamps
-            self._looked = now
-
-    def _read_all(self, paths: Iterable[str]) -> Iterable[RuleSet]:
-        always = self._settings["alwaysAllow"]
-        if always:
-            from tongs.policy import rules
-
-            yield rules.listed("allow", always, "alwaysAllow", self.names(), home=self.place.home)
-        for path in paths:
-            yield self._read(path)
-
-    def _read(self, path: str) -> RuleSet:
-        from tongs.policy import rules
-
-        personal = path.startswith(self.place.config + os.sep)
-        shown = RULES if personal else os.path.relpath(path, self.place.root)
-        try:
-            data = _contents(path, follow=personal)
-            text = data.decode("utf-8-sig")
-        except (OSError, ValueError) as error:
-            reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-            return rules.broken(shown, f"the file cannot be read: {reason}", trusted=personal)
-        trusted = personal or self.trust().is_trusted("rules", path, sha256(data))
-        return rules.parse(text, shown, self.names(), trusted=trusted, home=self.place.home)
+            place = self.place
+            hook_files = (os.path.join(place.config, "hooks.yaml"), os.path.join(place.root, ".tongs/hooks.yaml"))
+            self._hook_files = any(status(path) is not None for path in hook_files)
+            self._book.refresh()
+            self._looked = time.monotonic()
 
     # --- deciding -------------------------------------------------------------------------------------------------
 
@@ -238,42 +235,47 @@ class Authority:
         self._refresh()
         return (
             self._is_plain
-            and not self._has_files
-            and not self._rulesets
+            and not self._book.has_files
+            and not self._book.rulesets
             and not self._hook_files
             and not self.kept(session)
         )
 
     def vote(self, prepared: Prepared, ctx: Context) -> Vote:
         """Return what rules, mode and defaults say of a call."""
-        return self._weigh(prepared, ctx)[0]
+        return self.weigh(prepared, ctx).decision
 
-    def _weigh(self, prepared: Prepared, ctx: Context) -> tuple[Vote, Ruling | None]:
+    def weigh(self, prepared: Prepared, ctx: Context) -> Weighed:
+        """Return what rules, mode, defaults and grants say of a call, each for itself and all together."""
         from tongs.policy import modes, rules
 
         rulesets = self.rulesets()
         mode = self.mode(ctx.session)
         refusal = self.hidden(prepared.tool, ctx.session)
         if refusal is not None:
-            return Vote("deny", "mode", refusal), None
-        risk = _risk(prepared, self._settings)
-        default = self._default(prepared, ctx, mode, risk)
+            denied = Vote("deny", "mode", refusal)
+            return Weighed(denied, (denied,))
+        risk = risk_of(prepared, self._settings)
+        votes = self._defaults(prepared, ctx, mode, risk)
+        default = decide(votes)
         subject = self.subject(prepared, ctx.door, risk) if rulesets else None
         ruling = rules.decide(rulesets, subject) if subject is not None else None
         if subject is not None and prepared.tool.name == "register_hook" and subject.command:
             ruling = self._stricter_on_command(subject, ruling)
         ruled = None if ruling is None else Vote(ruling.verdict, "rules", ruling.reason.rstrip("."))
         vote = modes.settle(mode, ruled, default)
+        heard = (*([ruled] if ruled is not None else []), *votes)
         if vote.verdict == "ask" and self._is_granted(prepared, ctx, risk):
-            return Vote("allow", "grants", "the user keeps allowing this call"), ruling
+            granted = Vote("allow", "grants", "the user keeps allowing this call")
+            return Weighed(granted, (*heard, granted))
+        if vote.verdict == "ask" and subject is not None and ruled is None:
+            hint = self._book.would_allow(subject)
+            vote = vote if hint is None else vote._replace(reason=f"{vote.reason}; {hint}")
         if vote.verdict == "deny" and vote is default:
-            why = (
-                f"{vote.reason}: {risk.reason[:300]}"
-                if risk is not None and "dangerous" in vote.reason
-                else vote.reason
-            )
-            return vote._replace(reason=why, error=_blocked(vote, risk, ctx)), ruling
-        return vote, ruling
+            dangerous = risk is not None and "dangerous" in vote.reason
+            why = f"{vote.reason}: {risk.reason[:300]}" if risk is not None and dangerous else vote.reason
+            vote = vote._replace(reason=why, error=_blocked(vote, risk, ctx))
+        return Weighed(vote, heard if any(one.verdict == vote.verdict for one in heard) else (*heard, vote))
 
     def _stricter_on_command(self, subject: Subject, ruling: Ruling | None) -> Ruling | None:
         """What is denied to be run is denied to be registered, to be run later."""
@@ -285,7 +287,8 @@ class Authority:
         denied = rules.decide(self.rulesets(), shell)
         return denied if denied is not None and denied.verdict == "deny" else ruling
 
-    def _default(self, prepared: Prepared, ctx: Context, mode: Mode, risk: Risk | None) -> Vote:
+    def _defaults(self, prepared: Prepared, ctx: Context, mode: Mode, risk: Risk | None) -> list[Vote]:
+        """Return what happens to a call that no rule speaks of: the strictest counts."""
         from tongs.policy import modes
 
         settings = self._settings
@@ -293,16 +296,16 @@ class Authority:
         full = settings["shell.sandbox"] == "full" and mode != "plan"
         kind = "none" if full or not starts else ctx.processes.sandbox.kind
         circumstances = modes.Circumstances(
-            rules=self._has_files,
+            rules=self._book.has_files,
             risk=None if risk is None else risk.level,
             forced=prepared.args.get("force") is True,
             sandboxed=not starts or kind != "none",
             full=full,
             action=str(prepared.args.get("action") or ""),
         )
-        votes = [modes.mode_vote(mode, _traits(prepared.tool, _effects(prepared)), circumstances)]
+        votes = [modes.mode_vote(mode, _traits(prepared.tool, effects_of(prepared)), circumstances)]
         if mode == "yolo":
-            return votes[0]
+            return votes
         if (
             any(touch.effect == "network" for touch in prepared.touches)
             and starts
@@ -315,18 +318,17 @@ class Authority:
             sandbox = ctx.processes.sandbox
             gaps = "; ".join(sandbox.missing)
             votes.append(Vote("ask", "sandbox", f"the sandbox here enforces only a part. Missing: {gaps}"))
-        return decide(votes)
+        return votes
 
     def _is_granted(self, prepared: Prepared, ctx: Context, risk: Risk | None) -> bool:
         """Whether a grant covers a call that would ask; no grant covers what a rule asks about or denies."""
         from tongs.policy import rules
 
-        if self._allows_all:
-            return True
-        kept = self.approvals().grants(self.place.id)
+        folder = self._folder(prepared, ctx.door)
+        kept = [grant.rule for grant in self.approvals().grants(self.place.id) if grant.folder in ("", folder)]
         if not kept:
             return False
-        granted = rules.listed("allow", [grant.rule for grant in kept], "grants", self.names(), home=self.place.home)
+        granted = rules.listed("allow", kept, "grants", self.names(), home=self.place.home)
         subject = self.subject(prepared, ctx.door, risk)
         ruling = rules.decide((*self.rulesets(), granted), subject)
         return ruling is not None and ruling.verdict == "allow"
@@ -337,123 +339,75 @@ class Authority:
             return None
         from tongs.policy import modes
 
-        settings = self._settings
-        twins = self.names().twins
-        disabled = {twin for name in settings["disabledTools"] for twin in twins.get(name, (name,))}
+        profile = self._settings["profile"]
         return modes.hidden(
-            self.mode(session), settings["profile"], _traits(tool, tool.effects), disabled=disabled, action=None
+            self.mode(session), profile, _traits(tool, tool.effects), disabled=self._disabled(), action=None
         )
+
+    def _disabled(self) -> frozenset[str]:
+        """Return every name of the tools that a setting disables; a name that is nearly one of a tool is refused."""
+        twins = self.names().twins
+        found: set[str] = set()
+        for name in self._settings["disabledTools"]:
+            if name not in twins:
+                from tongs.policy import forms
+
+                try:
+                    forms.parse(name, self.names())
+                except forms.BadForm as error:
+                    source = self._settings.sources["disabledTools"]
+                    raise ToolError(
+                        "denied",
+                        f"{source}: disabledTools: {error.message.rstrip('?.')}.",
+                        suggestion=f"Ask the user to correct {source}.",
+                    ) from None
+            found |= twins.get(name, frozenset((name,)))
+        return frozenset(found)
 
     def subject(self, prepared: Prepared, door: Door, risk: Risk | None) -> Subject:
-        """Return a call as rules see it, with its paths resolved."""
-        from tongs.policy.subject import Subject, Touched
-
-        tool = prepared.tool
-        touches: list[Touched] = []
-        for touch in prepared.touches:
-            if touch.effect in ("read", "write"):
-                touches.append(self._touched(touch.effect, touch.target, touch.target, door))
-            elif touch.effect == "network":
-                touches.append(Touched("network", touch.target))
-        command = next((touch.target for touch in prepared.touches if touch.effect == "execute"), "")
-        if risk is not None:
-            cwd = str(prepared.args.get("cwd") or ".")
-            for part in risk.parts:
-                if part.kind == "redirection":
-                    touches += [
-                        self._touched("write", os.path.join(cwd, os.path.expanduser(path)), path, door)
-                        for path in part.writes
-                    ]
-        return Subject(
-            tool=tool.name,
-            names=self.names().twins.get(tool.name, frozenset((tool.name,))),
-            effects=_effects(prepared),
-            touches=tuple(touches),
-            command=command,
-            parts=() if risk is None else risk.parts,
-        )
-
-    def _touched(self, effect: str, path: str, named: str, door: Door) -> Any:
-        from tongs.policy.subject import Touched
-
-        try:
-            root, parts = door.locate(path)
-            target = os.path.realpath(os.path.join(root.real, *parts))
-        except (ToolError, ValueError):
-            target = os.path.realpath(os.path.join(self.place.root, path.replace("\0", "")))
-        inside = os.path.relpath(target, self.place.root)
-        relative = None if inside == ".." or inside.startswith("../") else inside
-        return Touched(effect, target, relative, os.path.isdir(target), named)
+        """Return a call as rules see it."""
+        twins = self.names().twins
+        names = twins.get(prepared.tool.name, frozenset((prepared.tool.name,)))
+        return subject_of(prepared, names, door, self.place.root, risk)
 
     # --- approving ------------------------------------------------------------------------------------------------
 
     def approve(self, prepared: Prepared, decision: Vote, ctx: Context, call: Call) -> str:
         """Return who approved a call that asks, or raise that nobody did."""
+        from tongs.consent import look_at, question, told_arguments
         from tongs.policy import rules
 
-        risk = _risk(prepared, self._settings)
+        risk = risk_of(prepared, self._settings)
         subject = self.subject(prepared, ctx.door, risk)
-        facts = _shown(prepared, ctx, risk)
-        asked = self._asked(
-            prepared.tool.name, prepared.args, decision.reason, ctx.session, rules.narrowest(subject), **facts
+        sight = look_at(prepared, ctx, risk)
+        asked = question(
+            self.place,
+            prepared.tool.name,
+            told_arguments(prepared),
+            decision.reason,
+            ctx.session,
+            rules=rules.narrowest(subject),
+            folder=self._folder(prepared, ctx.door),
+            **sight.facts,
         )
-        by = self._settle(asked, ctx, call, _hashes(prepared, ctx) if facts.get("kind") == "edit" else {})
+        by = self.consent().obtain(asked, prepared.args, ctx, call, sight, lambda: look_at(prepared, ctx, risk))
         if decision.voter == "sandbox":
             self.values().set(self.place.id, ctx.session, PARTIAL, value=True)
         return by
 
     def approve_summary(self, tool: str, summary: str, ctx: Context, call: Call, facts: Mapping[str, Json]) -> str:
         """As `approve`, for something a tool asks about while it runs."""
-        return self._settle(self._asked(tool, facts, summary, ctx.session, ()), ctx, call, {})
+        from tongs.consent import question
 
-    def _asked(
-        self, tool: str, args: Mapping[str, Json], reason: str, session: str, rules: tuple[str, ...], **facts: Any
-    ) -> Asked:
-        from tongs.state.approvals import Asked
+        asked = question(self.place, tool, facts, summary, ctx.session)
+        return self.consent().obtain(asked, facts, ctx, call)
 
-        return Asked(
-            tool=tool,
-            arguments=dict(args),
-            reason=reason,
-            rules=rules,
-            workspace=self.place.root,
-            session=session,
-            **facts,
-        )
-
-    def _settle(self, asked: Asked, ctx: Context, call: Call, files: Mapping[str, bytes | None]) -> str:
-        from tongs.state import approvals as questions
-
-        approvals, id = self.approvals(), self.place.id
-        digest = questions.call_digest(asked.tool, asked.arguments, files)
-        if call.approval is not None:
-            found = approvals.use(approvals.find(call.approval).id, id, ctx.session, digest)
-            return found.answered_by or "approval"
-        automatic = self._settings["approve"]
-        if automatic is not None:
-            return self._answer(
-                asked, Answer("deny" if automatic == "deny" else automatic, "--approve deny", "--approve")
-            )
-        if self._asker is not None:
-            return self._answer(asked, self._asker(asked))
-        seconds = self._settings["approvals.timeout_s"]
-        pending = approvals.ask(id, ctx.session, digest, asked, seconds=seconds)
-        if approvals.attended(id):
-            pending = approvals.wait(pending.id, lambda pause: _pause(pause, ctx.fence))
-            if pending.state == "approved":
-                return approvals.use(pending.id, id, ctx.session, digest).answered_by
-        raise questions.refusal(pending)
-
-    def _answer(self, asked: Asked, answer: Answer) -> str:
-        if answer.kind == "deny":
-            why = f": {answer.reason}" if answer.reason else "; no reason was given."
-            raise ToolError("USER_REJECTION", f"The user denied this call of {asked.tool}{why}")
-        if answer.kind == "always":
-            for rule in asked.rules:
-                self.approvals().add_grant(self.place.id, rule, by=answer.by or "terminal", folder=asked.workspace)
-        if answer.kind == "all":
-            self._allows_all = True
-        return answer.by or "terminal"
+    def _folder(self, prepared: Prepared, door: Door) -> str:
+        """Return the folder that a grant of the call is for: the one its command runs in, else the workspace."""
+        cwd = prepared.args.get("cwd")
+        if not cwd or not any(touch.effect == "execute" for touch in prepared.touches):
+            return self.place.root
+        return touched("read", str(cwd), door, self.place.root).target
 
     # --- hooks ----------------------------------------------------------------------------------------------------
 
@@ -470,14 +424,10 @@ class Authority:
         from tongs import hooks
 
         place, session = self.place, ctx.session
-        sets = hooks.load(
-            config=place.config,
-            root=place.root,
-            session=self.values().get(place.id, session, hooks.VALUE),
-            names=self.names,
-            trusted=lambda path, data: self.trust().is_trusted("hooks", path, sha256(data)),
-            home=place.home,
-        )
+        sets = [*self.hooks_of_files()]
+        own = self.values().get(place.id, session, hooks.VALUE)
+        if own is not None:
+            sets.append(hooks.of_session(own, self.names, place.home))
         run = hooks.runner(lambda: ctx.processes, fence, self._environ, place.root)
 
         def permitted(hook: Hook, data: bytes) -> Finished:
@@ -493,6 +443,27 @@ class Authority:
             change=lambda change: self.values().change(place.id, session, hooks.VALUE, change),
             home=place.home,
         )
+
+    def hooks_of_files(self) -> list[HookSet]:
+        """Return the hooks of files, read again when one of them or what is trusted has changed."""
+        from tongs import hooks
+
+        place = self.place
+        files = hooks.files(config=place.config, root=place.root)
+        found = tuple(status(path, follow=place.config == os.path.dirname(path)) for path in files)
+        stamps = (self._stamp(), *zip(files, found, strict=True))
+        with self._lock:
+            if self._hook_sets is not None and self._hook_sets[0] == stamps:
+                return self._hook_sets[1]
+            sets = hooks.of_files(
+                config=place.config,
+                root=place.root,
+                names=self.names,
+                trusted=lambda path, data: self.trust().is_trusted("hooks", path, sha256(data)),
+                home=place.home,
+            )
+            self._hook_sets = (stamps, sets) if all(map(is_settled, found)) else None
+            return sets
 
     def _refuse_command(self, command: str) -> None:
         """Raise when a rule denies a command that nobody decides on any more."""
@@ -516,124 +487,28 @@ class Authority:
             prepared.tool.name,
             prepared.args,
             prepared.touches,
-            lambda: self.subject(prepared, door, _risk(prepared, self._settings)),
+            lambda: self.subject(prepared, door, risk_of(prepared, self._settings)),
         )
+
+
+def only_reads(tool: Tool) -> bool:
+    """Whether a tool does nothing but read, and has no say of its own in what asks, as custom tools have."""
+    return tool.effects == READS and getattr(tool.run, "definition", None) is None
 
 
 def reads(prepared: Prepared, ctx: Context) -> Vote | None:
     """Allow what only reads: the whole vote where nobody has restricted anything."""
-    return _READING if prepared.tool.effects == READS else None
-
-
-class Standing:
-    """What one call may know and ask of the people it works for."""
-
-    def __init__(self, authority: Authority, ctx: Context, call: Call, questioner: Questioner | None) -> None:
-        self._authority = authority
-        self._ctx = ctx
-        self._call = call
-        self._questioner = questioner
-
-    @property
-    def mode(self) -> str:
-        """The mode that the session is in."""
-        return self._authority.mode(self._ctx.session)
-
-    @property
-    def values(self) -> Values:
-        """What the session keeps."""
-        return Values(self._authority, self._authority.place.id, self._ctx.session)
-
-    @property
-    def hooks(self) -> Hooks:
-        """The hooks of the session."""
-        return self._authority.all_hooks(self._ctx, self._ctx.fence)
-
-    def set_mode(self, mode: str | None) -> None:
-        """Change the mode of the session; None goes back to that of the settings."""
-        self.values.set(MODE, mode)
-
-    def hidden(self, tool: Tool) -> str | None:
-        """Return why a tool is not there in this mode and profile."""
-        return self._authority.hidden(tool, self._ctx.session)
-
-    def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
-        """Ask the user; answers come by question."""
-        if self._questioner is None:
-            raise ToolError("no_one_to_ask", "Nobody is there who could answer.")
-        return self._questioner(questions)
-
-    def approve(self, summary: str, **facts: Any) -> None:
-        """Return when the user approves, raise when not."""
-        self._authority.approve_summary(self._call.tool, summary, self._ctx, self._call, facts)
-
-
-class Values:
-    """What one session keeps, for its tools."""
-
-    def __init__(self, authority: Authority, workspace: str, session: str) -> None:
-        self._authority = authority
-        self._key = (workspace, session)
-
-    def get(self, key: str) -> Json:
-        """Return a value, None when there is none."""
-        return self._authority.values().get(*self._key, key)
-
-    def set(self, key: str, value: Json) -> None:
-        """Keep a value; None removes it."""
-        self._authority.values().set(*self._key, key, value)
-
-
-def _names(catalog: Catalog) -> Names:
-    from tongs.policy.forms import Names
-
-    groups: dict[str, set[str]] = {}
-    for name in (*built_in_names(), *catalog.extra_names()):
-        groups.setdefault(_family(name), set()).add(name)
-    for spoken in dialect_names():
-        for entry in dialect(spoken).values():
-            groups.setdefault(_family(entry.tool), set()).update((entry.name, entry.tool))
-    twins = {name: frozenset(group) for group in groups.values() for name in group}
-
-    def effects(name: str) -> frozenset[str]:
-        try:
-            return catalog.find(name).tool.effects
-        except ToolError:
-            return frozenset()
-
-    return Names(twins, effects)
-
-
-def _family(tool: str) -> str:
-    """Both ways to run a command are one tool to rules."""
-    return "run_shell" if tool == "shell_exec" else tool
+    return _READING if only_reads(prepared.tool) else None
 
 
 def _traits(tool: Tool, effects: frozenset[str]) -> Traits:
     from tongs.policy.modes import Traits
 
-    # what the program that uses the library gave is its own; its effects speak for it
-    return Traits(tool.name, effects)
-
-
-def _effects(prepared: Prepared) -> frozenset[str]:
-    """The effects of this call: one that only says what it would do reads."""
-    effects = prepared.tool.effects
-    if prepared.args.get("dry_run") is True:
-        return frozenset({"read"})
-    if any(touch.effect == "network" for touch in prepared.touches):
-        return effects | {"network"}
-    return effects
-
-
-def _risk(prepared: Prepared, settings: Settings) -> Risk | None:
-    """The risk of the command that a call runs; None when it runs none."""
-    for touch in prepared.touches:
-        if touch.effect == "execute":
-            from tongs.policy.commands import classify
-
-            return classify(touch.target, sandboxed=settings["shell.sandbox"] != "full")
-    return None
+    # a custom tool says what it needs; for one that the program around the library gave, its effects speak
+    definition = getattr(tool.run, "definition", None)
+    if definition is None:
+        return Traits(tool.name, effects)
+    return Traits(tool.name, effects, custom=True, approval=definition.approval, read_only=definition.read_only)
 
 
 def _blocked(vote: Vote, risk: Risk | None, ctx: Context) -> ToolError:
@@ -653,74 +528,3 @@ def _blocked(vote: Vote, risk: Risk | None, ctx: Context) -> ToolError:
             risk=risk.level,
         )
     return ToolError("denied", f"{vote.reason[:1].upper()}{vote.reason[1:]}.")
-
-
-def _shown(prepared: Prepared, ctx: Context, risk: Risk | None) -> dict[str, Any]:
-    """What a person must see of a call besides its arguments: the command and its risk, or the change as a diff."""
-    if risk is not None:
-        command = next(touch.target for touch in prepared.touches if touch.effect == "execute")
-        return {"kind": "command", "command": command, "risk": risk.level, "part": risk.part}
-    if "write" not in prepared.tool.effects:
-        return {}
-    if "dry_run" not in prepared.tool.schema["properties"]:
-        return {"kind": "edit"}
-    try:
-        preview = prepared.tool.run(ctx, {**prepared.args, "dry_run": True})
-    except ToolError as error:
-        return {"kind": "edit", "diff": f"[there is no preview: {error.message}]"}
-    return {"kind": "edit", "diff": preview.text[:DIFF_CHARACTERS]}
-
-
-def _hashes(prepared: Prepared, ctx: Context) -> dict[str, bytes | None]:
-    """The files that a call would change, as they are now: an approval is for exactly this change."""
-    found: dict[str, bytes | None] = {}
-    for touch in prepared.touches:
-        if touch.effect == "write":
-            try:
-                found[touch.target] = sha256(ctx.workspace.read(touch.target, remember=False).data)
-            except ToolError:
-                found[touch.target] = None
-    return found
-
-
-def _pause(seconds: float, fence: Fence) -> None:
-    fence.check()
-    time.sleep(seconds)
-
-
-def _upward(root: str, home: str) -> Iterable[str]:
-    """Yield the workspace and the folders above it, up to the home directory, another owner or another device."""
-    try:
-        first = os.stat(root)
-    except OSError:
-        return
-    folder = root
-    for _ in range(FILES_MAX):
-        yield folder
-        parent = os.path.dirname(folder)
-        if home in (folder, parent) or parent == folder:
-            return
-        try:
-            status = os.stat(parent)
-        except OSError:
-            return
-        if (status.st_uid, status.st_dev) != (first.st_uid, first.st_dev):
-            return
-        folder = parent
-
-
-def _status(path: str) -> tuple[int, int, int] | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns, status.st_ino
-
-
-def _contents(path: str, *, follow: bool) -> bytes:
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-    with open(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_BYTES:
-            raise ValueError(f"it is not a regular file of at most {FILE_BYTES} bytes")
-        return file.read(FILE_BYTES)

@@ -1,5 +1,7 @@
 """The tools available now: a name leads to a Tool by importing exactly the file of that tool."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -8,6 +10,10 @@ from tongs.call import Output
 from tongs.declaration import Tool
 from tongs.errors import ToolError
 from tongs.schema import Schema, did_you_mean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tongs.custom.toolbox import Toolbox
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -70,9 +76,10 @@ def dialect(name: str) -> dict[str, Entry]:
 
 
 class Catalog:
-    """Finds tools: built-in first, then the ones given to the runtime, then the names of dialects."""
+    """Finds tools: built-in first, then the ones given to the runtime, then the user's files, then dialects."""
 
-    def __init__(self, extra: Iterable[Tool] = ()) -> None:
+    def __init__(self, extra: Iterable[Tool] = (), custom: Toolbox | None = None) -> None:
+        self._custom = custom
         self._extra: dict[str, Tool] = {}
         self._found: dict[str, Tool] = {}  # built-in ones already imported
         for tool in extra:
@@ -96,13 +103,14 @@ class Catalog:
         raise self._unknown(name)
 
     def extra_names(self) -> list[str]:
-        """Return the names of the tools that were given."""
-        return list(self._extra)
+        """Return the names of the tools that were given or found in files."""
+        return [*self._extra, *(self._custom.found().definitions if self._custom is not None else ())]
 
     def tools(self) -> list[Tool]:
         """Return all canonical tools, by name; imports every one of them."""
         found = [self._own(name, name) for name in built_in_names()]
-        return sorted([*found, *self._extra.values()], key=lambda tool: tool.name)
+        custom = self._custom.tools() if self._custom is not None else []
+        return sorted([*found, *self._extra.values(), *custom], key=lambda tool: tool.name)
 
     def _own(self, name: str, called: str) -> Tool:
         tool = self._lookup(name)
@@ -115,12 +123,14 @@ class Catalog:
         # by the listing: a file system that ignores case would say yes to READ_FILE
         if tool is None and name in built_in_names():
             tool = self._found[name] = getattr(_module("tools", name), name)
+        if tool is None and self._custom is not None:
+            tool = self._custom.find(name)
         return tool
 
     def _unknown(self, name: str) -> ToolError:
         from difflib import get_close_matches
 
-        known = [*built_in_names(), *self._extra]
+        known = [*built_in_names(), *self.extra_names()]
         for open_name in OPEN_DIALECTS:
             known.extend(dialect(open_name))
         folded: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Settings: built-in defaults, the personal file, the project's file, the environment, flags; later ones win.
 
-A project's file can only tighten. A file that cannot be read or holds a key that does not exist refuses every call,
-because what it meant to forbid is not known.
+A project's file can only tighten until the person trusts its content. A file that cannot be read or holds a key that
+does not exist refuses every call, because what it meant to forbid is not known.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from tongs.errors import ToolError
 from tongs.policy import paths
 
 MAX_BYTES = 1024 * 1024
+PROJECT = ".tongs/config.toml"
+FOREIGN = "agents.config.json"  # of another program; these two keys of it count once it is trusted
+FOREIGN_KEYS = ("disabledTools", "alwaysAllow")
+
+Trusts = Callable[[str, bytes], bool]  # whether a person trusts a project's file with this content
 
 
 class Key(NamedTuple):
@@ -74,6 +79,8 @@ KEYS: dict[str, Key] = {
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 
+PERSONAL = ("workspace.roots",)  # what no file of a project sets, trusted or not
+
 
 class Settings:
     """All settings of one runtime, frozen, with the source of each value."""
@@ -87,7 +94,9 @@ class Settings:
         return self._values[key]
 
 
-def load(workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
+def load(
+    workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any], trusts: Trusts = lambda path, data: False
+) -> Settings:
     """Read every source and return the settings in force."""
     cache = os.path.join(places.state_dir(environ), "cache")
     personal = os.path.join(places.config_dir(environ), "config.toml")
@@ -97,11 +106,10 @@ def load(workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any]) -
         # what is sensitive by itself stays so: exceptions are for workspace.readable to name
         values[name] = _more(KEYS[name].default, value) if name == "workspace.sensitive" else value
         sources[name] = "config.toml"
-    project = ".tongs/config.toml"
-    for name, value in read_file(os.path.join(workspace, project), project, cache).items():
-        tighten = KEYS[name].tighten
-        if tighten is not None:
-            values[name], sources[name] = tighten(values[name], value), project
+    for name, value in _of_project(workspace, values, cache, trusts).items():
+        values[name], sources[name] = value, PROJECT
+    for name, value in _of_foreign(workspace, trusts).items():
+        values[name], sources[name] = _more(values[name], value), FOREIGN
     for name in KEYS:
         variable = "TONGS_" + name.upper().replace(".", "_")
         if environ.get(variable):
@@ -111,6 +119,56 @@ def load(workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any]) -
             raise _no_key(name, "flag")
         values[name], sources[name] = checked(name, value, "flag"), "flag"
     return Settings(values, sources)
+
+
+def needs_trust(name: str) -> bool:
+    """Whether a project's value of a setting counts only when its file is trusted."""
+    return KEYS[name].tighten is None and name not in PERSONAL
+
+
+def _of_project(workspace: str, values: Mapping[str, Any], cache: str, trusts: Trusts) -> dict[str, Any]:
+    """Return what the file of a project makes of the values so far: stricter ones, or its own if it is trusted."""
+    path = os.path.join(workspace, PROJECT)
+    given = read_file(path, PROJECT, cache)
+    tightened = {name: join(values[name], value) for name, value in given.items() if (join := KEYS[name].tighten)}
+    own = _as_trusted(given, values)
+    if own == tightened:
+        return tightened
+    # the very bytes that are trusted: what was parsed before may be of another file by now
+    data = _bytes(path, PROJECT)
+    return _as_trusted(flat_keys(_parsed(data, PROJECT), PROJECT), values) if trusts(path, data) else tightened
+
+
+def _as_trusted(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    # lists that forbid something grow, whoever says so
+    return {
+        name: _more(values[name], value) if KEYS[name].tighten is _more else value
+        for name, value in given.items()
+        if name not in PERSONAL
+    }
+
+
+def _of_foreign(workspace: str, trusts: Trusts) -> dict[str, Any]:
+    """Return the lists of another program's settings in a project, if the person trusts them."""
+    path = os.path.join(workspace, FOREIGN)
+    if not os.path.exists(path):
+        return {}
+    try:
+        data = _bytes(path, FOREIGN)
+    except ToolError:
+        return {}  # nobody can have trusted what cannot be read
+    if not trusts(path, data):
+        return {}
+    try:
+        given = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _broken(FOREIGN, str(error)) from error
+    found: dict[str, Any] = {}
+    for table in (given, given.get("nanocoder")) if isinstance(given, dict) else ():
+        for name in FOREIGN_KEYS:
+            if isinstance(table, dict) and table.get(name) is not None:
+                found[name] = _more(found.get(name, ()), checked(name, table[name], FOREIGN))
+    return found
 
 
 def read_file(path: str, shown: str, folder: str) -> dict[str, Any]:
@@ -133,22 +191,33 @@ def read_file(path: str, shown: str, folder: str) -> dict[str, Any]:
             return flat_keys(kept["data"], shown)
     except (OSError, ValueError, KeyError, TypeError):
         pass  # no usable cache: the file itself is read
-    data = _parse(path, shown)
+    data = _parsed(_bytes(path, shown), shown)
     flat = flat_keys(data, shown)
     _keep(cache, {"stamp": stamp, "data": data})
     return flat
 
 
-def _parse(path: str, shown: str) -> dict[str, Any]:
+def _bytes(path: str, shown: str) -> bytes:
+    try:
+        # a pipe with nobody at its other end must not hold us
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _broken(shown, f"it is not a regular file of at most {MAX_BYTES} bytes")
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _broken(shown, os.strerror(error.errno or 0)) from error
+    if len(data) > MAX_BYTES:
+        raise _broken(shown, f"it is not a regular file of at most {MAX_BYTES} bytes")
+    return data
+
+
+def _parsed(data: bytes, shown: str) -> dict[str, Any]:
     import tomllib
 
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise _broken(shown, str(error)) from error
-    except OSError as error:
-        raise _broken(shown, os.strerror(error.errno or 0)) from error
 
 
 def _keep(cache: str, value: object) -> None:

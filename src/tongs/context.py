@@ -10,7 +10,6 @@ from tongs.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tongs.authority import Values
     from tongs.catalog import Catalog
     from tongs.config import Settings
     from tongs.declaration import Tool
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from tongs.knowledge.related import Knowledge
     from tongs.output.overflow import Overflow
     from tongs.processes import Processes
+    from tongs.standing import Values
     from tongs.state.memory import Memory
     from tongs.workspace import Workspace
 

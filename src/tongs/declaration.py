@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, overload
 
 from tongs import schema as schemas
 from tongs.call import Output, Touch
-from tongs.schema import TOUCH, Schema
+from tongs.schema import TOUCH, Checked, Schema
 
 EFFECTS = ("read", "write", "execute", "network", "control")
 
@@ -24,6 +24,7 @@ class Tool(NamedTuple):
     touches: Callable[[dict[str, Any]], Iterable[Touch]]
     source: str = "built-in"
     timeout: float = TIMEOUT_SECONDS
+    check: Callable[[Any], Checked] | None = None  # of arguments; None: against the schema, as a signature gives it
 
     @property
     def summary(self) -> str:

@@ -399,10 +399,26 @@ def load(
     `trusted` says whether the person trusts a file with this content. A project's hooks run only when that holds for
     all of `project_files`.
     """
+    found = of_files(config=config, root=root, names=names, trusted=trusted, home=home)
+    return found if session is None else [*found, of_session(session, names, home)]
+
+
+def of_files(
+    *, config: str, root: str, names: Callable[[], Names], trusted: Callable[[str, bytes], bool], home: str = ""
+) -> list[HookSet]:
+    """Read the hooks of the person and of the project."""
     found = [_personal(config, names, home), _project(root, names, trusted, home)]
-    if session is not None:
-        found.append(rules.collect(session, "session", names, home=home))
     return [known for known in found if known is not None]
+
+
+def of_session(value: Json, names: Callable[[], Names], home: str = "") -> HookSet:
+    """Return the hooks of a session, from what it keeps under VALUE."""
+    return rules.collect(value, "session", names, home=home)
+
+
+def files(*, config: str, root: str) -> list[str]:
+    """Return the files that hooks come from, the person's first; it may be missing."""
+    return [os.path.join(config, FILE), *project_files(root)]
 
 
 def project_files(root: str) -> list[str]:

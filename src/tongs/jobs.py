@@ -34,7 +34,6 @@ INPUT_BYTES = 64 << 10  # that a job has not read yet
 
 _CHUNK_BYTES = 1 << 16
 _END_BYTES = 256  # of the output, where a character or a sequence may be unfinished
-_SCREEN = (40, 120)  # lines and columns of a terminal
 _STUCK_SECONDS = 15.0  # what lives this long after it was told to end is stuck in the kernel
 _EXIT_CODES = {"timeout": 124, "limit": 137}
 
@@ -413,12 +412,14 @@ class _Work:
         """Return the streams of a job on a terminal."""
         import termios
 
+        from tongs.sandbox.process import SCREEN
+
         self._source, screen = os.openpty()
         self._ours.callback(os.close, self._source)
         # held open to the end, so that what is written last is not lost when the job lets go of its terminal
         self._ours.callback(os.close, screen)
         os.set_blocking(self._source, False)
-        termios.tcsetwinsize(screen, _SCREEN)
+        termios.tcsetwinsize(screen, SCREEN)
         return screen, screen, screen
 
     # --- running
@@ -523,11 +524,17 @@ class _Work:
             )
         if self.status != "running":
             raise ToolError("not_found", f"{name} has ended ({self.status}).", suggestion="Start the command again.")
+        if len(data) > INPUT_BYTES:
+            raise ToolError(
+                "invalid_args",
+                f"The text has {len(data)} bytes, and a terminal takes at most {INPUT_BYTES} at once.",
+                suggestion="Send it in parts, or have the job read it from a file.",
+            )
         if len(self._typed) + len(data) > INPUT_BYTES:
             raise ToolError(
                 "busy",
                 f"{name} has not read its input yet; {len(self._typed)} bytes are waiting.",
-                suggestion=f"Send at most {INPUT_BYTES} bytes at once, and more when the job has read them.",
+                suggestion="Send more when the job has read them.",
             )
         self._typed += data
 

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from tongs import config, pipeline, places
-from tongs.authority import READS, Asker, Authority, Place, Questioner, Standing, reads
+from tongs import config, pipeline, places, rulebook
+from tongs.authority import Authority, only_reads, reads
 from tongs.call import Call, Output, Result
 from tongs.catalog import Catalog, dialect
 from tongs.context import Context, Fence
@@ -31,12 +31,14 @@ from tongs.workspace import Store, Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tongs.consent import Asker
     from tongs.hooks import After, Hooks, Ran, Seen
     from tongs.jobs import Jobs
     from tongs.knowledge.related import Knowledge
     from tongs.processes import Processes
     from tongs.sandbox.process import Confined
     from tongs.sandbox.profile import Profile, Sandbox
+    from tongs.standing import Questioner, Standing
     from tongs.state.history import History
     from tongs.state.memory import Memory
     from tongs.telemetry import Telemetry
@@ -69,6 +71,7 @@ class Explanation(NamedTuple):
     prepared: Prepared
     hooks: tuple[str, ...]
     mode: str
+    notes: tuple[str, ...] = ()  # what is broken, and what counts only in part
 
 
 class Running:
@@ -167,7 +170,7 @@ class Runtime:
             ) from error
         self._config = places.config_dir(env)
         self.session = session or env.get("TONGS_SESSION") or "default"
-        self.settings = config.load(self.root, env, flags or {})
+        self.settings = config.load(self.root, env, flags or {}, partial(trusts_settings, self.state, env))
         self.id = config.digest(self.root)
         self.catalog = Catalog(tools)
         self.trail = Trail(os.path.join(self.state, "trail.db"))
@@ -181,8 +184,8 @@ class Runtime:
         self._keeps_jobs = keeps_jobs
         self._environ = env
         home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
-        place = Place(self.root, self.id, self._config, self.state, home)
-        self.authority = Authority(place, self.settings, self.catalog, env, asker)
+        place = rulebook.Place(self.root, self.id, self._config, self.state, home)
+        self.authority = Authority(place, self.settings, self.catalog, env, asker, self._was_used)
         self._questioner = questioner
         self.voters: tuple[Voter, ...] = (self.authority.vote, paths)
         self._reading_voters: tuple[Voter, ...] = (reads, paths)
@@ -479,9 +482,14 @@ class Runtime:
         try:
             ctx = self._context(running)
             calm = self.authority.is_calm(running.session)
-            hooks = None if calm else self.authority.hooks(ctx, running.fence)
+            hooks = None
+            if not calm:
+                hooks = self.authority.hooks(ctx, running.fence)
+                notes = [*self.authority.notes(), *(hooks.notes if hooks is not None else ())]
+                if notes:
+                    ctx.meta["policy"] = notes
             if hooks is None:
-                quick = calm and prepared.tool.effects == READS
+                quick = calm and only_reads(prepared.tool)
                 running.decision = pipeline.judge(prepared, ctx, self._reading_voters if quick else self.voters)
                 result = pipeline.perform(prepared, ctx, running.decision, partial(self._approve, running, ctx))
             else:
@@ -528,10 +536,14 @@ class Runtime:
         running = Running(self, call, lambda result: None)
         prepared = pipeline.prepare(call, self.catalog, self.settings["dialect"])
         ctx = self._context(running)
-        votes = [vote for voter in self.voters if (vote := voter(prepared, ctx)) is not None]
+        weighed = self.authority.weigh(prepared, ctx)
+        place = paths(prepared, ctx)
+        votes = weighed.votes if place is None else (*weighed.votes, place)
+        decision = weighed.decision if place is None else decide((weighed.decision, place))
         hooks = self.authority.hooks(ctx, running.fence)
         would_run = [] if hooks is None else hooks.would_run(self.authority.seen(prepared, ctx.door))
-        return Explanation(decide(votes), tuple(votes), prepared, tuple(hook.name for hook in would_run), ctx.mode)
+        notes = (*self.authority.notes(), *(hooks.notes if hooks is not None else ()))
+        return Explanation(decision, votes, prepared, tuple(hook.name for hook in would_run), ctx.mode, notes)
 
     def _leave(self, running: Running) -> None:
         with self._lock:
@@ -556,12 +568,20 @@ class Runtime:
             knowledge=self.knowledge,
             processes=lambda fence: self._processes(fence, running.session),
             jobs=self.jobs,
-            standing=lambda ctx: Standing(self.authority, ctx, running.call, self._questioner),
+            standing=lambda ctx: self._standing(ctx, running.call),
         )
         reports = workspace.recover()
         if reports:
             ctx.meta["recovered"] = reports
         return ctx
+
+    def _standing(self, ctx: Context, call: Call) -> Standing:
+        from tongs.standing import Standing
+
+        return Standing(self.authority, ctx, call, self._questioner)
+
+    def _was_used(self, session: str, since: float) -> bool:
+        return bool(self.trail.rows(since=since, session=session, workspace=self.id, limit=1))
 
     def _store(self, session: str) -> tuple[Store, Overflow]:
         found = self._stores.get(session)
@@ -672,6 +692,32 @@ def share(state: str, workspace: str) -> Shared:
     return Shared(
         Jobs(folder=partial(session_folder, state, config.digest(os.path.realpath(workspace)))), Sandbox(state)
     )
+
+
+def trusts_settings(state: str, environ: Mapping[str, str], path: str, data: bytes) -> bool:
+    """Whether the person trusts the settings of a project with this content."""
+    from contextlib import closing
+
+    from tongs.digests import sha256
+    from tongs.state.trust import Trust, trusts_all
+
+    with closing(Trust(state, everything=trusts_all(environ))) as trust:
+        return trust.is_trusted("config", path, sha256(data))
+
+
+def settings_stamp(workspace: str, environ: Mapping[str, str]) -> tuple[object, ...]:
+    """Return what changes when the settings files of a workspace do, or trust in them: a runtime has both frozen."""
+    state = places.state_dir(environ)
+    found: list[object] = [rulebook.status(os.path.join(places.config_dir(environ), "config.toml"), follow=True)]
+    for name in (config.PROJECT, config.FOREIGN):
+        path = os.path.join(workspace, name)
+        stamp = rulebook.status(path, follow=True)
+        trusted = None
+        if stamp is not None:
+            with suppress(OSError, ValueError):
+                trusted = trusts_settings(state, environ, path, rulebook.contents(path, follow=True))
+        found.append((stamp, trusted))
+    return tuple(found)
 
 
 def session_folder(state: str, workspace: str, session: str) -> str:

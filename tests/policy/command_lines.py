@@ -500,6 +500,8 @@ DANGEROUS: list[tuple[str, str]] = [
     ("ls | xargs sh -c 'rm \"$@\"' _", "rm deletes"),
     ("busybox rm x", "rm deletes"),
     ("busybox sh -c 'rm x'", "rm deletes"),
+    ("/lib64/ld-linux-x86-64.so.2 /bin/rm x", "rm deletes"),
+    ("/lib/ld-musl-x86_64.so.1 --preload y.so --library-path=z sh -c 'rm x'", "rm deletes"),
     ("sudo -u x rm y", "sudo"),
     ("ionice -c2 -n7 rm x", "rm deletes"),
     ("taskset -c 0,1 rm x", "rm deletes"),

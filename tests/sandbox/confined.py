@@ -298,7 +298,7 @@ class Server:
         from tongs.sandbox.profile import make_private
         from tongs.sandbox.sensitive import Search
 
-        profile = _profile(request["profile"])
+        profile = make_profile(request["profile"])
         make_private(profile)
         plan = bubblewrap.make_plan(profile, bubblewrap.look(profile, Search()), ())
         return [[step.purpose, step.path, *step.words] for step in plan.steps]
@@ -308,7 +308,7 @@ class Server:
         from tongs.sandbox import landlock
         from tongs.sandbox.sensitive import Search
 
-        fd = landlock.make_ruleset(_profile(request["profile"]), Search(), version)
+        fd = landlock.make_ruleset(make_profile(request["profile"]), Search(), version)
         os.close(fd)
         return fd
 
@@ -327,7 +327,7 @@ class Server:
     @contextmanager
     def _confine(self, request: dict[str, Any]) -> Iterator[Any]:
         sandbox = self._sandbox(request["state"])
-        profile = _profile(request["profile"])
+        profile = make_profile(request["profile"])
         if request.get("kind") == "landlock":
             from tongs.sandbox import landlock
             from tongs.sandbox.profile import make_private
@@ -347,7 +347,8 @@ class Server:
             yield confined
 
 
-def _profile(fields: dict[str, Any]) -> Any:
+def make_profile(fields: dict[str, Any]) -> Any:
+    """The profile that a request describes."""
     from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
     from tongs.sandbox.profile import Profile
 

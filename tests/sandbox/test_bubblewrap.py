@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from tests.sandbox.confined import SECRET, Box, Refused
+from tests.marks import HANG_SECONDS, wait_until
+from tests.sandbox.confined import SECRET, Box, Refused, make_profile
+from tongs.sandbox.profile import Sandbox
 
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 
@@ -107,6 +111,79 @@ def test_a_home_without_a_cache_folder_has_one_while_a_program_runs(box):
 
     assert box.run("mkdir -p ~/.cache/x && echo made").output == "made\n"
     assert not (box.home / ".cache").exists()
+
+
+@pytest.mark.parametrize(
+    "program, code", [("no-such-program", "runtime_missing"), ("./a.txt", "permission_denied"), ("", "runtime_missing")]
+)
+def test_a_program_that_cannot_be_started_is_not_a_fault_of_the_sandbox(box, program, code):
+    box.write("ws/a.txt", "")
+
+    with pytest.raises(Refused) as raised:
+        box.worker.ask(do="run", **{**box.request(""), "argv": [program, "-c", "x"]})
+
+    assert raised.value.code == code
+    assert program in str(raised.value)
+
+
+def test_a_folder_that_cannot_be_entered_is_not_a_fault_of_the_sandbox(box):
+    box.mkdir("ws/closed").chmod(0)
+
+    with pytest.raises(Refused) as raised:
+        box.run("true", cwd=box.workspace / "closed")
+
+    assert raised.value.code == "permission_denied"
+
+
+def test_closing_waits_until_nothing_of_a_program_is_left_in_the_workspace(own_worker):
+    box = Box(own_worker)
+    sandbox = Sandbox(str(box.state))
+    held, told = threading.Event(), threading.Event()
+
+    def run() -> None:
+        profile = make_profile(box.profile())
+        with sandbox.confine(profile, str(box.workspace)):
+            held.set()
+            told.wait(HANG_SECONDS)
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    held.wait(HANG_SECONDS)
+    assert (box.workspace / ".git").is_dir()
+    told.set()
+    sandbox.close()
+
+    assert os.listdir(box.workspace) == []
+    thread.join()
+    box.close()
+
+
+def test_a_cache_folder_of_another_command_is_not_taken_away_under_a_program(box):
+    (box.home / ".cache").rmdir()
+    first = box.start("echo on; sleep 3600")
+    second = box.start("echo on; while sleep 0.02; do test -e go && { mkdir ~/.cache/x && touch made; exit; }; done")
+
+    box.stop(first)
+    assert (box.home / ".cache").is_dir()
+    box.write("ws/go", "")
+    wait_until((box.workspace / "made").exists)
+    box.stop(second)
+
+    assert not (box.home / ".cache").exists()
+
+
+def test_the_first_command_after_a_crash_runs(box):
+    (box.home / ".cache").rmdir()
+    box.run("true")
+    for path in (box.home / ".cache", box.workspace / ".git"):
+        box.mkdir(path.relative_to(box.base))
+        os.symlink(f"{path.stat().st_ino}{path}", box.state / "mountpoints" / path.name)
+    box.worker.ask(do="forget", state=str(box.state))
+
+    assert box.run("touch ~/.cache/x && echo ran").output == "ran\n"
+    assert not (box.home / ".cache").exists()
+    assert not (box.workspace / ".git").exists()
 
 
 def test_shared_memory_is_the_program_s_own(box):

@@ -154,10 +154,61 @@ def test_after_a_crash_the_user_s_own_is_kept(tmp_path, content):
     if content == "file":
         (tmp_path / "a/x").write_text("theirs")
     # a record without an inode is of a folder that may not have been made; one with another, of one that was replaced
-    os.symlink(tmp_path / "a", tmp_path / ("records/x.1" if content == "nothing" else "records/x"))
+    os.symlink(f"{1 if content == 'nothing' else ''}{tmp_path / 'a'}", tmp_path / "records/x")
 
     with MountPoints(str(tmp_path / "records")).hold([]):
         assert (tmp_path / "a").is_dir()
+
+
+@pytest.mark.parametrize("length", [10, 200])
+def test_many_folders_of_any_name_are_recorded(tmp_path, length):
+    names = [f"{number:02}\n\udcff%{'x' * length}" for number in range(40)]
+    paths = [str(tmp_path / name) for name in names]
+    script = (
+        "import os, sys; from tongs.sandbox.mountpoints import MountPoints\n"
+        f"with MountPoints({str(tmp_path / 'records')!r}).hold({paths!r}): os.kill(os.getpid(), 9)"
+    )
+
+    subprocess.run([sys.executable, "-c", script])
+    left = len(records(tmp_path))
+    assert (left, all(map(os.path.isdir, paths))) == (1 if length == 10 else left, True)
+    with MountPoints(str(tmp_path / "records")).hold([]):
+        assert not any(map(os.path.exists, paths))
+    assert records(tmp_path) == []
+
+
+def test_when_one_of_several_cannot_be_made_none_is_left(points, tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ToolError):
+        points.hold([str(tmp_path / "a"), str(tmp_path / "file/a"), str(tmp_path / "b")]).__enter__()
+
+    assert sorted(os.listdir(tmp_path)) == ["file", "records"]
+    assert records(tmp_path) == []
+
+
+def test_a_folder_that_is_left_to_another_process_is_removed_among_others(tmp_path):
+    first, second = (MountPoints(str(tmp_path / "records")) for _ in range(2))
+    paths = [str(tmp_path / name) for name in "abc"]
+    holding = first.hold(paths)
+    holding.__enter__()
+
+    with second.hold(paths[1:2]):
+        holding.__exit__(None, None, None)
+        assert [os.path.isdir(path) for path in paths] == [False, True, False]
+
+    assert not os.path.exists(paths[1])
+    assert records(tmp_path) == []
+
+
+def test_a_state_directory_that_is_cleared_meanwhile_is_made_again(points, tmp_path):
+    with points.hold([str(tmp_path / "a")]):
+        shutil.rmtree(tmp_path / "records")
+    with points.hold([str(tmp_path / "a")]):
+        assert len(records(tmp_path)) == 1
+
+    assert not (tmp_path / "a").exists()
+    assert records(tmp_path) == []
 
 
 def test_a_place_where_nothing_can_be_made_is_refused(points, tmp_path):

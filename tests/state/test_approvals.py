@@ -20,6 +20,8 @@ from tests.state.asking import CALL, DIGEST
 from tongs.errors import ToolError
 from tongs.state import approvals as module
 from tongs.state.approvals import Approval, Approvals, Asked, call_digest, refusal
+from tongs.state.db import Database
+from tongs.state.tables import MIGRATIONS
 
 HANG_SECONDS = 60
 PROCESSES = 20
@@ -369,6 +371,36 @@ def test_a_rule_is_kept_once_for_each_workspace(approvals):
 
     assert again.id == first.id
     assert [(grant.workspace, grant.granted_by) for grant in approvals.grants()] == [("w", "you"), ("v", "me")]
+
+
+def test_a_rule_is_kept_for_each_folder_by_itself(approvals):
+    one = approvals.add_grant("w", "run_shell(/make/)", by="me", folder="/w")
+    other = approvals.add_grant("w", "run_shell(/make/)", by="me", folder="/w/sub")
+    approvals.add_grant("w", "run_shell(/make/)", by="you", folder="/w/sub")
+    assert [(grant.folder, grant.granted_by) for grant in approvals.grants("w")] == [("/w", "me"), ("/w/sub", "you")]
+
+    approvals.revoke(other.id)
+    assert [grant.id for grant in approvals.grants("w")] == [one.id]
+
+
+def test_what_is_approved_for_always_is_kept_for_the_folder_of_the_command(approvals):
+    asked = Asked("run_shell", {}, "why", rules=("run_shell(/make/)",), workspace="/w", folder="/w/sub")
+    id = approvals.ask("w", "s", "digest", asked, seconds=60).id
+    approvals.answer(id, approved=True, by="me", always=True)
+    assert [grant.folder for grant in approvals.grants("w")] == ["/w/sub"]
+
+
+def test_grants_of_a_database_from_before_they_had_folders_stay(tmp_path):
+    path = str(tmp_path / "state.db")
+    old = Database(path, MIGRATIONS[:2], durable=True)
+    row = ("0123456789ab", "w", "Read", "/w", "me", 1, None)
+    old.write(lambda db: db.execute("INSERT INTO grants VALUES (?,?,?,?,?,?,?)", row))
+    old.close()
+
+    approvals = Approvals(str(tmp_path))
+    approvals.add_grant("w", "Read", by="me", folder="/w/sub")
+    assert [(grant.rule, grant.folder) for grant in approvals.grants("w")] == [("Read", "/w"), ("Read", "/w/sub")]
+    approvals.close()
 
 
 def test_a_grant_ends_at_its_time_or_when_it_is_revoked(approvals):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -90,3 +91,14 @@ def test_values_of_sessions_that_nobody_ended_are_forgotten(values, tmp_path):
     values.set("w", "s", "k", 1)
 
     assert (values.get("w", "old", "k"), values.get("w", "new", "k")) == (None, 1)
+
+
+def test_it_is_known_since_when_nothing_has_changed(values):
+    before = time.time() - 1
+    assert not values.changed_since("w", "s", before)
+
+    values.set("w", "s", "mode", "plan")
+
+    assert values.changed_since("w", "s", before)
+    assert not values.changed_since("w", "s", time.time() + 1)
+    assert not values.changed_since("w", "other", before)

@@ -311,6 +311,33 @@ def test_a_link_is_named_with_the_place_it_leads_to(command):
     assert trusts(command, RULES)
 
 
+def test_the_scripts_of_hooks_are_trusted_with_their_file(command):
+    command.folder.write(".tongs/hooks.yaml", "hooks: []\n")
+    command.folder.write(".tongs/hooks/deep/check.sh", "exit 2\n")
+    listed = told(command, "trust")[1].replace("\n", "")
+    assert "hooks.yaml  hooks, not trusted" in listed
+    assert "hooks/deep/check.sh  hooks, not trusted" in listed
+
+    with at_terminal(command, "trust", ".") as screen:
+        for _ in range(2):
+            screen.expect("Trust this content? [y/n] > ")
+            screen.type("y\n")
+        status = screen.end()[0]
+
+    assert status == 0
+    assert trusts(command, ".tongs/hooks.yaml", "hooks")
+    assert trusts(command, ".tongs/hooks/deep/check.sh", "hooks")
+
+
+def test_rules_of_a_folder_above_are_listed(command):
+    rules = os.path.join(os.path.dirname(command.folder.path), ".tongs", "permissions.yaml")
+    os.makedirs(os.path.dirname(rules))
+    with open(rules, "w", encoding="utf-8") as file:
+        file.write("allow: [Write]\n")
+
+    assert "permissions.yaml  rules, not trusted" in told(command, "trust")[1].replace("\n", "")
+
+
 def test_trust_is_revoked(command):
     command.folder.write(RULES, "deny: []\n")
     trust = Trust(command.state)

@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import threading
 from typing import Any
 
 import pytest
 
+from tests.marks import HANG_SECONDS, pids, read, wait_until
 from tests.surfaces.commands import TONGS
 
 READ = {"tool": "read_file", "args": {"path": "a.txt"}}
@@ -196,3 +198,21 @@ def test_help_names_every_command(command):
     text = command.run("--help").stdout.decode()
 
     assert all(f"tongs {name}" in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_command_and_leaves_nothing_in_the_workspace(command, number):
+    mark = f"tongs-test-{os.getpid()}-{number.name}"
+    process = command.start()
+    request = {"tool": "run_shell", "args": {"command": f"touch begun; exec -a {mark} sleep 600"}}
+    process.stdin.write(json.dumps(request).encode() + b"\n")
+    process.stdin.flush()
+    wait_until(lambda: os.path.exists(command.folder.join("begun")))
+
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=HANG_SECONDS)
+
+    assert process.returncode == (130 if number == signal.SIGINT else -number)
+    assert (out, errors) == (b"", b"")
+    assert sorted(os.listdir(command.folder.path)) == ["a.txt", "begun"]
+    wait_until(lambda: not any(mark.encode() in read(f"/proc/{pid}/cmdline") for pid in pids()))

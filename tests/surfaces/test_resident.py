@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import pids, read
 from tests.surfaces.commands import TONGS, Command
 from tongs.surfaces import handover
 from tongs.surfaces.resident import RUNTIMES_MAX
@@ -193,6 +194,28 @@ def test_a_killed_resident_is_no_hindrance(resident):
     assert resident.run("resident", "start").returncode == 0
     assert resident.ask(READ)[0]["ok"]
     assert pid(resident) != number
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_it_with_all_that_it_runs_and_leaves_nothing_in_the_workspace(resident, number):
+    mark = f"tongs-test-{os.getpid()}-{number.name}"
+    script = f"touch NAME; exec -a {mark} sleep 600"
+    job = {"command": script.replace("NAME", "job"), "run_in_background": True}
+    assert resident.ask({"tool": "run_shell", "args": job})[0]["ok"]
+    caller = resident.start()
+    request = {"tool": "run_shell", "args": {"command": script.replace("NAME", "call"), "timeout": 300}}
+    caller.stdin.write(json.dumps(request).encode() + b"\n")
+    caller.stdin.flush()
+    wait_until(lambda: {"job", "call"} <= set(os.listdir(resident.folder.path)))
+    server = pid(resident)
+
+    os.kill(server, number)
+    out, _ = caller.communicate(timeout=60)
+
+    wait_until(lambda: gone(server))
+    assert json.loads(out)["error_code"] == "cancelled"
+    assert sorted(os.listdir(resident.folder.path)) == ["a.txt", "call", "job"]
+    wait_until(lambda: not any(mark.encode() in read(f"/proc/{other}/cmdline") for other in pids()))
 
 
 def test_a_resident_that_dies_during_a_call_is_an_error_envelope(resident):

@@ -14,6 +14,7 @@ from tongs import config
 from tongs.config import KEYS
 from tongs.errors import ToolError
 from tongs.runtime import Runtime
+from tongs.state.trust import Trust
 from tongs.surfaces.settings import CHECKS, Problem, Sources, _statements
 
 
@@ -158,7 +159,7 @@ def test_files_that_are_right_or_missing_are_told_as_such(command):
     assert done.returncode == 0
     own = os.path.join(command.environ["TONGS_CONFIG_DIR"], "config.toml")
     assert done.stdout.decode().splitlines() == [
-        f"{theirs}:1: note: undo.calls is ignored: a project cannot set it",
+        f"{theirs}:1: note: undo.calls is ignored until the file is trusted (tongs trust)",
         f"{own}: not there",
         f"{theirs}: right",
     ]
@@ -286,3 +287,77 @@ def test_a_broken_file_refuses_calls_on_every_surface_and_says_why(command, ask,
     assert code == "denied"
     assert "config.toml: " in message
     assert reason in message
+
+
+# --- rules and hooks ----------------------------------------------------------------------------------------------
+
+
+def test_broken_rules_and_hooks_are_told_with_their_line(command):
+    rules = os.path.join(os.path.dirname(personal(command, "")), "permissions.yaml")
+    with open(rules, "w", encoding="utf-8") as file:
+        file.write("allow:\n- Read\n- Bash(ls\n- kubectl_pods\n")
+    theirs = command.folder.write(".tongs/permissions.yaml", "allow: [Write]\n")
+    command.folder.write(".tongs/hooks.yaml", "hooks: []\n")
+    with open(os.path.join(os.path.dirname(rules), "hooks.yaml"), "w", encoding="utf-8") as file:
+        file.write("hooks:\n- {event: nonsense, command: 'true'}\n")
+
+    found = problems(command)
+    told = command.run("config", "check").stdout.decode()
+
+    assert (rules, 3) in [(place, line) for place, line, _ in found]
+    assert any(place == theirs and "trusted" in text for place, _, text in found)
+    assert any(place.endswith("/hooks.yaml") and line == 2 and "nonsense" in text for place, line, text in found)
+    assert any(place == "hooks" and "not trusted" in text for place, _, text in found)
+    assert told.endswith("calls ask until this is mended\n")
+
+
+# --- trust --------------------------------------------------------------------------------------------------------
+
+
+def test_a_projects_settings_loosen_when_their_content_is_trusted_and_only_then(command):
+    text = 'mode = "auto-accept"\nworkspace.roots = ["/"]\ndisabledTools = ["undo"]\nshell.network = "full"\n'
+    theirs = project(command, text)
+    personal(command, 'disabledTools = ["memory"]\n')
+
+    before = shown(command)
+    trust = Trust(command.state)
+    trust.trust("config", theirs, text.encode())
+    trust.close()
+    after = shown(command)
+    project(command, text + "undo.calls = 3\n")
+    changed = shown(command)
+
+    for found in (before, changed):
+        assert (found["mode"]["value"], found["shell.network"]["value"]) == ("normal", "none")
+    assert (after["mode"]["value"], after["shell.network"]["value"]) == ("auto-accept", "full")
+    for found in (before, after, changed):
+        assert found["disabledTools"]["value"] == ["memory", "undo"]
+        assert found["workspace.roots"]["value"] == []
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_lists_of_agents_config_json_count_when_it_is_trusted(command, inside):
+    lists = {"disabledTools": ["undo"], "alwaysAllow": ["Write"]}
+    text = json.dumps({"nanocoder": lists} if inside else {**lists, "providers": []})
+    path = command.folder.write("agents.config.json", text)
+    personal(command, 'alwaysAllow = ["Read"]\n')
+
+    before = shown(command)
+    trust = Trust(command.state)
+    trust.trust("config", path, text.encode())
+    trust.close()
+    after = shown(command)
+
+    assert (before["disabledTools"]["value"], before["alwaysAllow"]["value"]) == ([], ["Read"])
+    assert (after["disabledTools"]["value"], after["alwaysAllow"]["value"]) == (["undo"], ["Read", "Write"])
+    assert after["disabledTools"]["source"] == "agents.config.json"
+
+
+def test_agents_config_json_that_nobody_trusts_may_be_anything(command):
+    command.folder.write("agents.config.json", "{nonsense")
+    assert shown(command)["disabledTools"]["value"] == []
+
+    command.environ["TONGS_TRUST"] = "all"
+    done = command.run("config", "show")
+    assert done.returncode == 1
+    assert b"agents.config.json" in done.stderr

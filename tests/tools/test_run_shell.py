@@ -140,6 +140,12 @@ def test_at_the_timeout_the_output_so_far_comes_back(runtime):
     assert result.classification == "timeout"
 
 
+def test_at_the_timeout_a_silent_command_has_nothing_but_the_notice(runtime):
+    result = run(runtime, "sleep 60", timeout=1)
+
+    assert result.text.startswith("[exit: 124]\nCommand timed out after 1 seconds\n[classification: timeout — ")
+
+
 def test_a_grandchild_that_holds_the_pipe_does_not_delay_the_answer(runtime):
     began = time.monotonic()
     result = run(runtime, "(setsid sleep 300 &) ; echo started", timeout=60)
@@ -273,9 +279,9 @@ def test_the_user_may_add_to_the_environment(base):
 
 
 def test_a_terminal_of_its_own(runtime):
-    result = run(runtime, "test -t 0 && test -t 1 && echo terminal", tty=True)
+    result = run(runtime, "test -t 0 && test -t 1 && stty size", tty=True)
 
-    assert body(result) == "terminal"
+    assert body(result) == "40 120"
 
 
 def test_the_workspace_is_writable_and_the_rest_is_not(runtime, workspace, base):

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from tongs.testing import temporary_runtime
+
 
 def execute(runtime, *argv, **args):
     return runtime.call("shell_exec", argv=list(argv), **args)
@@ -54,6 +56,15 @@ def test_what_is_not_allowed_is_refused_forced_or_not(runtime, workspace, argv):
     for force in (False, True):
         result = execute(runtime, *argv, force=force)
         assert result.error.code == "command_blocked"
+
+
+def test_a_program_that_is_not_installed_is_said_to_be_missing(base, monkeypatch):
+    monkeypatch.setenv("PATH", f"{base}/nothing")
+
+    with temporary_runtime(base) as (runtime, _):
+        error = execute(runtime, "deno", "--version").error
+
+    assert (error.code, error.message) == ("runtime_missing", "deno is not on the PATH.")
 
 
 def test_an_allowed_name_in_the_workspace_is_not_what_runs(runtime, workspace):

@@ -126,7 +126,19 @@ class Options(NamedTuple):
 
 
 # Programs that start the command that follows their own options and operands.
+# the loaders of dynamically linked programs, which run the program that they are given
+_LOADERS = (
+    *("ld.so", "ld-linux.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ld-linux-armhf.so.3"),
+    *("ld-linux-riscv64-lp64d.so.1", "ld64.so.2", "ld-musl-x86_64.so.1", "ld-musl-aarch64.so.1"),
+)
 WRAPPERS: dict[str, Options] = {
+    **dict.fromkeys(
+        _LOADERS,
+        Options(
+            long=("library-path", "preload", "audit", "argv0", "inhibit-rpath"),
+            plain=("list", "verify", "inhibit-cache"),
+        ),
+    ),
     "builtin": Options(),
     "command": Options(flags="p"),
     "exec": Options(short="a", flags="cl"),

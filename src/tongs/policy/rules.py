@@ -128,7 +128,7 @@ def narrowest(subject: Subject) -> tuple[str, ...]:
     A plain command is kept word by word, any other line as it is; paths and hosts as they are; everything else by
     the action, or by the name of the tool.
     """
-    if subject.actions:
+    if subject.actions and not subject.command:
         return (f"{subject.tool}(action:{min(subject.actions)})",)
     kept = [] if not subject.command else _narrow_commands(subject)
     for item in _items(subject):

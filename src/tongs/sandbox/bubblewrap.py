@@ -72,7 +72,7 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All steps in order, and the missing paths that need a mount point."""
+    """All steps in order, and the paths that need a mount point: missing ones, and empty folders that may be one."""
 
     steps: tuple[Step, ...]
     missing: tuple[str, ...]
@@ -90,6 +90,8 @@ def confine(
     tty: bool = False,
 ) -> Iterator[Confined]:
     """Yield how to start a program under bubblewrap; what it needs is held until the end of the block."""
+    # before anything looks at the workspace: what a crash has left there is not the user's
+    points.recover()
     found = look(profile, search)
     plan = make_plan(profile, found, available.features)
     program_filter = seccomp.assemble(
@@ -204,9 +206,10 @@ class _View:
                 self._blank(folder, "sockets of others")
         for path in filter(os.path.lexists, _SHOWN_IN_RUN):
             self._show(path, "programs in /run")
-        resolver = os.path.realpath("/etc/resolv.conf")
-        if self._profile.network == "full" and is_below(resolver, "/run") and os.path.exists(resolver):
-            self._show(resolver, "name resolution")
+        if self._profile.network == "full":
+            resolver = os.path.realpath("/etc/resolv.conf")
+            if is_below(resolver, "/run") and os.path.exists(resolver):
+                self._show(resolver, "name resolution")
 
     def show_workspace(self) -> None:
         """The workspace folders, the session's own folder and cache, and as much of the home as may be seen."""
@@ -227,6 +230,7 @@ class _View:
                 self._show(root, "workspace", Layer.ROOT)
         cache = os.path.realpath(os.path.join(self._home, ".cache"))
         if os.path.isdir(cache) and profile.read == "all":
+            self._keep_while_empty(cache)
             self._own_folder("private cache", cache, "cache")
         elif self._home in self._empty:
             self._own_folder("private cache", os.path.join(self._home, ".cache"), "cache")
@@ -332,6 +336,7 @@ class _View:
         if os.path.lexists(path):
             if self._is_shown(path):
                 self._hold_way(path)
+                self._keep_while_empty(path)
                 self._add(Layer.HIDDEN, "closed", path, *_empty_folder(path))
                 self._empty.add(path)
         else:
@@ -349,6 +354,7 @@ class _View:
         if purpose == "credentials":
             self._hold_way(way or path)
         if stat.S_ISDIR(mode):
+            self._keep_while_empty(path)
             words = _empty_folder(path, "0000" if unreadable else "0500")
         else:
             words = "--ro-bind", os.path.join(self._private, "sealed-file" if unreadable else "blank-file"), path
@@ -381,7 +387,6 @@ class _View:
             if index < len(names) - 1:
                 self._hold(at)
             elif stat.S_ISDIR(mode) and _is_empty(at):
-                # perhaps the mount point of another command, which must not take it away now
                 self._keep_empty(at, purpose)
             else:
                 self._add(Layer.GUARDED, purpose, at, "--ro-bind", at, at)
@@ -399,6 +404,11 @@ class _View:
     def _keep_empty(self, path: str, purpose: str) -> None:
         self._missing[path] = None
         self._add(Layer.GUARDED, purpose, path, *_empty_folder(path))
+
+    def _keep_while_empty(self, path: str) -> None:
+        # perhaps the mount point of another command, which must not take it away now
+        if _is_empty(path):
+            self._missing[path] = None
 
     def _hold_way(self, path: str) -> None:
         """Keep the folders around a path from being renamed, where they are writable."""

@@ -27,6 +27,8 @@ from tongs.sandbox import keeper
 Reason = Literal["exit", "signal", "timeout", "cancelled", "limit"]
 StrPath = str | os.PathLike[str]
 
+SCREEN = (40, 120)  # lines and columns of a terminal
+
 _CHUNK_BYTES = 1 << 16
 _CANCEL_SECONDS = 0.025  # how often a wait looks at the cancel event
 _START_SECONDS = 20.0  # a program that does not run by then is stuck in the kernel, or the keeper was stopped
@@ -163,7 +165,7 @@ def run(
         stdout, stderr = outputs.captured()
         if reason == "exit" and not confined.has_run():
             told = b" ".join((stdout.head, stderr.head)).decode("utf-8", "replace").strip()
-            raise ToolError("sandbox_unavailable", f"The sandbox could not be set up: {told or f'exit {exit_code}'}.")
+            raise _unstarted(argv[0], told or f"exit {exit_code}")
         return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended)
 
 
@@ -717,6 +719,18 @@ def _refusal(program: str, step: str, number: int) -> ToolError:
     return ToolError(code, message, program=program)
 
 
+def _unstarted(program: str, told: str) -> ToolError:
+    """Why a program did not run, from what its confinement told in its place."""
+    numbers = (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.E2BIG)
+    number = next((number for number in numbers if told.endswith(f": {os.strerror(number)}")), errno.ENOENT)
+    # these are said when all is set up, and only the program or its directory is not right
+    if told.startswith(f"bwrap: execvp {program}: "):
+        return _refusal(program, "exec", number)
+    if told.startswith("bwrap: Can't chdir to "):
+        return _refusal(program, "cwd", number)
+    return ToolError("sandbox_unavailable", f"The sandbox could not be set up: {told}.")
+
+
 def _unkept(error: OSError) -> ToolError:
     return ToolError(
         "resource_limit",
@@ -742,7 +756,11 @@ def _pipe() -> tuple[FileIO, FileIO]:
 
 
 def _terminal() -> tuple[FileIO, FileIO]:
+    import termios
+
     ours, theirs = os.openpty()
+    # a new one has no lines and no columns, and programs that draw then draw nothing
+    termios.tcsetwinsize(theirs, SCREEN)
     return FileIO(ours, "rb"), FileIO(theirs, "rb+")
 
 

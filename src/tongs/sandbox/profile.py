@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Literal, NamedTuple
 
 from tongs.errors import ToolError
@@ -27,6 +27,7 @@ Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 
 _OWN_FOLDERS = ("tmp", "var-tmp", "cache")
 _STAND_INS = {"blank-file": 0o400, "sealed-file": 0}
+_CLOSE_SECONDS = 6.0  # a program that was told to end is gone by then, or stuck in the kernel
 
 
 class Profile(NamedTuple):
@@ -74,6 +75,8 @@ class Sandbox:
     def __init__(self, state: str) -> None:
         self._state = state
         self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._confined = 0  # programs that are confined now
         self._available: Availability | None = None
         self._means: tuple[Search, MountPoints, Loopbacks] | None = None
 
@@ -112,28 +115,47 @@ class Sandbox:
                 suggestion="Install bubblewrap with the packages of the system.",
             )
         make_private(profile)
+        with self._counted(), self._confine(available, profile, cwd, tty=tty) as confined:
+            yield confined
+
+    def close(self) -> None:
+        """Wait for programs that were told to end, and let go of the sessions' networks.
+
+        What was made in the workspace for a program is there until it has ended, and whoever closes a sandbox is often
+        about to exit. A program that does not end keeps what it has.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._confined, _CLOSE_SECONDS)
+            means, self._means = self._means, None
+        if means:
+            means[2].close()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._lock:
+            self._confined += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._confined -= 1
+                self._changed.notify_all()
+
+    def _confine(
+        self, available: Availability, profile: Profile, cwd: str, *, tty: bool
+    ) -> AbstractContextManager[Confined]:
         search, points, loopbacks = self._get_means()
         if available.kind == "bubblewrap":
             from tongs.sandbox import bubblewrap
 
-            means = bubblewrap.confine(profile, cwd, available, search, points, loopbacks, tty=tty)
-        elif available.kind == "landlock":
+            return bubblewrap.confine(profile, cwd, available, search, points, loopbacks, tty=tty)
+        if available.kind == "landlock":
             from tongs.sandbox import landlock
 
-            means = landlock.confine(profile, search)
-        else:
-            from tongs.sandbox import seatbelt
+            return landlock.confine(profile, search)
+        from tongs.sandbox import seatbelt
 
-            means = seatbelt.confine(profile, available, search)
-        with means as confined:
-            yield confined
-
-    def close(self) -> None:
-        """Let go of the sessions' networks. Programs that still run keep what they have."""
-        with self._lock:
-            means, self._means = self._means, None
-        if means:
-            means[2].close()
+        return seatbelt.confine(profile, available, search)
 
     def _get_means(self) -> tuple[Search, MountPoints, Loopbacks]:
         with self._lock:

@@ -53,6 +53,7 @@ class Asked(NamedTuple):
     rules: tuple[str, ...] = ()
     workspace: str = ""  # its folder
     session: str = ""
+    folder: str = ""  # where a rule that is kept holds: of a command, the folder it runs in
 
 
 class Approval(NamedTuple):
@@ -208,7 +209,7 @@ class Approvals:
                         suggestion="Approve it once.",
                     )
                 for rule in found.asked.rules:
-                    _keep(db, found.workspace, rule, found.asked.workspace, by, now, None)
+                    _keep(db, found.workspace, rule, found.asked.folder or found.asked.workspace, by, now, None)
             return answered
 
         return self._db.write(work)
@@ -398,8 +399,8 @@ def _keep(
     db: sqlite3.Connection, workspace: str, rule: str, folder: str, by: str, now: int, expires: int | None
 ) -> Grant:
     row = db.execute(
-        "INSERT INTO grants VALUES (?,?,?,?,?,?,?) ON CONFLICT (workspace, rule) DO UPDATE "
-        "SET folder=excluded.folder, granted_by=excluded.granted_by, at=excluded.at, expires_at=excluded.expires_at "
+        "INSERT INTO grants VALUES (?,?,?,?,?,?,?) ON CONFLICT (workspace, rule, folder) DO UPDATE "
+        "SET granted_by=excluded.granted_by, at=excluded.at, expires_at=excluded.expires_at "
         "RETURNING id, workspace, rule, folder, granted_by, at, expires_at",
         (os.urandom(6).hex(), workspace, rule, _storable(folder), by, now, expires),
     ).fetchone()

@@ -52,6 +52,12 @@ class SessionValues:
 
         return self._db.write(work)
 
+    def changed_since(self, workspace: str, session: str, since: float) -> bool:
+        """Whether a value of a session was stored after this time, in seconds since the epoch."""
+        query = "SELECT 1 FROM session_values WHERE workspace=? AND session=? AND at>=? LIMIT 1"
+        values = (workspace, session, int(since * 1_000_000_000))
+        return self._db.exists() and self._db.read(lambda db: db.execute(query, values).fetchone()) is not None
+
     def clear(self, workspace: str, session: str) -> bool:
         """Forget every value of a session; return whether there was one."""
         if not self._db.exists():

@@ -37,6 +37,13 @@ CREATE TABLE trusted (
 CREATE TABLE session_values (
          workspace TEXT NOT NULL, session TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, at INTEGER NOT NULL,
          PRIMARY KEY (workspace, session, key)) WITHOUT ROWID""",
+    # the same command is kept for each folder that it runs in
+    """CREATE TABLE grants_by_folder (
+         id TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, rule TEXT NOT NULL, folder TEXT NOT NULL,
+         granted_by TEXT NOT NULL, at INTEGER NOT NULL, expires_at INTEGER, UNIQUE (workspace, rule, folder));
+INSERT INTO grants_by_folder SELECT * FROM grants;
+DROP TABLE grants;
+ALTER TABLE grants_by_folder RENAME TO grants""",
 )
 
 

@@ -23,6 +23,9 @@ PROJECT_FILES = {
     "agents.config.json": "config",
 }
 
+# where every file is part of a tool
+TOOL_FOLDERS = (".tongs/tools", ".nanocoder/tools")
+
 
 class Trusted(NamedTuple):
     """A file as a person trusted it."""
@@ -35,6 +38,8 @@ class Trusted(NamedTuple):
 
 def kind_of(path: str) -> str:
     """Return what a file of a project is, by where it is in it; "file" for what has no place of its own."""
+    if any(f"/{folder}/" in path for folder in TOOL_FOLDERS):
+        return "tool"
     for name, kind in PROJECT_FILES.items():
         if path.endswith("/" + name):
             return kind

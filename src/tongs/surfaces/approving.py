@@ -233,7 +233,7 @@ def _named(path: str) -> list[str]:
     full = os.path.abspath(path)
     if not os.path.isdir(full):
         return [full]
-    found = [os.path.join(full, name) for name in PROJECT_FILES if os.path.lexists(os.path.join(full, name))]
+    found = _files_of(full)
     if not found:
         raise ToolError(
             "not_found",
@@ -241,6 +241,14 @@ def _named(path: str) -> list[str]:
             suggestion=f"Such files are {', '.join(PROJECT_FILES)}.",
         )
     return found
+
+
+def _files_of(project: str) -> list[str]:
+    """Return the files of a project that need trust, with the scripts that its hooks run."""
+    from tongs.hooks import project_files
+
+    known = [os.path.join(project, name) for name in PROJECT_FILES]
+    return list(dict.fromkeys([*filter(os.path.lexists, known), *project_files(project)]))
 
 
 def _trust_one(screen: Terminal, trusted: Trust, name: str) -> bool:
@@ -305,14 +313,22 @@ def _list_trust(trusted: Trust, folder: str) -> int:
     for one in known:
         sys.stdout.write(f"{one_line(one.path)}  {one.kind}, trusted {_moment(one.at)}{_present(one)}\n")
     paths = {one.path for one in known}
-    for name in PROJECT_FILES:
-        path = os.path.join(folder, name)
+    for path in [*_files_of(folder), *_rules_above(folder)]:
         if os.path.isfile(path) and os.path.realpath(path) not in paths:
             sys.stdout.write(f"{one_line(os.path.abspath(path))}  {kind_of(path)}, not trusted\n")
             paths.add(path)
     if not paths:
         sys.stdout.write("No file is trusted, and this project has none that needs it.\n")
     return 0
+
+
+def _rules_above(folder: str) -> list[str]:
+    """Return the rule files of the folders above a project, which hold in it too."""
+    from tongs.rulebook import RULES, upward
+
+    root, home = os.path.realpath(folder), os.path.realpath(os.path.expanduser("~"))
+    above = [one for one in upward(root, home) if one != root]
+    return [os.path.join(one, name, RULES) for one in above for name in (".tongs", ".jcli")]
 
 
 def _present(one: Trusted) -> str:

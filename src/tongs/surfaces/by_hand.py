@@ -9,7 +9,6 @@ import threading
 from typing import Any
 
 from tongs import wire
-from tongs.authority import Answer
 from tongs.call import Call, Result
 from tongs.errors import ToolError
 from tongs.schema import Schema, did_you_mean
@@ -19,6 +18,7 @@ from tongs.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tongs.consent import Answer
     from tongs.state.approvals import Asked
 
 
@@ -81,6 +81,7 @@ def _person() -> dict[str, Any]:
         return {}
 
     def asker(asked: Asked) -> Answer:
+        from tongs.consent import Answer
         from tongs.surfaces.prompt import controlling_terminal, prompt
 
         with _ONE_AT_A_TIME, controlling_terminal() as screen:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn, Protocol
 
 from tongs import wire
 from tongs.call import Call, Result
@@ -34,12 +36,53 @@ def main(options: dict[str, str]) -> int:
     except ToolError as error:
         status = answer_all(refusing(error), sys.stdin.buffer, sys.stdout.buffer)
     else:
-        status = answer_all(lambda call: request(runtime, options, call), sys.stdin.buffer, sys.stdout.buffer)
+        with closed_by_signals(runtime):
+            status = answer_all(lambda call: request(runtime, options, call), sys.stdin.buffer, sys.stdout.buffer)
         runtime.trail.tidy()
         runtime.end_telemetry()
     sys.stdout.flush()
     # nothing is left to do, and tearing the interpreter down costs as much as the call
     os._exit(status)
+
+
+@contextmanager
+def closed_by_signals(runtime: Runtime) -> Iterator[None]:
+    """Close the runtime when a signal ends this process, so that its commands leave nothing behind.
+
+    A second signal ends it at once.
+    """
+    for number in _ENDING:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+    try:
+        yield
+    except KeyboardInterrupt:
+        _restore_signals()
+        runtime.close()
+        raise
+    except _Ended as ended:
+        _restore_signals()
+        runtime.close()
+        # who waits for this process sees what ended it
+        os.kill(os.getpid(), ended.number)
+
+
+class _Ended(BaseException):
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    raise _Ended(number)
+
+
+def _restore_signals() -> None:
+    for number in (signal.SIGINT, *_ENDING):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def request(runtime: Runtime, options: dict[str, str], call: Call) -> Result:

@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tongs import places
-from tongs.authority import Asker, Questioner
 from tongs.catalog import dialect
 from tongs.errors import ToolError
 from tongs.runtime import Runtime, Shared
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tongs.consent import Asker
+    from tongs.standing import Questioner
 
 
 def open_runtime(

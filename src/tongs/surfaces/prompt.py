@@ -247,6 +247,8 @@ class Page:
             lines += self._fact("in", asked.workspace + session, "", most=2)
         for number, rule in enumerate(asked.rules):
             lines += self._fact("always" if not number else "", rule, "", most=None)
+        if asked.rules and asked.folder not in ("", asked.workspace):
+            lines += self._fact("", f"in {asked.folder}", "", most=2)
         return lines
 
     def _fact(self, label: str, text: str, sgr: str, *, most: int | None) -> list[str]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import socket
 import sys
 import threading
@@ -209,12 +210,15 @@ class Resident:
         self._answered = 0
         self._last = time.monotonic()
         self._stopping = False
+        self._ended = False  # by a signal, which leaves no time to wait for callers
         self._tidied = self._last
 
     def run(self) -> int:
         """Serve until told to stop, idle, or replaced by another version."""
         places.make_state_dir(self._state)
         os.chdir("/")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._end)
         with held(os.path.join(self._state, "resident.lock"), _somebody_else):
             with self._listening() as listener:
                 listener.settimeout(0.25)
@@ -228,12 +232,23 @@ class Resident:
                         time.sleep(SCARCE_SECONDS)  # too many files are open, or the caller is gone already
                         continue
                     self._welcome(connection)
+                if self._ended:
+                    self._close_runtimes()
                 self._end_jobs()
             while self._active:
                 time.sleep(SCARCE_SECONDS)
-        for runtime in self._runtimes.values():
-            runtime.close()
+        self._close_runtimes()
         return 0
+
+    def _end(self, *_: object) -> None:
+        self._ended = self._stopping = True
+
+    def _close_runtimes(self) -> None:
+        with self._lock:
+            runtimes = list(self._runtimes.values())
+            self._runtimes.clear()
+        for runtime in runtimes:
+            runtime.close()
 
     def _welcome(self, connection: socket.socket) -> None:
         with self._lock:

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from tongs import config as configuration
@@ -14,6 +15,8 @@ from tongs import places
 from tongs.config import KEYS
 from tongs.errors import ToolError
 from tongs.output.terminal import inert
+from tongs.rulebook import RULES
+from tongs.runtime import Runtime, trusts_settings
 from tongs.surfaces.cli import Usage
 
 _TRIES_MOST = 2000  # at finding the ends of values that go over several lines
@@ -33,12 +36,13 @@ class Sources(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is wrong at one place; calls are refused for it, unless it is only a note."""
+    """What is wrong at one place; calls are refused for it, or ask, unless it is only a note."""
 
     place: str
     line: int | None
     text: str
     only_note: bool = False
+    asks: bool = False
 
 
 class Statement(NamedTuple):
@@ -82,7 +86,7 @@ def _sources(options: Mapping[str, str]) -> Sources:
 
 def _show(sources: Sources, *, as_json: bool) -> int:
     """Print what is in force; what is broken is an error here as it is for calls."""
-    settings = configuration.load(sources.workspace, sources.environ, sources.flags)
+    settings = configuration.load(sources.workspace, sources.environ, sources.flags, _trusts(sources))
     files = {"config.toml": sources.personal, ".tongs/config.toml": sources.project}
     lines = {name: _lines(path) for name, path in files.items() if name in settings.sources.values()}
     shown: dict[str, dict[str, Any]] = {}
@@ -93,6 +97,10 @@ def _show(sources: Sources, *, as_json: bool) -> int:
             shown[key] |= {"file": files[source], "line": lines[source].get(key)}
     sys.stdout.write(json.dumps(shown, ensure_ascii=False) + "\n" if as_json else "".join(map(_setting, shown.items())))
     return 0
+
+
+def _trusts(sources: Sources) -> configuration.Trusts:
+    return partial(trusts_settings, places.state_dir(sources.environ), sources.environ)
 
 
 def _setting(item: tuple[str, dict[str, Any]]) -> str:
@@ -135,7 +143,8 @@ def _check(sources: Sources, *, as_json: bool) -> int:
         if not any(problem.place == path for problem in broken):
             sys.stdout.write(inert(f"{path}: {'right' if os.path.lexists(path) else 'not there'}\n"))
     if broken:
-        sys.stdout.write("calls are refused until this is mended\n")
+        only_asks = all(problem.asks for problem in broken)
+        sys.stdout.write(f"calls {'ask' if only_asks else 'are refused'} until this is mended\n")
     return 1 if broken else 0
 
 
@@ -147,10 +156,16 @@ def _project(sources: Sources) -> Iterator[Problem]:
     shown = ".tongs/config.toml"
     problems = list(_file(sources.project, shown, sources.cache))
     yield from problems
-    if not problems and os.path.exists(sources.project):
-        for key, line in _lines(sources.project).items():
-            if KEYS[key].tighten is None:
-                yield Problem(sources.project, line, f"{key} is ignored: a project cannot set it", only_note=True)
+    if problems or not os.path.exists(sources.project):
+        return
+    with open(sources.project, "rb") as file:
+        trusted = _trusts(sources)(sources.project, file.read())
+    for key, line in _lines(sources.project).items():
+        if key in configuration.PERSONAL:
+            yield Problem(sources.project, line, f"{key} is ignored: a project cannot set it", only_note=True)
+        elif configuration.needs_trust(key) and not trusted:
+            text = f"{key} is ignored until the file is trusted (tongs trust)"
+            yield Problem(sources.project, line, text, only_note=True)
 
 
 def _variables(sources: Sources) -> Iterator[Problem]:
@@ -172,8 +187,35 @@ def _flags(sources: Sources) -> Iterator[Problem]:
             yield Problem(f"--{name}", None, _told(error, "flag"))
 
 
+def _policy(sources: Sources) -> Iterator[Problem]:
+    """Yield what is wrong with rules and hooks; where the settings are broken, calls come to neither."""
+    try:
+        runtime = Runtime(sources.workspace, environ=sources.environ, flags=sources.flags)
+    except ToolError:
+        return
+    with runtime:
+        for rules in runtime.authority.rulesets():
+            personal = rules.file == RULES
+            path = os.path.normpath(
+                os.path.join(os.path.dirname(sources.personal) if personal else sources.workspace, rules.file)
+            )
+            for problem in rules.problems:
+                told = problem.reason.removeprefix(f"{rules.file}, line {problem.line}: ").rstrip(".")
+                yield Problem(path, problem.line, told, asks=True)
+            for note in rules.notes:
+                yield Problem(path, None, note.rstrip("."), only_note=True)
+            if not rules.trusted:
+                told = "it denies and asks, and allows nothing until it is trusted (tongs trust)"
+                yield Problem(path, None, told, only_note=True)
+        for hooks in runtime.authority.hooks_of_files():
+            for broken in hooks.problems:
+                yield Problem(broken.file, broken.line, broken.reason.rstrip("."), asks=True)
+            for note in hooks.notes:
+                yield Problem("hooks", None, note.rstrip("."), only_note=True)
+
+
 # what `tongs config check` looks at; each yields what is wrong
-CHECKS: tuple[Callable[[Sources], Iterable[Problem]], ...] = (_personal, _project, _variables, _flags)
+CHECKS: tuple[Callable[[Sources], Iterable[Problem]], ...] = (_personal, _project, _variables, _flags, _policy)
 
 
 def _file(path: str, shown: str, cache: str) -> Iterator[Problem]:

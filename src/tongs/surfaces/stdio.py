@@ -11,7 +11,7 @@ from tongs import wire
 from tongs.call import Call, Result
 from tongs.errors import ToolError
 from tongs.runtime import Running, Runtime
-from tongs.surfaces.oneshot import Writer
+from tongs.surfaces.oneshot import Writer, closed_by_signals
 from tongs.surfaces.opening import open_runtime
 
 TIDY_SECONDS = 0.5
@@ -27,7 +27,7 @@ def main(options: dict[str, str]) -> int:
     except ToolError as error:
         sys.stdout.buffer.write(wire.encode_result(Result(error=error)))
         return 1
-    with runtime:
+    with runtime, closed_by_signals(runtime):
         runtime.fire("session_start")
         serve(runtime, sys.stdin.buffer, sys.stdout.buffer)
         runtime.fire("session_end")

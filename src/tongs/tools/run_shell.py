@@ -131,7 +131,7 @@ def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout:
         text = printed.compact(text)
     text = text.removesuffix("\n")
     if finished.reason == "timeout":
-        text += f"\n\nCommand timed out after {timeout} seconds"
+        text += ("\n\n" if text else "") + f"Command timed out after {timeout} seconds"
     outcome = classify_exit(
         command,
         finished.exit_code,

@@ -1,0 +1,165 @@
+"""Templates of shell scripts whose values are bound to variables and never become part of the script's text.
+
+A body is read once, when its tool is loaded; shell_text.py finds the reference that fits each placeholder, whatever the
+values of a call will be. The script of a call begins with what gives the values to the variables.
+
+    body    = { text | "{{" name "}}" | section }
+    section = ( "{{#" | "{{^" ) name "}}" body "{{/" name "}}"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from tongs.custom.shell_text import MARK, OF_THE_SHELL, Manner, Part, Reader, Reference, Section, Shell, Unbindable
+from tongs.errors import ToolError
+
+__all__ = ["Shell", "Template", "Unbindable", "bind", "is_given", "render"]
+
+_WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,19}\Z")
+
+
+class Template(NamedTuple):
+    """A body whose placeholders are references; `line` is where it begins in its file."""
+
+    parts: list[Part]
+    shell: Shell
+    prefix: str  # of the variables
+    line: int
+    notes: tuple[str, ...] = ()  # where another program reads a value as code
+
+
+def bind(body: str, names: set[str] | frozenset[str], *, shell: Shell, line: int = 1) -> Template:
+    """Return the template of a body whose parameters have these names; raise Unbindable when it cannot be used."""
+    prefix = "_tongs_"
+    while prefix in body:
+        prefix += "_"
+    if "{{" not in body or MARK.search(body) is None:
+        return Template([body], shell, prefix, line)
+    reader = Reader(body, names, shell, line)
+    return Template(reader.read(), shell, prefix, line, tuple(reader.notes))
+
+
+def is_given(value: Any) -> bool:
+    """Whether a section on a value is there; absent, null, "", 0, false and [] are not."""
+    return value is not None and value != "" and value != 0 and value is not False and value != []
+
+
+# --- a call -------------------------------------------------------------------------------------------------------
+
+
+def render(template: Template, args: Mapping[str, Any]) -> str:
+    """Return the script of one call; its lines have, where that can be, the numbers that they have in the file."""
+    used: dict[str, int] = {}
+    script = "".join(_rendered(template.parts, template, args, used))
+    quote = _bash_quoted if template.shell == "bash" else _sh_quoted
+    settings: list[str] = []
+    for name, number in used.items():
+        settings += _settings(f"{template.prefix}{number}", args.get(name), quote, name)
+    if not settings:
+        return "\n" * (template.line - 1) + script
+    first = "" if template.shell == "bash" else f"{_newline(template.prefix)}='\n'; "
+    prelude = first + "; ".join(settings)
+    if template.shell == "sh":
+        prelude = prelude.replace("\0", _newline(template.prefix))
+    return prelude + "\n" * max(1, template.line - 1 - prelude.count("\n")) + script
+
+
+def _newline(prefix: str) -> str:
+    return f"{prefix}n"
+
+
+def _rendered(parts: list[Part], template: Template, args: Mapping[str, Any], used: dict[str, int]) -> list[str]:
+    found: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            found.append(part)
+        elif isinstance(part, Section):
+            if is_given(args.get(part.name)) is not part.inverted:
+                found += _rendered(part.parts, template, args, used)
+        else:
+            _check(part, args.get(part.name))
+            variable = template.prefix + str(used.setdefault(part.name, len(used)))
+            if part.is_number:
+                variable += "_c"
+            found.append(_reference(part.manner, variable, args.get(part.name)))
+    return found
+
+
+def _check(reference: Reference, value: Any) -> None:
+    where = f"on line {reference.line}"
+    if reference.is_present and (value is None or value == []):
+        raise _refusal(f"Missing parameter: {reference.name}, which names the program to run {where}")
+    first = value[0] if isinstance(value, list) and value else value
+    if reference.is_present and first in OF_THE_SHELL:
+        raise _refusal(f"{reference.name} must name a program to run {where}, not {first} of the shell")
+    if reference.is_number and value is not None and _number(value) is None:
+        raise _refusal(f"{reference.name} must be a whole number: {where} of the tool it is part of a calculation")
+
+
+def _refusal(message: str) -> ToolError:
+    return ToolError("invalid_args", f"⚒ {message}.")
+
+
+def _reference(manner: Manner, variable: str, value: Any) -> str:
+    if manner == "words":
+        if isinstance(value, list) and value:
+            return " ".join(f'"${{{variable}_{index}}}"' for index in range(len(value)))
+        return f'${{{variable}+"${{{variable}}}"}}'
+    text = f"${{{variable}-}}"
+    return {"number": text, "one": f'"{text}"', "text": text, "single": f"'\"{text}\"'", "ansi": f"'\"{text}\"$'"}[
+        manner
+    ]
+
+
+def _settings(variable: str, value: Any, quote: Callable[[str], str], name: str) -> list[str]:
+    """Return what gives a value to its variables: as text, element by element, and as a number for calculations."""
+    if value is None or value == []:
+        return [f"unset {variable} {variable}_c"]
+    found = [f"{variable}={quote(_text(value, name))}"]
+    if isinstance(value, list):
+        found += [f"{variable}_{index}={quote(_text(item, name))}" for index, item in enumerate(value)]
+    number = _number(value)
+    found.append(f"unset {variable}_c" if number is None else f"{variable}_c='{number}'")
+    return found
+
+
+def _text(value: Any, name: str) -> str:
+    if isinstance(value, list):
+        return " ".join(_text(item, name) for item in value)
+    if isinstance(value, str):
+        if "\0" in value:
+            raise _refusal(f"{name} holds a NUL character, which no command can be given")
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise _refusal(f"{name} holds half of a character (a lone surrogate)")
+        return value
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _number(value: Any) -> str | None:
+    """Return a whole number as it may stand anywhere in a calculation: `5-{{ n }}` must not become `5--3`."""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
+    if _WHOLE_NUMBER.match(text) is None or abs(int(text)) >= 1 << 63:
+        return None
+    number = int(text)
+    return f" {number}" if number < 0 else str(number)
+
+
+def _bash_quoted(text: str) -> str:
+    """Quote text for bash in ASCII and on one line: in some encodings a byte of a character looks like a quote."""
+    if text.isascii() and text.isprintable():
+        return "'" + text.replace("'", "'\\''") + "'"
+    return "$'" + "".join(chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\{b:03o}" for b in text.encode()) + "'"
+
+
+def _sh_quoted(text: str) -> str:
+    """Quote text for any POSIX shell; NUL stands for the name of the variable that holds a line end."""
+    return "'" + text.replace("'", "'\\''").replace("\n", "'\"${\0}\"'") + "'"

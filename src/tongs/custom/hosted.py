@@ -1,0 +1,124 @@
+"""Tools that are functions of a module: described and called in a warm worker of their language."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tongs.call import Output
+from tongs.custom.definition import (
+    Content,
+    Definition,
+    Execute,
+    Format,
+    Loaded,
+    Problem,
+    fingerprint,
+    verified,
+)
+from tongs.custom.workers import Recipe, Workers
+from tongs.errors import CODES, ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tongs.context import Context
+
+LOAD_SECONDS = 10.0
+
+Start = Callable[[str, bytes], Recipe]  # from the path of a file and its bytes
+Describe = Callable[[Mapping[str, Any]], dict[str, Any]]  # what the host tells of a tool, as fields of a Definition
+
+
+def read(content: Content, form: Format, workers: Workers, start: Start, describe: Describe) -> Loaded:
+    """Load a module in a worker, which is kept for the first call, and return what it declares."""
+    data = content.files[""]
+    try:
+        reply = workers.greeted(start(content.path, data), seconds=LOAD_SECONDS)
+    except ToolError as error:
+        return Loaded(problems=(Problem(content.path, error.message),))
+    if "problem" in reply:
+        problem = reply["problem"]
+        return Loaded(problems=(Problem(content.path, _sentence(problem["message"]), problem.get("line")),))
+    found = tuple(
+        Definition(
+            origin=content.path,
+            source=content.source,
+            format=form,
+            folder=os.path.dirname(content.path),
+            content_hash=fingerprint(content.files),
+            details={"function": told["name"]},  # the tool itself may come to be called otherwise
+            **describe(told),
+        )
+        for told in reply["tools"]
+    )
+    if not found:
+        return Loaded(problems=(Problem(content.path, "It declares no tool."),))
+    return Loaded(found)
+
+
+def execute(definition: Definition, workers: Workers, start: Start, root: str) -> Execute:
+    """Return what calls one tool of a module."""
+
+    def call(ctx: Context, args: dict[str, Any]) -> Output:
+        path = definition.origin
+        request = {
+            "op": "call",
+            "tool": definition.details["function"],
+            "args": args,
+            "path": path,
+            "root": root,
+            "session": ctx.session,
+        }
+        recipe = start(path, verified(definition))
+        return _output(workers.ask(recipe, request, seconds=definition.timeout, fence=ctx.fence), definition)
+
+    return call
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a module's worker: the user's, as that of markdown tools."""
+    from tongs.custom.scripts import PROVIDER_KEYS
+
+    return {name: value for name, value in environ.items() if name not in PROVIDER_KEYS}
+
+
+def identity(path: str, data: bytes, root: str) -> tuple[str, str]:
+    """Return the key and the place of a module's workers: each workspace has its own."""
+    return f"{fingerprint({'': data})} {root}", f"{path} {root}"
+
+
+def _output(reply: dict[str, Any], definition: Definition) -> Output:
+    if "error" in reply:
+        raise _error(reply["error"], definition)
+    told = reply.get("output")
+    if not isinstance(told, dict) or not isinstance(told.get("text", ""), str):
+        raise ToolError("tool_failed", f"The host of {definition.name} sent a reply that is not understood.")
+    meta = told.get("meta")
+    return Output(
+        told.get("text", ""),
+        told.get("data"),
+        view=told["view"] if isinstance(told.get("view"), dict) else None,
+        meta=meta if isinstance(meta, dict) else {},
+        classification=told.get("classification"),
+        risk=told.get("risk"),
+    )
+
+
+def _error(told: dict[str, Any], definition: Definition) -> ToolError:
+    code = told.get("code")
+    details = told.get("details")
+    known = {name: value for name, value in details.items() if name not in _TAKEN} if isinstance(details, dict) else {}
+    return ToolError(
+        code if code in CODES else "tool_failed",
+        str(told.get("message") or f"{definition.name} failed."),
+        suggestion=told.get("suggestion"),
+        **known,
+    )
+
+
+_TAKEN = ("code", "message", "suggestion")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")

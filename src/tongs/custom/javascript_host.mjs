@@ -1,0 +1,148 @@
+// The worker side of a JavaScript or TypeScript tool: loads one module, describes its tool, and answers calls, one line
+// of JSON each. Runs under node and bun. Lines on standard output that are no replies are noise to the other side, so a
+// module may print; a reply always begins on a line of its own.
+import { spawnSync } from "node:child_process";
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+
+const write = process.stdout.write.bind(process.stdout);
+process.stdout.write = process.stderr.write.bind(process.stderr);
+for (const name of ["log", "info", "debug"]) {
+  console[name] = console.error.bind(console); // bun prints without asking process.stdout
+}
+
+let loaded;
+
+function told(error) {
+  if (error instanceof AggregateError && error.errors.length) {
+    return told(error.errors[0]); // bun tells all that is wrong with a module at once
+  }
+  if (error instanceof Error) {
+    return error.message ? `${error.name}: ${error.message}` : error.name;
+  }
+  return typeof error?.message === "string" ? error.message : String(error);
+}
+
+function lineAfter(text, path) {
+  const at = text.indexOf(path);
+  const found = at < 0 ? null : /^:(\d+)/.exec(text.slice(at + path.length));
+  return found ? Number(found[1]) : null;
+}
+
+function lineOf(error, path) {
+  const first = error instanceof AggregateError ? error.errors[0] : error;
+  if (typeof first?.position?.line === "number") {
+    return first.position.line;
+  }
+  const line = lineAfter(typeof first?.stack === "string" ? first.stack : "", path);
+  if (line !== null || !(first instanceof SyntaxError)) {
+    return line;
+  }
+  // node keeps the place of a syntax error to itself, except when it is asked to check
+  const checked = spawnSync(process.execPath, [...process.execArgv, "--check", path], { encoding: "utf8" });
+  return lineAfter(checked.stderr ?? "", path);
+}
+
+function schemaOf(inputSchema) {
+  if (inputSchema === undefined || inputSchema === null) {
+    return { type: "object", properties: {} };
+  }
+  const schema = inputSchema.jsonSchema ?? inputSchema;
+  if (typeof schema !== "object" || Array.isArray(schema) || "_def" in schema || "~standard" in schema) {
+    throw new Error("its inputSchema must be a JSON Schema, wrapped in jsonSchema() or plain");
+  }
+  return schema;
+}
+
+async function load({ module, root }) {
+  let found;
+  try {
+    found = (await import(pathToFileURL(module).href)).default;
+  } catch (error) {
+    return { problem: { message: told(error), line: lineOf(error, module) } };
+  }
+  process.chdir(root);
+  try {
+    const inner = found?.tool;
+    if (typeof found !== "object" || typeof found?.name !== "string" || typeof inner !== "object" || inner === null) {
+      throw new Error("the default export must be an object with name and tool");
+    }
+    if (typeof inner.description !== "string" || !inner.description.trim()) {
+      throw new Error("its tool.description must be text");
+    }
+    if (typeof inner.execute !== "function") {
+      throw new Error("its tool.execute must be a function");
+    }
+    if (found.validator !== undefined && typeof found.validator !== "function") {
+      throw new Error("its validator must be a function");
+    }
+    const notes = ["formatter", "streamingFormatter"]
+      .filter((name) => found[name] !== undefined)
+      .map((name) => `${name} is ignored: results are shown by their view`);
+    const described = {
+      name: found.name,
+      description: inner.description,
+      schema: JSON.parse(JSON.stringify(schemaOf(inner.inputSchema))),
+      // a function decides from case to case, so a person is asked in every case
+      asks: inner.needsApproval !== false,
+      readOnly: found.readOnly === true,
+      notes,
+    };
+    loaded = found;
+    return { tools: [described] };
+  } catch (error) {
+    return { problem: { message: error.message, line: null } };
+  }
+}
+
+async function outcome(args, id) {
+  if (loaded.validator) {
+    const verdict = await loaded.validator(args);
+    if (verdict?.valid !== true) {
+      const message = typeof verdict?.error === "string" ? verdict.error : "The tool refuses these arguments.";
+      return { error: { code: "invalid_args", message } };
+    }
+  }
+  const options = { toolCallId: String(id), messages: [], abortSignal: new AbortController().signal };
+  let value = await loaded.tool.execute(args, options);
+  if (value !== null && typeof value === "object" && typeof value[Symbol.asyncIterator] === "function") {
+    let last;
+    for await (const part of value) {
+      last = part; // each part is the result so far
+    }
+    value = last;
+  }
+  if (typeof value === "string") {
+    return { output: { text: value } };
+  }
+  return { output: { data: value === undefined ? null : value } };
+}
+
+async function call({ args, root, id }) {
+  try {
+    process.chdir(root); // the call before may have gone elsewhere
+    return await outcome(args, id);
+  } catch (error) {
+    return { error: { code: "tool_failed", message: `${loaded.name} failed: ${told(error)}` } };
+  }
+}
+
+function reply(id, body) {
+  let text;
+  try {
+    text = JSON.stringify({ id, ...body });
+  } catch (error) {
+    const message = `The tool returned what JSON cannot hold: ${told(error)}.`;
+    text = JSON.stringify({ id, error: { code: "tool_failed", message } });
+  }
+  write(`\n${text}\n`);
+}
+
+// one that the module forgot to catch must not go unnoticed, nor end the process in the middle of another reply
+process.on("unhandledRejection", (error) => console.error(`unhandled rejection: ${told(error)}`));
+
+for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+  const request = JSON.parse(line);
+  reply(request.id, request.op === "load" ? await load(request) : await call(request));
+}
+process.exit(0);

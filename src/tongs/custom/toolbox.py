@@ -1,0 +1,103 @@
+"""The custom tools of a workspace as Tools: found by discovery, run by the executor of their format."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from tongs.custom.definition import Definition, Execute, to_tool
+from tongs.declaration import Tool
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tongs.custom.discovery import Discovery, Found
+    from tongs.custom.workers import Workers
+
+
+class Toolbox:
+    """Custom tools by name, as their files are now. May be used from many threads; no work before the first look."""
+
+    def __init__(
+        self,
+        root: str,
+        environ: Mapping[str, str],
+        state: str,
+        *,
+        directories: Sequence[str],
+        reserved: Callable[[], Collection[str]],
+        grants: Any,
+        confine: Any,
+    ) -> None:
+        """Take what the executors need: the user's grants for security scripts, and what confines a tool that asks."""
+        self._root = root
+        self._environ = environ
+        self._state = state
+        self._directories = directories
+        self._reserved = reserved
+        self._grants = grants
+        self._confine = confine
+        self._lock = threading.Lock()
+        self._workers: Workers | None = None
+        self._discovery: Discovery | None = None
+        self._made: dict[str, tuple[Definition, Tool]] = {}
+
+    def close(self) -> None:
+        """End the workers."""
+        with self._lock:
+            if self._workers is not None:
+                self._workers.close()
+
+    def found(self) -> Found:
+        """Return what there is now, what is broken and what is not trusted."""
+        return self._open().current()
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool of this name; one that is broken or not trusted raises why."""
+        definition = self.found().find(name)
+        return None if definition is None else self._tool(definition)
+
+    def tools(self) -> list[Tool]:
+        """Return all of them, by name."""
+        return [self._tool(definition) for _, definition in sorted(self.found().definitions.items())]
+
+    def _tool(self, definition: Definition) -> Tool:
+        known = self._made.get(definition.name)
+        if known is None or known[0] is not definition:
+            known = self._made[definition.name] = (definition, to_tool(definition, self._execute(definition)))
+        return known[1]
+
+    def _execute(self, definition: Definition) -> Execute:
+        if definition.format == "markdown":
+            from tongs.custom import scripts
+
+            return scripts.executor(self._environ, self._confine)(definition)
+        if definition.format == "folder":
+            from tongs.custom import folders
+
+            return folders.executor(self._environ, self._grants, self._confine)(definition)
+        self._open()
+        assert self._workers is not None  # noqa: S101
+        if definition.format == "python":
+            from tongs.custom import python_tools
+
+            return python_tools.executor(self._workers, self._environ, self._root)(definition)
+        from tongs.custom import javascript_tools
+
+        return javascript_tools.executor(self._workers, self._environ, self._root, self._state)(definition)
+
+    def _open(self) -> Discovery:
+        with self._lock:
+            if self._discovery is None:
+                from tongs.custom.discovery import open_discovery
+                from tongs.custom.workers import Workers
+
+                self._workers = Workers()
+                self._discovery = open_discovery(
+                    self._root,
+                    self._environ,
+                    self._workers,
+                    directories=self._directories,
+                    reserved=self._reserved(),
+                )
+            return self._discovery

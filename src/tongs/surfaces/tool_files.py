@@ -1,0 +1,392 @@
+"""`tongs tools new|check|install|remove|trust`: custom tools as files, and what `list` and `show` tell of them.
+
+Whatever gives a file the right to run (install, remove, trust) is for a person at a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from typing import Any, NamedTuple
+
+from tongs import places
+from tongs.catalog import built_in_names
+from tongs.custom import discovery
+from tongs.custom.definition import Definition, Example
+from tongs.custom.discovery import Discovery, Found, is_tool
+from tongs.custom.workers import Workers
+from tongs.errors import ToolError
+from tongs.output.terminal import inert
+from tongs.state.trust import TOOL_FOLDERS, Trust, kind_of
+from tongs.surfaces.approving import _answered, _trust_one
+from tongs.surfaces.cli import Usage
+from tongs.surfaces.prompt import Terminal, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tongs.call import Result
+
+KINDS = ("folder", "markdown", "python")
+
+_PLAIN = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+_DASHED = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
+
+Call = Callable[[str, Mapping[str, Any]], "Result"]
+
+
+def tool_files(options: dict[str, str], words: list[str]) -> int:
+    """Run `tongs tools new NAME`, `check [PATH]`, `install SOURCE`, `remove NAME` and `trust [PATH]`."""
+    from tongs.surfaces import installing
+
+    match words:
+        case ["new", *rest]:
+            return _new(options, rest)
+        case ["check"] | ["check", _]:
+            return _check(options, words[1] if len(words) > 1 else None)
+        case ["install", source] if not source.startswith("-"):
+            return _answered("tools install", lambda screen: installing.install(screen, source))
+        case ["remove", name] if not name.startswith("-"):
+            return _answered("tools remove", lambda screen: installing.remove(screen, name))
+        case ["trust"] | ["trust", _]:
+            path = words[1] if len(words) > 1 else None
+            return _answered("tools trust", lambda screen: _trust(screen, options, path))
+    raise Usage("tools takes list, show NAME, new NAME, check [PATH], install SOURCE, remove NAME or trust [PATH]")
+
+
+def _root(options: Mapping[str, str]) -> str:
+    return os.path.realpath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
+
+
+def own_folder() -> str:
+    """Return the folder of the personal tools."""
+    return os.path.join(places.config_dir(os.environ), "tools")
+
+
+@contextmanager
+def _opened(options: Mapping[str, str]) -> Iterator[tuple[Discovery, Workers]]:
+    with Workers() as workers:
+        named = [part for part in options.get("tools-dir", "").split(os.pathsep) if part]
+        root = _root(options)
+        reserved = built_in_names()
+        yield discovery.open_discovery(root, os.environ, workers, directories=named, reserved=reserved), workers
+
+
+# --- list and show --------------------------------------------------------------------------------------------------
+
+
+def listed(found: Found) -> str:
+    """Return the custom tools by source, then what is wrong and what waits for trust."""
+    lines: list[str] = []
+    width = max(map(len, found.definitions), default=0)
+    for source in ("directory", "project", "personal"):
+        tools = [one for _, one in sorted(found.definitions.items()) if one.source == source]
+        if tools:
+            lines.append(f"{source}:")
+            lines += [f"  {one.name:<{width}}  {_marks(one)}{_first_line(one.description)}" for one in tools]
+    if found.problems:
+        lines.append("broken:")
+        lines += [f"  {problem.place}: {problem.message}" for problem in found.problems]
+    if found.untrusted:
+        lines.append("not trusted, so not loaded (tongs tools trust shows them):")
+        lines += [f"  {one.path}" for one in found.untrusted]
+    return "".join(inert(one_line(line)) + "\n" for line in lines)
+
+
+def _marks(definition: Definition) -> str:
+    return f"{definition.format}, {'⚠ ' if definition.dangerous else ''}"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def abilities(definition: Definition) -> list[str]:
+    """Return what a tool will be able to do, one fact a line."""
+    details = definition.details
+    facts = [f"format: {definition.format}" + (f", runtime {details['runtime']}" if "runtime" in details else "")]
+    box = definition.sandbox
+    if box is None:
+        facts.append("rights: yours, without a sandbox")
+    else:
+        facts.append(f"rights: in a sandbox, {'with' if box.network else 'without'} network")
+        facts += [
+            f"may {verb}: {', '.join(paths)}" for verb, paths in (("write", box.write), ("read", box.read)) if paths
+        ]
+    if details.get("env"):
+        facts.append(f"environment: {', '.join(details['env'])}")
+    asks = {"never": "never asks", "always": "asks before every call", "destructive": "asks as changes of files do"}
+    facts.append(f"approval: {asks[definition.approval]}{', read-only' if definition.read_only else ''}")
+    if definition.dangerous:
+        facts.append("⚠ it calls itself dangerous")
+    facts.append(f"time limit: {definition.timeout:g} s")
+    return facts
+
+
+def shown(definition: Definition) -> str:
+    """Return what `tongs tools show` adds for a custom tool."""
+    facts = [f"from {definition.origin}:{definition.line} ({definition.source})", *abilities(definition)]
+    facts += [f"note: {note}" for note in definition.notes]
+    return "".join(f"{inert(one_line(fact))}\n" for fact in facts)
+
+
+# --- new ------------------------------------------------------------------------------------------------------------
+
+
+def _new(options: dict[str, str], words: list[str]) -> int:
+    kind, personal, names = "markdown", False, []
+    rest = iter(words)
+    for word in rest:
+        if word == "--kind" or word.startswith("--kind="):
+            kind = word.partition("=")[2] or next(rest, "")
+        elif word == "--personal":
+            personal = True
+        else:
+            names.append(word)
+    if len(names) != 1 or kind not in KINDS:
+        raise Usage(f"tools new takes a name, --kind {'|'.join(KINDS)} and --personal")
+    name = names[0]
+    if not (_DASHED if kind == "folder" else _PLAIN).match(name):
+        wanted = "lower-case letters, digits, _" + (" and -" if kind == "folder" else "")
+        raise ToolError("invalid_args", f"{one_line(name)} is no name: {wanted}, a letter first.")
+    if name in built_in_names():
+        raise ToolError("already_exists", f"{name} is the name of a built-in tool.", suggestion="Choose another name.")
+    folder = own_folder() if personal else os.path.join(_root(options), ".tongs", "tools")
+    path = os.path.join(folder, name + {"folder": "", "markdown": ".md", "python": ".py"}[kind])
+    if os.path.lexists(path):
+        raise ToolError("already_exists", f"{one_line(path)} exists.", suggestion="Choose another name.")
+    for inner, text in _TEMPLATES[kind].items():
+        target = os.path.join(path, inner) if inner else path
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "x", encoding="utf-8") as file:
+            file.write(text.replace("@NAME@", name))
+    sys.stdout.write(f"{inert(one_line(path))}\n")
+    if not personal:
+        sys.stdout.write("It runs once you trust it: tongs tools trust\n")
+    return 0
+
+
+_MARKDOWN = """\
+---
+name: @NAME@
+description: Greet somebody by name.
+parameters:
+  name:
+    type: string
+    required: true
+    description: Whom to greet.
+approval: never
+read_only: true
+examples:
+  - args: { name: World }
+    expect: Hello, World!
+---
+
+printf 'Hello, %s!\\n' {{ name }}
+"""
+
+_FOLDER = """\
+---
+name: @NAME@
+script: script.py
+runtime: python
+timeout: 30000
+inputSchema:
+  type: object
+  properties:
+    name:
+      type: string
+      description: Whom to greet.
+  required: [name]
+outputSchema:
+  type: object
+  properties:
+    greeting: { type: string }
+examples:
+  - args: { name: World }
+    expect: { greeting: "Hello, World!" }
+---
+Greet somebody by name.
+"""
+
+_SCRIPT = """\
+import json
+import sys
+
+given = json.load(sys.stdin)  # the arguments, workspacePath and sessionId
+print(json.dumps({"greeting": f"Hello, {given['name']}!"}))
+"""
+
+_PYTHON = '''\
+from tongs import tool
+
+
+@tool(effects="read")
+def @NAME@(name: str) -> str:
+    """Greet somebody by name.
+
+    Args:
+        name: Whom to greet.
+    """
+    return f"Hello, {name}!"
+'''
+
+_TEMPLATES = {
+    "markdown": {"": _MARKDOWN},
+    "folder": {"tool.md": _FOLDER, "script.py": _SCRIPT},
+    "python": {"": _PYTHON},
+}
+
+
+# --- check ----------------------------------------------------------------------------------------------------------
+
+
+class Checked(NamedTuple):
+    """What a look at tools came to: lines for a person, and whether all is well."""
+
+    lines: tuple[str, ...]
+    ok: bool
+
+
+def _check(options: dict[str, str], path: str | None) -> int:
+    with _opened(options) as (found, workers):
+        if path is None:
+            checked = check(found.current(look=True), _caller(options))
+        else:
+            checked = check_path(os.path.abspath(path), found, workers, _root(options), _caller(options))
+    sys.stdout.write("".join(inert(one_line(line)) + "\n" for line in checked.lines))
+    return 0 if checked.ok else 1
+
+
+def _caller(options: dict[str, str]) -> Call:
+    """Return what makes the calls of examples: through the pipeline, like any other."""
+
+    def call(name: str, args: Mapping[str, Any]) -> Result:
+        from tongs.surfaces.opening import open_runtime
+
+        with open_runtime(options) as runtime:
+            return runtime.call(name, **args)
+
+    return call
+
+
+def check(found: Found, call: Call) -> Checked:
+    """Look at all tools there are, and run their examples."""
+    lines = [f"{problem.place}: {problem.message}" for problem in found.problems]
+    ok = not lines
+    for _, definition in sorted(found.definitions.items()):
+        told, fine = _checked(definition, call)
+        lines += told
+        ok = ok and fine
+    lines += [f"{one.path}: not trusted, so not loaded; tongs tools trust shows it" for one in found.untrusted]
+    lines += [f"{one.origin}: hidden by another tool {one.name}" for one in found.hidden]
+    return Checked(tuple(lines) or ("There are no custom tools.",), ok)
+
+
+def check_path(path: str, found: Discovery, workers: Workers, root: str, call: Call) -> Checked:
+    """Look at the tool at one path. What is not loaded as a tool is only read: nothing of it runs."""
+    current = found.current(look=True)
+    inside = os.path.join(path, "")
+    mine = [one for one in current.definitions.values() if one.origin == path or one.origin.startswith(inside)]
+    if mine:
+        return check(current._replace(definitions={one.name: one for one in mine}, **_only(current, path)), call)
+    if discovery.format_of(path) in ("python", "javascript"):
+        problems = _only(current, path)["problems"]
+        if problems:
+            return Checked(tuple(f"{problem.place}: {problem.message}" for problem in problems), ok=False)
+        return Checked((f"{path}: not trusted, so not loaded; tongs tools trust shows it",), ok=False)
+    loaded = discovery.read_tool(
+        path, "project", discovery.readers(workers, os.environ, root, places.state_dir(os.environ))
+    )
+    lines = [f"{problem.place}: {problem.message}" for problem in loaded.problems]
+    for definition in loaded.definitions:
+        lines += [*_wrong(definition), f"{definition.name}: read; its examples run once it is loaded from its place"]
+        lines += [f"{definition.origin}: note: {note}" for note in definition.notes]
+    ok = not loaded.problems and not any(_wrong(definition) for definition in loaded.definitions)
+    return Checked(tuple(lines) or (f"{path}: no tool",), ok and bool(loaded.definitions))
+
+
+def _only(found: Found, path: str) -> dict[str, Any]:
+    inside = os.path.join(path, "")
+    problems = [one for one in found.problems if one.origin == path or one.origin.startswith(inside)]
+    return {"problems": tuple(problems), "untrusted": (), "hidden": ()}
+
+
+def _checked(definition: Definition, call: Call) -> tuple[list[str], bool]:
+    lines = [f"{definition.origin}: note: {note}" for note in definition.notes]
+    wrong = _wrong(definition)
+    if not wrong:
+        for number, example in enumerate(definition.examples, 1):
+            failure = _failure(example, call(definition.name, example.args))
+            if failure:
+                wrong.append(f"{definition.origin}: example {number}: {failure}")
+    if not wrong:
+        ran = f", {len(definition.examples)} example{'s' * (len(definition.examples) != 1)} passed"
+        lines.append(f"{definition.name}: right{ran if definition.examples else ''}")
+    return [*lines, *wrong], not wrong
+
+
+def _wrong(definition: Definition) -> list[str]:
+    """Return what would make every call fail: a schema that is none, a runtime that is missing."""
+    import jsonschema_rs
+
+    from tongs import schema
+
+    wrong = []
+    try:
+        jsonschema_rs.validator_for(definition.parameters, retriever=schema._no_retrieval)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, ToolError) as error:
+        wrong.append(f"{definition.origin}: its schema is not usable: {str(error).partition(chr(10))[0]}")
+    if definition.format == "folder":
+        from tongs.custom import launching
+
+        script = os.path.join(definition.folder, definition.details["script"])
+        try:
+            launching.launch(definition.details["runtime"], script, cwd=definition.folder, env=os.environ)
+        except ToolError as error:
+            wrong.append(f"{definition.origin}: {error.message} {error.suggestion}")
+    return wrong
+
+
+def _failure(example: Example, result: Result) -> str | None:
+    if result.error is not None:
+        return f"{result.error.code}: {result.error.message}"
+    if not example.expects:
+        return None
+    got: Any = result.text.rstrip("\n") if result.data is None else result.data
+    if isinstance(got, str) and not isinstance(example.expect, str):
+        with suppress(ValueError):
+            got = json.loads(got)
+    wanted = example.expect.rstrip("\n") if isinstance(example.expect, str) else example.expect
+    if got == wanted:
+        return None
+    return f"expected {json.dumps(wanted, ensure_ascii=False)}, got {json.dumps(got, ensure_ascii=False)[:500]}"
+
+
+# --- trust ----------------------------------------------------------------------------------------------------------
+
+
+def _trust(screen: Terminal, options: dict[str, str], path: str | None) -> int:
+    root = _root(options)
+    folders = [os.path.join(root, inner) for inner in TOOL_FOLDERS]
+    if path is None:
+        tools = [tool for folder in folders for tool in discovery.tool_paths(folder)]
+    elif is_tool(os.path.abspath(path)):
+        tools = [os.path.abspath(path)]
+    else:
+        tools = discovery.tool_paths(os.path.abspath(path))
+    if not tools:
+        screen.write("There is no tool that needs trust.\n")
+        return 0
+    if any(kind_of(tool) != "tool" for tool in tools):
+        raise ToolError(
+            "invalid_args",
+            f"{one_line(str(path))} is not in a tools folder of a project: what is elsewhere needs no trust.",
+            suggestion=f"Such folders are {' and '.join(TOOL_FOLDERS)}.",
+        )
+    with closing(Trust(places.state_dir(os.environ))) as trusted:
+        answers = [_trust_one(screen, trusted, file) for tool in tools for file in discovery.tool_files(tool)]
+    return 0 if all(answers) else 1

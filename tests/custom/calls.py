@@ -1,0 +1,36 @@
+"""A call without a runtime: what an executor needs to see of its context."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tongs.call import Output
+from tongs.context import Context, Fence
+from tongs.custom.definition import Definition, Execute
+
+
+def call(execute: Execute, *, fence: Fence | None = None, session: str = "s", **args: Any) -> Output:
+    """Run a tool as the pipeline does, with a fence of its own."""
+    ctx = SimpleNamespace(session=session, fence=fence or Fence())
+    return execute(cast(Context, ctx), args)
+
+
+def environment() -> dict[str, str]:
+    """Return an environment for workers."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/")}
+
+
+def gone(pid: int) -> bool:
+    """Whether a process is no more, or only its entry is left."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def named(definitions: tuple[Definition, ...]) -> dict[str, Definition]:
+    """Return definitions by name."""
+    return {definition.name: definition for definition in definitions}

@@ -1,0 +1,134 @@
+"""Folder tools on a real runtime: written to disk, loaded, called, with a person who answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tongs.call import Result
+from tongs.consent import Answer
+from tongs.custom import folders, launching
+from tongs.custom.definition import Content, Definition, Loaded, Source, to_tool
+from tongs.runtime import Runtime
+from tongs.testing import environment
+
+OBJECT: dict[str, Any] = {"type": "object"}
+ECHO = "cat"
+VENV = os.path.dirname(os.path.dirname(sys.executable))
+# where the set-up of the tests installs runtimes, beside what the machine has
+PATH = os.pathsep.join(
+    [os.environ.get("PATH", os.defpath), os.path.join(VENV, "bin"), os.path.join(VENV, "node_modules", ".bin")]
+)
+
+
+def needs(program: str) -> None:
+    """Skip a test whose program is not on this machine."""
+    if launching.find_program(program, {"PATH": PATH}) is None:
+        pytest.skip(f"{program} is not installed")
+
+
+def markdown(fields: Mapping[str, Any], body: str = "Does something.") -> str:
+    """A tool.md; JSON is YAML."""
+    return "---\n" + "".join(f"{key}: {json.dumps(value)}\n" for key, value in fields.items()) + f"---\n{body}\n"
+
+
+def grant_of(asked: Any) -> str:
+    """What "always" would keep."""
+    return str(asked.rules[0] if asked.rules else asked.arguments["grant"])
+
+
+class Bench:
+    """A workspace, a folder of tools, and a person who answers, if `attended`, and keeps allowing what is in `kept`."""
+
+    def __init__(self, base: Path, source: Source = "personal") -> None:
+        self.workspace = base / "workspace"
+        self.source = source
+        self.tools = self.workspace / ".tongs/tools" if source == "project" else base / "tools"
+        self.environ = {**environment(str(base)), "PATH": PATH}
+        self.home, self.config = base / "home", base / "config"
+        for folder in (self.workspace, self.tools, self.home, self.config):
+            folder.mkdir(parents=True)
+        self.kept: set[str] = set()
+        self.asked: list[Any] = []
+        self.answer = "deny"
+        self.attended = True
+        self.while_asked: Callable[[], None] = lambda: None
+        self.session = "s1"
+
+    def has(self, grant: str) -> bool:
+        """Whether the person keeps allowing something."""
+        return grant in self.kept
+
+    def add(self, name: str, text: str = ECHO, /, *, files: Mapping[str, str] | None = None, **fields: Any) -> Path:
+        """Write a tool whose script is in bash unless its fields say otherwise."""
+        script = fields.get("script", "script.sh")
+        schemas = {"inputSchema": OBJECT, "outputSchema": OBJECT}
+        known = {"name": name, "script": script, "runtime": "bash", **schemas, **fields}
+        return self.write(name, {"tool.md": markdown(known), script: text, **(files or {})})
+
+    def write(self, name: str, files: Mapping[str, str | bytes]) -> Path:
+        """Write the folder of a tool as it is."""
+        folder = self.tools / name
+        for inner, text in files.items():
+            path = folder / inner
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return folder
+
+    def read(self, name: str) -> Loaded:
+        """Load the folder of a tool, as discovery does."""
+        folder = self.tools / name
+        found = [path for path in folder.rglob("*") if path.is_file()]
+        if self.source != "project":
+            found = [path for path in found if path.name in ("tool.md", "tool.json")]
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in found}
+        return folders.read(Content(str(folder), files, self.source))
+
+    def load(self, name: str) -> Definition:
+        """Load a tool that is whole."""
+        loaded = self.read(name)
+        assert loaded.problems == ()
+        (definition,) = loaded.definitions
+        return definition
+
+    @contextmanager
+    def runtime(self, *definitions: Definition) -> Iterator[Runtime]:
+        """A runtime that has these tools."""
+        make = folders.executor(self.environ, self)
+        tools = [to_tool(definition, make(definition)) for definition in definitions]
+        asker = self._ask if self.attended else None
+        with Runtime(
+            str(self.workspace), tools=tools, session=self.session, environ=self.environ, asker=asker
+        ) as runtime:
+            yield runtime
+
+    def call(self, name: str, /, **args: Any) -> Result:
+        """Load a tool and call it."""
+        with self.runtime(self.load(name)) as runtime:
+            return runtime.call(name, **args)
+
+    def data(self, name: str, /, **args: Any) -> Any:
+        """Load a tool, call it, and return its structured answer."""
+        result = self.call(name, **args)
+        assert result.error is None, result.error.message
+        return result.data
+
+    def error(self, name: str, /, **args: Any) -> tuple[str, str]:
+        """Load a tool, call it, and return the code and message of its error."""
+        error = cast(Any, self.call(name, **args).error)
+        assert error is not None
+        return error.code, error.message
+
+    def _ask(self, asked: Any) -> Answer:
+        self.asked.append(asked)
+        self.while_asked()
+        if self.answer == "always":
+            self.kept.add(grant_of(asked))
+        return Answer(self.answer, "not today" if self.answer == "deny" else "", "test")

@@ -1,0 +1,788 @@
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.catalog import built_in_names
+from tongs.custom import discovery, remembered
+from tongs.custom.definition import (
+    Content,
+    Definition,
+    Example,
+    Format,
+    Loaded,
+    Problem,
+    Reader,
+    Sandbox,
+    definition_of,
+    effects_from,
+    examples_from,
+    fingerprint,
+    sandbox_from,
+    to_tool,
+)
+from tongs.custom.discovery import Discovery, Found, Place, open_discovery, places, trusting
+from tongs.custom.workers import Workers
+from tongs.errors import ToolError
+from tongs.state.trust import Trust, kind_of
+from tongs.testing import Folder, environment
+
+PROJECT, SECOND = ".tongs/tools/", ".nanocoder/tools/"
+
+
+def markdown(name: str, description: str = "Do.", *, body: str = "true") -> str:
+    return f"---\nname: {name}\ndescription: {description}\n---\n{body}\n"
+
+
+def folder_tool(name: str) -> str:
+    return (
+        f"---\nname: {name}\nscript: script.sh\nruntime: bash\n"
+        "inputSchema: {type: object}\noutputSchema: {type: object}\n---\nDo.\n"
+    )
+
+
+class Desk:
+    """A workspace, a home and a state directory, and what discovery finds there."""
+
+    def __init__(self, base: str, workers: Workers) -> None:
+        self.environ = environment(base)
+        self.workspace = Folder(os.path.join(base, "workspace"))
+        self.home = Folder(self.environ["HOME"])
+        self.config = Folder(self.environ["TONGS_CONFIG_DIR"])
+        self.extra = Folder(os.path.join(base, "extra"))
+        self.state = self.environ["TONGS_STATE_DIR"]
+        self.workers = workers
+        for folder in (self.workspace, self.home, self.config, self.extra):
+            os.makedirs(folder.path)
+
+    def open(self, *directories: str) -> Discovery:
+        reserved = built_in_names()
+        return open_discovery(
+            self.workspace.path, self.environ, self.workers, directories=directories, reserved=reserved
+        )
+
+    def found(self, *directories: str) -> Found:
+        return self.open(*directories).current()
+
+    def trust(self, *names: str) -> None:
+        trust = Trust(self.state)
+        for name in names:
+            trust.trust("tool", self.workspace.join(name), self.workspace.bytes(name))
+        trust.close()
+
+    def project(self, name: str, text: str) -> str:
+        path = self.workspace.write(name, text)
+        self.trust(name)
+        return path
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    with Workers() as made:
+        yield made
+
+
+@pytest.fixture
+def desk(base, workers) -> Desk:
+    return Desk(base, workers)
+
+
+def names(found: Found) -> list[str]:
+    return sorted(found.definitions)
+
+
+def origins(found: Found) -> dict[str, str]:
+    return {name: definition.origin for name, definition in found.definitions.items()}
+
+
+# --- places and layers ----------------------------------------------------------------------------------------------
+
+
+def test_places_are_in_the_order_of_the_contract(desk):
+    listed = places(desk.workspace.path, desk.environ, ["one", desk.extra.path])
+
+    assert listed == [
+        Place(desk.workspace.join("one"), "directory"),
+        Place(desk.extra.path, "directory"),
+        Place(desk.workspace.join(".tongs/tools"), "project"),
+        Place(desk.workspace.join(".nanocoder/tools"), "project"),
+        Place(desk.config.join("tools"), "personal"),
+        Place(desk.home.join(".config/nanocoder/tools"), "personal"),
+        Place(desk.home.join(".jean2/tools"), "personal"),
+    ]
+    environ = {**desk.environ, "TONGS_TOOLS_DIR": f"{desk.extra.path}{os.pathsep}/x"}
+    assert [place.path for place in places("/w", environ)][:2] == [desk.extra.path, "/x"]
+    assert [place.path for place in places("/w", environ, ["/y"])][:2] == ["/y", "/w/.tongs/tools"]
+
+
+def test_a_projects_folder_does_not_become_the_users_own_by_another_name(desk):
+    desk.environ["TONGS_CONFIG_DIR"] = desk.workspace.join(".tongs")
+    desk.workspace.write(PROJECT + "a.md", markdown("a"))
+
+    found = desk.found()
+
+    assert (names(found), [one.path for one in found.untrusted]) == ([], [desk.workspace.join(PROJECT + "a.md")])
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_higher_places_hide_lower_ones_unless_they_are_broken(desk, broken):
+    everywhere = [
+        desk.extra.write("a.md", markdown("a") if not broken else "---\nname: a\n---\n"),
+        desk.project(PROJECT + "a.md", markdown("a")),
+        desk.project(SECOND + "a.md", markdown("a")),
+        desk.config.write("tools/a.md", markdown("a")),
+        desk.home.write(".config/nanocoder/tools/a.md", markdown("a")),
+        desk.home.write(".jean2/tools/a/tool.md", folder_tool("a")),
+    ]
+    desk.home.write(".jean2/tools/a/script.sh", "echo {}")
+
+    found = desk.found(desk.extra.path)
+
+    assert origins(found) == {"a": everywhere[broken]}
+    assert [one.origin for one in found.hidden] == everywhere[broken + 1 :]
+    assert {problem.origin for problem in found.problems} == set(everywhere[:broken])
+    for path in everywhere[broken:]:
+        assert origins(desk.found(desk.extra.path)) == {"a": path}
+        os.unlink(path)
+    assert names(desk.found(desk.extra.path)) == []
+
+
+def test_of_two_tools_of_one_name_in_a_folder_the_first_by_file_name_stays(desk):
+    desk.config.write("tools/b.md", markdown("same"))
+    first = desk.config.write("tools/a.md", markdown("same"))
+
+    found = desk.found()
+
+    assert origins(found) == {"same": first}
+    (problem,) = found.problems
+    assert (problem.origin, problem.name) == (desk.config.join("tools/b.md"), "same")
+    assert f"already a tool same in this folder, in {first}" in problem.message
+
+
+def test_the_name_of_a_built_in_tool_is_refused_except_from_a_named_directory(desk):
+    desk.config.write("tools/x.md", markdown("read_file"))
+    desk.home.write(".jean2/tools/read-file/tool.md", folder_tool("read-file"))
+    desk.home.write(".jean2/tools/read-file/script.sh", "")
+    desk.extra.write("y.md", markdown("read_file"))
+
+    assert names(desk.found()) == ["read-file"]
+    (problem,) = desk.found().problems
+    assert "read_file is the name of a built-in tool" in problem.message
+    assert names(desk.found(desk.extra.path)) == ["custom__read_file", "read-file"]
+
+
+def test_a_broken_file_hides_no_other_and_is_told_when_it_is_called(desk):
+    path = desk.config.write("tools/k8s-pods.md", "---\nname: k8s_pods\ndescription: Do.\nparameters: 3\n---\ntrue\n")
+    desk.config.write("tools/fine.md", markdown("fine"))
+
+    found = desk.found()
+
+    assert names(found) == ["fine"]
+    assert found.find("nothing") is None
+    for name in ("k8s_pods", "k8s-pods"):
+        with pytest.raises(ToolError) as caught:
+            found.find(name)
+        assert (caught.value.code, caught.value.details["file"]) == ("tool_invalid", path)
+        assert caught.value.details["line"] == 4
+        assert f"{path}:4: " in caught.value.message
+
+
+def test_a_readme_and_other_files_are_passed_over_quietly(desk):
+    for name in (
+        "README.md",
+        "notes.txt",
+        ".hidden.md",
+        "types.d.ts",
+        "__init__.py",
+        "empty/x.txt",
+        "node_modules/a.js",
+    ):
+        desk.config.write(f"tools/{name}", "# words\n")
+    os.mkfifo(desk.config.join("tools/pipe"))
+
+    found = desk.found()
+
+    assert (names(found), found.problems) == ([], ())
+
+
+def test_files_that_cannot_be_read_are_reports(desk):
+    os.makedirs(desk.config.join("tools"))
+    os.mkfifo(desk.config.join("tools/pipe.md"))
+    os.symlink("/nowhere", desk.config.join("tools/lost.md"))
+    desk.config.write("tools/large.md", b"x" * ((1 << 20) + 1))
+    desk.config.write("tools/fine.md", markdown("fine"))
+
+    found = desk.found()
+
+    assert names(found) == ["fine"]
+    assert sorted(os.path.basename(problem.origin) for problem in found.problems) == ["large.md", "lost.md", "pipe.md"]
+
+
+def test_a_reader_that_fails_takes_no_other_file_with_it(desk):
+    def fail(content: Content) -> Loaded:
+        raise RuntimeError("oh")
+
+    desk.extra.write("a.py", "")
+    desk.extra.write("b.md", markdown("b"))
+    known: dict[Format, Reader] = {"python": fail, "markdown": _read_name}
+
+    found = Discovery([Place(desk.extra.path, "personal")], known, trusted=lambda: lambda path, digest: False).current()
+
+    assert names(found) == ["b"]
+    assert "RuntimeError: oh" in found.problems[0].message
+
+
+def test_a_name_that_no_protocol_allows_is_a_report(desk):
+    desk.home.write(".jean2/tools/a/tool.json", json.dumps({"name": "no name", "script": "s", "runtime": "bash"}))
+
+    assert names(desk.found()) == []
+    assert desk.found().problems
+
+
+def test_all_formats_are_found_together(desk):
+    desk.config.write("tools/m.md", markdown("m"))
+    desk.config.write("tools/f/tool.md", folder_tool("f"))
+    desk.config.write("tools/f/script.sh", "echo {}")
+    desk.config.write("tools/p.py", 'from tongs import tool\n@tool\ndef p():\n    """Do."""\n')
+
+    found = desk.found()
+
+    assert (names(found), found.problems) == (["f", "m", "p"], ())
+    assert {one.format for one in found.definitions.values()} == {"folder", "markdown", "python"}
+
+
+# --- trust ----------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_a_project_is_loaded_before_its_content_is_trusted(desk):
+    ran = desk.workspace.join("ran")
+    path = desk.workspace.write(
+        PROJECT + "p.py", f'open({ran!r}, "w")\nfrom tongs import tool\n@tool\ndef p():\n    """Do."""\n'
+    )
+    desk.workspace.write(PROJECT + "m.md", markdown("m"))
+
+    found = desk.found()
+
+    assert (names(found), found.problems, os.path.exists(ran)) == ([], (), False)
+    assert [one.path for one in found.untrusted] == [desk.workspace.join(PROJECT + "m.md"), path]
+    with pytest.raises(ToolError) as caught:
+        found.find("p")
+    assert (caught.value.code, caught.value.details) == ("untrusted", {"file": path})
+
+    desk.trust(PROJECT + "p.py")
+
+    assert (names(desk.found()), os.path.exists(ran)) == (["p"], True)
+
+
+def test_a_changed_file_is_not_trusted_any_more(desk):
+    desk.project(PROJECT + "m.md", markdown("m"))
+    looking = desk.open()
+    assert names(looking.current()) == ["m"]
+
+    desk.workspace.write(PROJECT + "m.md", markdown("m", body="evil"))
+
+    assert names(looking.current(look=True)) == []
+    assert names(desk.found()) == []
+
+
+def test_trust_that_is_revoked_counts_at_the_next_look(desk):
+    path = desk.project(PROJECT + "m.md", markdown("m"))
+    looking = desk.open()
+    assert names(looking.current()) == ["m"]
+
+    trust = Trust(desk.state)
+    trust.revoke(path)
+    trust.close()
+
+    assert names(looking.current(look=True)) == []
+
+
+def test_every_file_of_a_folder_must_be_trusted(desk):
+    desk.project(PROJECT + "f/tool.md", folder_tool("f"))
+    desk.workspace.write(PROJECT + "f/script.sh", "echo {}")
+
+    assert names(desk.found()) == []
+    (untrusted,) = desk.found().untrusted
+    assert untrusted.files == (desk.workspace.join(PROJECT + "f/script.sh"),)
+
+    desk.trust(PROJECT + "f/script.sh")
+    assert names(desk.found()) == ["f"]
+
+    desk.workspace.write(PROJECT + "f/deep/more.sh", "evil")
+    assert names(desk.found()) == []
+
+
+def test_a_file_that_is_trusted_as_something_else_is_no_trusted_tool(desk):
+    path = desk.workspace.write(PROJECT + "m.md", markdown("m"))
+    trust = Trust(desk.state)
+    trust.trust("rules", path, desk.workspace.bytes(PROJECT + "m.md"))
+    trust.close()
+
+    assert names(desk.found()) == []
+
+
+def test_all_is_trusted_where_the_environment_says_so(desk):
+    desk.environ["TONGS_TRUST"] = "all"
+    desk.workspace.write(PROJECT + "m.md", markdown("m"))
+
+    assert names(desk.found()) == ["m"]
+
+
+@pytest.mark.parametrize("link", ["file", "folder", "script", "tools", "config"])
+def test_links_of_a_project_are_not_followed(desk, link):
+    desk.environ["TONGS_TRUST"] = "all"
+    desk.extra.write("m.md", markdown("m"))
+    desk.extra.write("f/tool.md", folder_tool("f"))
+    desk.extra.write("f/script.sh", "")
+    os.makedirs(desk.workspace.join(PROJECT))
+    if link == "file":
+        os.symlink(desk.extra.join("m.md"), desk.workspace.join(PROJECT + "m.md"))
+    elif link == "folder":
+        os.symlink(desk.extra.join("f"), desk.workspace.join(PROJECT + "f"))
+    elif link == "script":
+        desk.workspace.write(PROJECT + "f/tool.md", folder_tool("f"))
+        os.symlink(desk.extra.join("f/script.sh"), desk.workspace.join(PROJECT + "f/script.sh"))
+    else:
+        os.rmdir(desk.workspace.join(PROJECT))
+        target = desk.workspace.join(".tongs/tools" if link == "tools" else ".tongs")
+        if link == "config":
+            os.rmdir(target)
+            os.rename(desk.extra.path, desk.extra.path + "2")
+            os.makedirs(desk.extra.path)
+            os.rename(desk.extra.path + "2", desk.extra.join("tools"))
+        os.symlink(desk.extra.path, target)
+
+    found = desk.found()
+
+    assert names(found) == []
+    assert "is a link" in found.problems[0].message.lower()
+
+
+def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_read(desk):
+    os.symlink(desk.extra.write("m.md", markdown("m")), desk.extra.join("link.md"))
+
+    assert discovery._contents(desk.extra.join("link.md"), follow=True) == markdown("m").encode()
+    with pytest.raises(discovery._Unreadable, match="is a link"):
+        discovery._contents(desk.extra.join("link.md"), follow=False)
+
+
+def test_links_of_the_user_are_followed(desk):
+    os.makedirs(desk.config.join("tools"))
+    os.symlink(desk.extra.write("m.md", markdown("m")), desk.config.join("tools/m.md"))
+
+    assert names(desk.found()) == ["m"]
+
+
+@pytest.mark.parametrize(
+    "path, kind",
+    [
+        ("/w/.tongs/tools/a.md", "tool"),
+        ("/w/.nanocoder/tools/a/script.sh", "tool"),
+        ("/w/.tongs/tools/a/.mcp.json", "tool"),
+        ("/w/.tongs/tools.md", "file"),
+        ("/w/.tongs/config.toml", "config"),
+        ("/w/.tongs/hooks/x", "hooks"),
+    ],
+)
+def test_files_of_tools_are_a_kind_of_their_own(path, kind):
+    assert kind_of(path) == kind
+
+
+# --- changes --------------------------------------------------------------------------------------------------------
+
+
+def test_the_next_look_sees_what_was_added_changed_broken_mended_and_deleted(desk):
+    heard: list[list[str]] = []
+    looking = desk.open()
+    looking.listen(lambda found: heard.append(names(found)))
+
+    def look() -> dict[str, str]:
+        return {name: one.description for name, one in looking.current(look=True).definitions.items()}
+
+    assert look() == {}
+    desk.config.write("tools/a.md", markdown("a", "One."))
+    assert look() == {"a": "One."}
+    desk.config.write("tools/a.md", markdown("a", "Two."))
+    assert look() == {"a": "Two."}
+    desk.config.write("tools/a.md", "---\nname: a\n")
+    assert look() == {}
+    with pytest.raises(ToolError, match="is broken"):
+        looking.current().find("a")
+    desk.config.write("tools/a.md", markdown("a", "Two."))
+    assert look() == {"a": "Two."}
+    os.rename(desk.config.join("tools/a.md"), desk.config.join("tools/b.md"))
+    assert look() == {"a": "Two."}
+    os.unlink(desk.config.join("tools/b.md"))
+    assert look() == {}
+    assert look() == {}
+    assert heard == [["a"], ["a"], [], ["a"], ["a"], []]
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_change_that_leaves_size_and_time_alone_is_seen(desk, monkeypatch, settled):
+    monkeypatch.setattr(discovery, "_SETTLED_NS", -(10**18) if settled else 10**18)
+    path = desk.config.write("tools/a.md", markdown("a", "One."))
+    looking = desk.open()
+    before = os.stat(path)
+    assert looking.current(look=True).definitions["a"].description == "One."
+
+    desk.config.write("tools/a.md", markdown("a", "Two."))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert looking.current(look=True).definitions["a"].description == "Two."
+
+
+def test_the_worker_of_a_file_ends_when_the_file_is_no_tool_any_more(desk):
+    path = desk.config.write("tools/p.py", 'from tongs import tool\n@tool\ndef p():\n    """Do."""\n')
+    other = desk.config.write("tools/q.py", 'from tongs import tool\n@tool\ndef q():\n    """Do."""\n')
+    looking = desk.open()
+    assert names(looking.current()) == ["p", "q"]
+    assert len(desk.workers.pids) == 2
+
+    os.unlink(path)
+    looking.current(look=True)
+    assert len(desk.workers.pids) == 1
+    os.unlink(other)
+    looking.current(look=True)
+
+    assert desk.workers.pids == []
+
+
+def test_a_change_within_one_tick_of_the_clock_is_seen(desk, monkeypatch):
+    monkeypatch.setattr(discovery, "_SETTLED_NS", 10**18)
+    path = desk.config.write("tools/a.md", markdown("a", "One."))
+    facts = os.stat(path)
+    same = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
+    monkeypatch.setattr(discovery._Candidate, "_facts", lambda self, name: same)
+    looking = desk.open()
+    assert looking.current(look=True).definitions["a"].description == "One."
+
+    desk.config.write("tools/a.md", markdown("a", "Two."))
+
+    assert looking.current(look=True).definitions["a"].description == "Two."
+
+
+def test_between_two_looks_the_folders_rest(desk):
+    looking = desk.open()
+    looking._every = 1000.0
+    looking.current()
+    desk.config.write("tools/a.md", markdown("a"))
+
+    assert names(looking.current()) == []
+    assert names(looking.current(look=True)) == ["a"]
+
+
+def test_a_watcher_announces_changes_until_it_is_stopped(desk):
+    looking, stop, heard = desk.open(), threading.Event(), threading.Event()
+    looking.listen(lambda found: heard.set())
+    thread = threading.Thread(target=looking.watch, args=(stop, 0.01))
+    thread.start()
+    try:
+        desk.config.write("tools/a.md", markdown("a"))
+        assert heard.wait(60)
+    finally:
+        stop.set()
+        thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(content: Content) -> Loaded:
+        began.set()
+        assert go_on.wait(60)
+        return _read_name(content)
+
+    desk.extra.write("a.md", "one")
+    known: dict[Format, Reader] = {"markdown": slow}
+    here = [Place(desk.extra.path, "personal")]
+    looking = Discovery(here, known, trusted=lambda: lambda path, digest: False, every=0.0)
+    go_on.set()
+    assert names(looking.current()) == ["a"]
+    go_on.clear()
+    began.clear()
+    desk.extra.write("b.md", "two")
+    thread = threading.Thread(target=looking.current)
+    thread.start()
+    assert began.wait(60)
+
+    assert names(looking.current()) == ["a"]
+
+    go_on.set()
+    thread.join(60)
+    assert names(looking.current()) == ["a", "b"]
+
+
+def test_a_file_that_failed_is_tried_again_after_a_while(desk, monkeypatch):
+    monkeypatch.setattr(remembered, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(discovery, "_SETTLED_NS", -1)
+    installed: list[bool] = []
+
+    def needs(content: Content) -> Loaded:
+        return _read_name(content) if installed else Loaded(problems=(Problem(content.path, "No runtime."),))
+
+    desk.extra.write("a.md", "one")
+    known: dict[Format, Reader] = {"markdown": needs}
+    here = [Place(desk.extra.path, "personal")]
+    looking = Discovery(here, known, trusted=lambda: lambda path, digest: False)
+    assert len(looking.current().problems) == 1
+
+    installed.append(True)
+
+    assert names(looking.current(look=True)) == ["a"]
+
+
+# --- what was read before -------------------------------------------------------------------------------------------
+
+
+class Reading:
+    """A reader that counts."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def __call__(self, content: Content) -> Loaded:
+        self.read.append(os.path.basename(content.path))
+        return _read_name(content)
+
+
+def _read_name(content: Content) -> Loaded:
+    name = os.path.splitext(os.path.basename(content.path))[0]
+    return Loaded(
+        (
+            Definition(
+                name,
+                "Do.",
+                {"type": "object"},
+                content.path,
+                content.source,
+                "markdown",
+                os.path.dirname(content.path),
+                fingerprint(content.files),
+            ),
+        )
+    )
+
+
+@pytest.fixture
+def settled(monkeypatch) -> None:
+    monkeypatch.setattr(discovery, "_SETTLED_NS", -(10**18))
+
+
+def looked(desk: Desk, cache: str) -> tuple[list[str], Found]:
+    reading = Reading()
+    known: dict[Format, Reader] = {"markdown": reading}
+    here = [Place(desk.extra.path, "personal")]
+    found = Discovery(here, known, trusted=lambda: lambda path, digest: False, cache=cache).current()
+    return reading.read, found
+
+
+@pytest.mark.usefixtures("settled")
+def test_what_did_not_change_is_not_read_again_by_the_next_process(desk):
+    cache = os.path.join(desk.state, "cache", "tools.json")
+    desk.extra.write("a.md", "one")
+    desk.extra.write("b.md", "two")
+
+    first, found = looked(desk, cache)
+    second, again = looked(desk, cache)
+    desk.extra.write("b.md", "three")
+    third, _ = looked(desk, cache)
+
+    assert (first, second, third) == (["a.md", "b.md"], [], ["b.md"])
+    assert again == found
+    assert os.stat(cache).st_mode & 0o077 == 0
+
+
+def test_a_file_that_was_just_written_is_not_believed_by_its_times(desk, monkeypatch):
+    monkeypatch.setattr(discovery, "_SETTLED_NS", 10**18)
+    cache = os.path.join(desk.state, "cache", "tools.json")
+    desk.extra.write("a.md", "one")
+
+    assert (looked(desk, cache)[0], looked(desk, cache)[0]) == (["a.md"], ["a.md"])
+
+
+DAMAGES = [
+    "",
+    "{",
+    "[]",
+    "null",
+    json.dumps({"version": remembered.VERSION}),
+    json.dumps({"version": remembered.VERSION, "tools": {"a": [1]}}),
+    json.dumps({"version": remembered.VERSION, "tools": []}),
+]
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_cache_costs_time_only(desk, damage):
+    cache = os.path.join(desk.state, "cache", "tools.json")
+    desk.extra.write("a.md", "one")
+    looked(desk, cache)
+    with open(cache, "w", encoding="utf-8") as file:
+        file.write(damage)
+
+    assert looked(desk, cache)[0] == ["a.md"]
+    assert looked(desk, cache)[0] == []
+
+
+@pytest.mark.usefixtures("settled")
+def test_what_another_version_made_of_a_file_is_not_believed(desk, monkeypatch):
+    cache = os.path.join(desk.state, "cache", "tools.json")
+    desk.extra.write("a.md", "one")
+    looked(desk, cache)
+
+    monkeypatch.setattr(remembered, "VERSION", "another")
+
+    assert looked(desk, cache)[0] == ["a.md"]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_cache_does_not_stand_in_for_trust(desk):
+    path = desk.project(PROJECT + "m.md", markdown("m"))
+    assert names(desk.found()) == ["m"]
+
+    trust = Trust(desk.state)
+    trust.revoke(path)
+    trust.close()
+
+    assert names(desk.found()) == []
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_folder_that_becomes_the_users_own_is_read_again(desk):
+    cache = os.path.join(desk.state, "cache", "tools.json")
+    desk.extra.write("a.md", "one")
+    looked(desk, cache)
+    known: dict[Format, Reader] = {"markdown": _read_name}
+
+    found = Discovery(
+        [Place(desk.extra.path, "directory")], known, trusted=lambda: lambda path, digest: False, cache=cache
+    ).current()
+
+    assert found.definitions["a"].source == "directory"
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+JSON = PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.text(max_size=5), PLAIN, max_size=2)
+OBJECTS = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
+DEFINITIONS = st.builds(
+    Definition,
+    name=st.text(),
+    description=st.text(),
+    parameters=OBJECTS,
+    origin=st.text(),
+    source=st.sampled_from(["personal", "project"]),
+    format=st.sampled_from(["folder", "markdown"]),
+    folder=st.text(),
+    content_hash=st.text(),
+    approval=st.sampled_from(["never", "always", "destructive"]),
+    read_only=st.booleans(),
+    timeout=st.floats(0, 300),
+    sandbox=st.none() | st.builds(Sandbox, st.booleans(), st.tuples(st.text()), st.tuples(st.text())),
+    effects=st.none() | st.frozensets(st.sampled_from(["read", "write"])),
+    dangerous=st.booleans(),
+    warm=st.booleans(),
+    examples=st.tuples(st.builds(Example, OBJECTS, JSON, st.booleans())),
+    notes=st.tuples(st.text()),
+    line=st.integers(1),
+    details=OBJECTS,
+)
+
+
+@given(DEFINITIONS)
+def test_a_definition_comes_back_from_the_cache_as_it_was(definition):
+    row = json.loads(json.dumps(remembered._row(definition)))
+
+    assert remembered._definition(row) == definition
+
+
+# --- definitions ----------------------------------------------------------------------------------------------------
+
+
+@given(st.dictionaries(st.text(), st.binary(), min_size=1), st.dictionaries(st.text(), st.binary(), min_size=1))
+def test_other_files_have_another_fingerprint(one, other):
+    assert (fingerprint(one) == fingerprint(other)) == (one == other)
+
+
+def test_a_tool_knows_its_definition():
+    (definition,) = _read_name(Content("/x/a.md", {"": b""}, "project")).definitions
+
+    tool = to_tool(definition, lambda ctx, args: pytest.fail("not called"))
+
+    assert definition_of(tool) is definition
+    assert (tool.name, tool.source, tool.effects) == ("a", "project", frozenset(["execute"]))
+    assert tool.timeout > definition.timeout
+    assert to_tool(definition._replace(read_only=True), tool.run).effects == {"read"}
+    assert definition_of(tool._replace(run=lambda ctx, args: None)) is None  # type: ignore[arg-type,return-value]
+
+
+@pytest.mark.parametrize(
+    "value, sandbox, says",
+    [
+        (None, None, ""),
+        ({}, Sandbox(), ""),
+        ({"network": True, "write": ["a"], "read": ["b"]}, Sandbox(True, ("a",), ("b",)), ""),
+        ({"write": None}, Sandbox(), ""),
+        ("off", None, "must be an object"),
+        ({"network": "no"}, None, "network must be true or false"),
+        ({"write": "a"}, None, "write must be a list of paths"),
+        ({"read": [1]}, None, "read must be a list of paths"),
+        ({"reed": []}, None, "no key reed"),
+    ],
+)
+def test_a_sandbox_is_understood_or_refused(value, sandbox, says):
+    found, problems = sandbox_from(value)
+
+    assert found == sandbox
+    assert says in " ".join(problems)
+    assert bool(problems) == bool(says)
+
+
+@pytest.mark.parametrize(
+    "value, examples, wrong",
+    [
+        (None, (), False),
+        ([{"args": {"a": 1}, "expect": None}, {}], (Example({"a": 1}, None, True), Example({})), False),
+        ({}, (), True),
+        ([{"args": 1}], (), True),
+        ([1], (), True),
+    ],
+)
+def test_examples_are_understood_or_refused(value, examples, wrong):
+    found, problems = examples_from(value)
+
+    assert (found, bool(problems)) == (examples, wrong)
+
+
+@pytest.mark.parametrize(
+    "value, effects", [(None, None), ("read network", {"read", "network"}), (["write"], {"write"})]
+)
+def test_effects_are_words_or_a_list(value, effects):
+    assert effects_from(value) == (effects, [])
+
+
+@pytest.mark.parametrize("value", ["fly", [], "", [1], {}, [["read"]]])
+def test_effects_that_do_not_exist_are_refused(value):
+    assert effects_from(value)[0] is None
+    assert effects_from(value)[1]
+
+
+def test_one_look_at_the_database_serves_all_files(desk):
+    desk.project(PROJECT + "m.md", markdown("m"))
+    trust = Trust(desk.state)
+    facts: Mapping[str, Any] = {one.path: one.hash for one in trust.list()}
+    is_trusted = trusting(trust)
+
+    ((path, digest),) = facts.items()
+    assert is_trusted(path, digest)
+    assert not is_trusted(path, b"other")
+    assert not is_trusted(path + "x", digest)
+    trust.close()

@@ -1,0 +1,734 @@
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.custom.folder_tools import OBJECT, Bench, markdown, needs
+from tests.marks import STUBBORN, Mark, wait_until
+from tongs.call import Call
+from tongs.custom import folders
+from tongs.custom.definition import Content, Example, Problem, Sandbox
+from tongs.errors import ToolError
+
+WHOLE: dict[str, Any] = {
+    "name": "my-tool",
+    "script": "script.sh",
+    "runtime": "bash",
+    "inputSchema": OBJECT,
+    "outputSchema": OBJECT,
+}
+
+# as the document prints it, with the indentation that print has lost
+WORD_COUNT = """\
+---
+name: word-count
+script: script.ts
+runtime: bun
+inputSchema:
+  type: object
+  properties:
+    path:
+      type: string
+      description: "Path to the file to count words in"
+  required:
+    - path
+outputSchema:
+  type: object
+  properties:
+    words:
+      type: number
+    lines:
+      type: number
+    characters:
+      type: number
+timeout: 10000
+---
+Count words, lines, and characters in a file.
+"""
+WORD_COUNT_SCRIPT = """\
+import { readFileSync } from 'node:fs';
+const input = JSON.parse(await Bun.stdin.text());
+const { path } = input;
+try {
+  const content = readFileSync(path, 'utf-8');
+  const words = content.split(/\\s+/).filter(Boolean).length;
+  const lines = content.split('\\n').length;
+  const characters = content.length;
+  console.log(JSON.stringify({ words, lines, characters }));
+} catch (e) {
+  console.log(JSON.stringify({ error: e.message }));
+}
+"""
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path)
+
+
+def printing(text: str) -> str:
+    """A script that prints a text, whatever it is told."""
+    return f"cat > /dev/null; printf %s '{text}'"
+
+
+def problems(text: str | bytes, name: str = "tool.md", **files: str) -> list[tuple[int | None, str]]:
+    data = text if isinstance(text, bytes) else text.encode()
+    held = {name: data, "script.sh": b"", **{path: body.encode() for path, body in files.items()}}
+    loaded = folders.read(Content("/tools/my-tool", held, "project"))
+    assert bool(loaded.definitions) != bool(loaded.problems)
+    return [(problem.line, problem.message) for problem in loaded.problems]
+
+
+def defined(**fields: Any) -> Any:
+    files = {"tool.md": markdown({**WHOLE, **fields}).encode(), "script.sh": b""}
+    loaded = folders.read(Content("/tools/my-tool", files, "project"))
+    assert loaded.problems == ()
+    return loaded.definitions[0]
+
+
+# --- the definition -----------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_document_runs_unchanged(bench):
+    needs("bun")
+    bench.write("word-count", {"tool.md": WORD_COUNT, "script.ts": WORD_COUNT_SCRIPT})
+    (bench.workspace / "a.txt").write_text("one two\nthree\n")
+
+    assert bench.data("word-count", path="a.txt") == {"words": 3, "lines": 3, "characters": 14}
+    assert bench.error("word-count", path="gone.txt")[0] == "tool_failed"
+    assert bench.error("word-count")[0] == "invalid_args"
+
+
+def test_the_fields_of_the_document_become_the_definition():
+    text = """\
+---
+name: my-tool
+script: script.sh
+runtime: bash
+timeout: 1500
+requireApproval: true
+dangerous: true
+hasSecurityCheck: true
+securityScript: check.sh
+securityTimeout: 2500
+env:
+  - MY_TOOL_CACHE_DIR
+  - MY_TOOL_TIMEOUT
+inputSchema:
+  type: object
+  properties:
+    path: {type: string}
+  required: [path]
+outputSchema: {type: object}
+---
+What it does.
+
+When to use it.
+"""
+    files = {"tool.md": text.encode(), "script.sh": b"", "check.sh": b""}
+
+    (found,) = folders.read(Content("/tools/my-tool", files, "personal")).definitions
+
+    assert (found.name, found.description) == ("my-tool", "What it does.\n\nWhen to use it.")
+    assert (found.origin, found.folder, found.line) == ("/tools/my-tool/tool.md", "/tools/my-tool", 2)
+    assert (found.source, found.format) == ("personal", "folder")
+    assert found.parameters == {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    assert (found.approval, found.dangerous, found.read_only, found.result) == ("always", True, False, "json")
+    assert found.notes == ()
+    assert found.details == {
+        "runtime": "bash",
+        "script": "script.sh",
+        "outputSchema": {"type": "object"},
+        "env": ["MY_TOOL_CACHE_DIR", "MY_TOOL_TIMEOUT"],
+        "seconds": 1.5,
+        "securityScript": "check.sh",
+        "securitySeconds": 2.5,
+        "files": ["check.sh", "script.sh", "tool.md"],
+    }
+    assert found.timeout == 1.5 + 2.5 + folders.PERSON_SECONDS
+
+
+def test_what_is_left_out_has_the_defaults_of_the_document():
+    found = defined()
+
+    assert (found.approval, found.dangerous, found.timeout, found.sandbox) == ("never", False, 30.0, None)
+    details = found.details
+    assert (details["env"], details["securityScript"], details["securitySeconds"]) == ([], None, 10.0)
+    assert defined(hasSecurityCheck=True).details["securityScript"] == "security.ts"
+
+
+def test_our_own_keys_are_read():
+    found = defined(
+        sandbox={"network": True, "write": ["out"]},
+        effects=["read"],
+        examples=[{"args": {"a": 1}, "expect": {"b": 2}}],
+        result="text",
+        warm=True,
+    )
+
+    assert found.sandbox == Sandbox(True, ("out",), ())
+    assert (found.effects, found.read_only) == (frozenset(("read",)), True)
+    assert found.examples == (Example({"a": 1}, {"b": 2}, True),)
+    assert (found.result, found.warm, found.notes) == ("text", True, ())
+
+
+def test_a_tool_can_be_json_without_a_body(bench):
+    bench.write("my-tool", {"tool.json": json.dumps({**WHOLE, "description": "Says."}), "script.sh": printing("{}")})
+
+    assert bench.load("my-tool").description == "Says."
+    assert bench.load("my-tool").origin.endswith("my-tool/tool.json")
+    assert bench.data("my-tool") == {}
+
+
+def test_tool_md_wins_over_tool_json(bench):
+    files = {"tool.md": markdown({**WHOLE, "name": "one"}), "tool.json": json.dumps(WHOLE), "script.sh": ""}
+    bench.write("my-tool", files)
+
+    assert bench.load("my-tool").name == "one"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("---\n", "---yaml\n", 1),
+        lambda text: text.replace("---\n", "---  \n"),
+        lambda text: "---json\n" + json.dumps(WHOLE, indent=1) + "\n---\nDoes something.\n",
+    ],
+    ids=["BOM", "CRLF", "---yaml", "blanks", "---json"],
+)
+def test_front_matter_is_read_as_editors_write_it(change):
+    text = change(markdown(WHOLE))
+    files = {"tool.md": text.encode(), "script.sh": b""}
+
+    (found,) = folders.read(Content("/t", files, "project")).definitions
+
+    assert (found.name, found.description) == ("my-tool", "Does something.")
+
+
+def test_a_folder_without_a_definition_is_none_of_ours():
+    assert folders.read(Content("/t", {"README.md": b"Hello", "tool.txt": b""}, "project")) == ((), ())
+
+
+def lines(**fields: Any) -> str:
+    return markdown({**WHOLE, **fields})
+
+
+BAD = [
+    ("name: x\n", 1, "must begin with a line ---"),
+    ("", 1, "must begin with a line ---"),
+    ("---\nname: x\n", 1, "a line --- is missing"),
+    ("---js\nprocess.exit()\n---\n", 1, "never evaluated"),
+    ("---toml\n---\n", 1, "never evaluated"),
+    ("---\nname: a\nname: b\n---\n", 3, "the key 'name' occurs twice"),
+    ("---\nname: a\n  b: [\n---\n", 3, "not understood"),
+    ("---\nname: !!python/object:os.system x\n---\n", 2, "is not known"),
+    ("---\n- a\n---\n", 2, "must be keys with values"),
+    ('---json\n{"name": "a",\n "name": "b"}\n---\n', 3, "The key 'name' occurs twice"),
+    ('---json\n{"name": \n---\n', 2, "not understood"),
+    (b"---\nname: a\nx: \xff\n---\n", 3, "not UTF-8: byte 0xff"),
+    (lines(name=None), 2, "name is missing"),
+    (lines(name=3), 2, "name must be text, not 3"),
+    (lines(name="a b"), 2, "name must be letters"),
+    (lines(name="../x"), 2, "name must be letters"),
+    (lines(name="x" * 65), 2, "name must be letters"),
+    (lines(script="gone.sh"), 3, "script gone.sh is not in the folder"),
+    (lines(script="../script.sh"), 3, "script must be a file in the folder"),
+    (lines(script="/bin/sh"), 3, "script must be a file in the folder"),
+    (lines(script="."), 3, "script must be a file in the folder"),
+    (lines(runtime="perl"), 4, "runtime must be one of bun, node,"),
+    (lines(runtime="nodejs"), 4, "did you mean node?"),
+    (lines(inputSchema="string"), 5, "inputSchema must be a JSON Schema"),
+    (lines(inputSchema={"type": "array"}), 5, "inputSchema must be the schema of an object"),
+    (lines(inputSchema={"properties": {"a": {"type": "nothing"}}}), 5, "inputSchema is not usable"),
+    (lines(inputSchema={"$ref": "http://127.0.0.1:9/x"}), 5, "inputSchema is not usable"),
+    (lines(outputSchema=None), 6, "outputSchema is missing"),
+    (lines(outputSchema={"minimum": "x"}), 6, "outputSchema is not usable"),
+    (lines(timeout="30s"), 7, 'timeout must be milliseconds, above 0 and at most 86,400,000, not "30s"'),
+    (lines(timeout=0), 7, "timeout must be milliseconds"),
+    (lines(timeout=-1), 7, "timeout must be milliseconds"),
+    (lines(timeout=True), 7, "timeout must be milliseconds"),
+    (lines(timeout=10**9), 7, "timeout must be milliseconds"),
+    (lines(securityTimeout=0), 7, "securityTimeout must be milliseconds"),
+    (lines(requireApproval="yes"), 7, 'requireApproval must be true or false, not "yes"'),
+    (lines(dangerous=1), 7, "dangerous must be true or false"),
+    (lines(hasSecurityCheck="true"), 7, "hasSecurityCheck must be true or false"),
+    (lines(securityScript="../x.ts"), 7, "securityScript must be a file in the folder"),
+    (lines(env="PATH"), 7, "env must be a list of names"),
+    (lines(env=[1]), 7, "env must be a list of names"),
+    (lines(sandbox=True), 7, "sandbox must be an object"),
+    (lines(effects="magic"), 7, "effects must be among"),
+    (lines(examples={}), 7, "examples must be a list"),
+    (lines(result="xml"), 7, "result must be text or json"),
+]
+
+
+@pytest.mark.parametrize("text, line, message", BAD, ids=[f"{line} {message}" for _, line, message in BAD])
+def test_what_is_wrong_is_told_with_its_line(text, line, message):
+    (found,) = problems(text)
+
+    assert found[0] == line
+    assert message in found[1]
+
+
+def test_a_file_of_json_tells_its_lines_too():
+    text = json.dumps({**WHOLE, "runtime": "perl", "timeout": 0}, indent=2)
+
+    assert [line for line, _ in problems(text, "tool.json")] == [4, 11]
+    assert problems('{"name": 1,\n}', "tool.json")[0][0] == 2
+    assert problems("[]", "tool.json") == [(1, "The definition must be a JSON object.")]
+    assert "nested too deeply" in problems("[" * 100_000, "tool.json")[0][1]
+
+
+def test_everything_that_is_wrong_is_told_at_once_and_names_the_tool():
+    files = {"tool.md": b"---\nname: my-tool\nruntime: perl\ntimeout: 0\n---\n"}
+
+    loaded = folders.read(Content("/t", files, "project"))
+
+    assert loaded.definitions == ()
+    assert {problem.message.split()[0] for problem in loaded.problems} == {
+        *("script", "runtime", "timeout", "inputSchema", "outputSchema")
+    }
+    assert loaded.problems[0] == Problem("/t/tool.md", loaded.problems[0].message, 3, "my-tool")
+
+
+@pytest.mark.parametrize(
+    "fields, note",
+    [
+        ({"tiemout": 3}, 'The key "tiemout" is not known; did you mean timeout?'),
+        ({"hasSecurityCheck": True}, "The security script security.ts is missing, so every call is refused."),
+        ({"securityScript": "x.sh"}, "securityScript does not run, because hasSecurityCheck is not true."),
+        ({"env": ["NODE_OPTIONS"]}, "is never given to a tool: it steers the runtime and not the tool."),
+        ({"env": ["A-B"]}, "is never given to a tool: it is no name of a variable."),
+    ],
+)
+def test_what_is_odd_is_a_note_and_no_problem(fields, note):
+    (found,) = defined(**fields).notes
+
+    assert found.endswith(note)
+
+
+def test_a_tool_without_a_description_has_a_note():
+    files = {"tool.md": markdown(WHOLE, body="").encode(), "script.sh": b""}
+
+    (found,) = folders.read(Content("/t", files, "project")).definitions
+
+    assert "no description" in found.notes[0]
+
+
+def test_words_that_look_like_other_types_stay_text():
+    text = markdown(WHOLE).replace("---\n", "---\nexamples: [{args: {a: yes, b: on, c: 12:30, d: 2024-01-01}}]\n", 1)
+    files = {"tool.md": text.encode(), "script.sh": b""}
+
+    (found,) = folders.read(Content("/t", files, "project")).definitions
+
+    assert found.examples[0].args == {"a": "yes", "b": "on", "c": "12:30", "d": "2024-01-01"}
+
+
+def test_the_script_of_a_personal_tool_is_looked_for_on_disk(bench):
+    bench.write("my-tool", {"tool.md": markdown(WHOLE)})
+
+    (problem,) = bench.read("my-tool").problems
+
+    assert problem.message == "script script.sh is not in the folder of the tool."
+
+
+@given(
+    st.binary(max_size=200) | st.text(max_size=200).map(lambda text: f"---\n{text}\n---\n".encode("utf-8", "replace"))
+)
+def test_whatever_a_file_holds_reading_it_raises_nothing(data):
+    for name in ("tool.md", "tool.json"):
+        loaded = folders.read(Content("/t", {name: data, "script.sh": b""}, "project"))
+        assert bool(loaded.definitions) != bool(loaded.problems)
+
+
+# --- a call -------------------------------------------------------------------------------------------------------
+
+
+def test_a_script_is_told_the_arguments_the_workspace_and_the_session(bench):
+    schema = {"type": "object", "properties": {"path": {"type": "string"}, "deep": {"type": "integer", "default": 3}}}
+    bench.add("my-tool", inputSchema=schema)
+
+    found = bench.data("my-tool", path="ä\n", more=[1.5, None, {"x": True}])
+
+    told = {"workspacePath": str(bench.workspace), "sessionId": "s1"}
+    assert found == {"path": "ä\n", "deep": 3, "more": [1.5, None, {"x": True}], **told}
+
+
+def test_no_argument_takes_the_place_of_the_workspace_or_the_session(bench):
+    bench.add("my-tool")
+
+    found = bench.data("my-tool", workspacePath="/", sessionId="other")
+
+    assert found == {"workspacePath": str(bench.workspace), "sessionId": "s1"}
+
+
+def test_arguments_are_checked_against_the_whole_of_the_schema(bench):
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "pattern": "^x+$"}, "b": {"const": 1}},
+        "dependentRequired": {"a": ["b"]},
+        "additionalProperties": False,
+    }
+    bench.add("my-tool", "touch ran; echo '{}'", inputSchema=schema)
+    execute = folders.executor(bench.environ, bench)(bench.load("my-tool"))
+
+    with pytest.raises(ToolError) as raised:
+        execute(None, {"a": "y", "c": 1})  # type: ignore[arg-type]  # nothing of the context is needed to refuse
+
+    assert raised.value.code == "invalid_args"
+    assert len(raised.value.details["violations"]) == 3  # type: ignore[arg-type]
+    assert not (bench.workspace / "ran").exists()
+
+
+ANSWERS = [
+    ('{"a": 1}', {"a": 1}, ""),
+    ("[1, 2]", [1, 2], ""),
+    ("3", 3, ""),
+    ("false", False, ""),
+    ('"text"', None, "text"),
+    ("null", None, "null"),
+    (' \n{"a": 1}\n\n', {"a": 1}, ""),
+    ('\ufeff{"a": 1}', {"a": 1}, ""),
+    ('{"error": null, "a": 1}', {"error": None, "a": 1}, ""),
+    ('{"error": "", "a": 1}', {"error": "", "a": 1}, ""),
+    ('{"error": false}', {"error": False}, ""),
+    ('{"deep": {"error": "x"}}', {"deep": {"error": "x"}}, ""),
+    ('{"cut": "\\ud83d"}', {"cut": "\ufffd"}, ""),
+    ('{"whole": "\\ud83d\\ude00"}', {"whole": "😀"}, ""),
+]
+
+
+@pytest.mark.parametrize("printed, data, text", ANSWERS, ids=[printed for printed, *_ in ANSWERS])
+def test_the_json_that_is_printed_is_the_result(bench, printed, data, text):
+    bench.add("my-tool", "cat $0.json", outputSchema={}, files={"script.sh.json": printed})
+
+    result = bench.call("my-tool")
+
+    assert result.error is None
+    assert (result.data, result.text, "warnings" in result.meta) == (data, text, False)
+
+
+NOISY = [
+    'loading\n{"a": 1}\n',
+    '{"a": 1}\ndone\n',
+    '{"b": 2}\nloading\n{"a": 1}',
+    '{"b": 2}\n{"a": 1}\n',
+    'loading {"b": 2}\n  {"b": 3}\n{"a": 1}\n[2]\n',
+    'loading\n{\n  "a": 1\n}\ndone\n',
+    'loading\r\n{"a": 1}\r\n',
+]
+
+
+@pytest.mark.parametrize("printed", NOISY)
+def test_of_noise_the_last_object_is_taken_with_a_warning(bench, printed):
+    bench.add("my-tool", "cat $0.txt", files={"script.sh.txt": printed})
+
+    result = bench.call("my-tool")
+
+    assert result.data == {"a": 1}
+    assert result.meta["warnings"] == ["There was other output around the JSON of the script."]
+
+
+@pytest.mark.parametrize(
+    "printed", ["loading", '{"a": NaN}', "1e999", '{"a": 1', "loading\n[1]", "[" * 100_000, "x" * 1000]
+)
+def test_what_is_no_json_is_quoted(bench, printed):
+    bench.add("my-tool", "cat $0.txt", files={"script.sh.txt": printed})
+
+    code, message = bench.error("my-tool")
+
+    assert code == "tool_failed"
+    quoted = json.dumps(printed[:200])
+    assert message == f"my-tool printed what is not JSON: {quoted}."
+
+
+def test_nothing_printed_is_told(bench):
+    bench.add("my-tool", "cat > /dev/null")
+
+    assert bench.error("my-tool") == ("tool_failed", "my-tool printed nothing, where JSON is needed.")
+
+
+@pytest.mark.parametrize(
+    "error, told", [('"File not found"', "File not found"), ('{"code": 5}', '{"code": 5}'), ("true", "true")]
+)
+def test_an_error_in_the_answer_is_a_failure(bench, error, told):
+    bench.add("my-tool", printing(f'{{"error": {error}, "a": 1}}'))
+
+    result = bench.call("my-tool")
+
+    assert result.error is not None
+    assert (result.error.code, result.error.message) == ("tool_failed", f"my-tool answered with an error: {told}.")
+    assert json.loads(str(result.error.details["stdout"]))["a"] == 1
+
+
+FAILURES = [
+    ("echo oops >&2; echo partly; exit 3", 3, "my-tool failed (exit 3): oops."),
+    ('echo \'{"error": "no such table"}\'; exit 1', 1, "my-tool failed (exit 1): no such table."),
+    ("echo only this; exit 1", 1, "my-tool failed (exit 1): only this."),
+    ("exit 7", 7, "my-tool failed (exit 7): it says nothing."),
+    ("echo '{\"a\": 1}'; kill -9 $$", 137, 'my-tool was ended by a signal (exit 137): {"a": 1}.'),
+]
+
+
+@pytest.mark.parametrize("script, exit_code, message", FAILURES)
+def test_a_script_that_fails_tells_why_and_its_output_is_kept(bench, script, exit_code, message):
+    bench.add("my-tool", script)
+
+    error = bench.call("my-tool").error
+
+    assert error is not None
+    assert (error.code, error.message, error.details["exit_code"]) == ("tool_failed", message, exit_code)
+
+
+def test_what_a_failed_script_printed_is_in_the_details(bench):
+    bench.add("my-tool", FAILURES[0][0])
+
+    error = bench.call("my-tool").error
+
+    assert error is not None
+    assert error.details == {"exit_code": 3, "stdout": "partly\n", "stderr": "oops\n"}
+
+
+@pytest.mark.parametrize("ending", ["", "; exit 1"])
+def test_views_are_taken_out_of_failures_too(bench, ending):
+    answer = {"error": "gone", "a": 1, "_visualization": {"type": "none"}}
+    bench.add("my-tool", printing(json.dumps(answer)) + ending)
+
+    error = bench.call("my-tool").error
+
+    assert error is not None
+    assert json.loads(str(error.details["stdout"])) == {"error": "gone", "a": 1}
+
+
+def test_stderr_of_a_script_that_succeeds_is_beside_the_result(bench):
+    bench.add("my-tool", printing("{}") + "; echo careful >&2")
+
+    assert bench.call("my-tool").meta["stderr"] == "careful\n"
+
+
+def test_a_result_that_does_not_fit_its_schema_is_given_with_a_warning(bench):
+    schema = {"type": "object", "properties": {"words": {"type": "number"}}}
+    bench.add("my-tool", printing('{"words": "three"}'), outputSchema=schema)
+
+    result = bench.call("my-tool")
+
+    assert result.data == {"words": "three"}
+    assert "words" in result.meta["warnings"][0]
+    assert "does not fit outputSchema" in result.meta["warnings"][0]
+
+
+def test_text_can_be_the_result(bench):
+    bench.add("my-tool", printing('{"a": 1} plainly'), result="text")
+
+    assert bench.call("my-tool").text == '{"a": 1} plainly'
+
+
+def test_views_are_taken_out_at_any_depth_and_validated(bench):
+    view = {"type": "markdown", "content": "# Hello", "extra": 1}
+    answer = {"_visualization": view, "a": [{"_visualization": {"type": "none"}, "b": 2}]}
+    strict = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+    bench.add("my-tool", printing(json.dumps(answer)), outputSchema=strict)
+
+    result = bench.call("my-tool")
+
+    assert result.data == {"a": [{"b": 2}]}
+    assert result.view == {"type": "markdown", "content": "# Hello"}
+    assert "warnings" not in result.meta
+
+
+def test_a_view_that_is_wrong_leaves_the_result_alone(bench):
+    bench.add("my-tool", printing('{"_visualization": {"type": "hologram"}, "a": 1}'))
+
+    result = bench.call("my-tool")
+
+    assert (result.data, result.view["type"] if result.view else None) == ({"a": 1}, "none")
+
+
+def test_a_long_result_is_kept_on_disk_and_its_view_does_not_count(bench):
+    script = (
+        "import json; print(json.dumps({'a': 'x' * %d, '_visualization': {'type': 'markdown', 'content': 'y' * %d}}))"
+    )
+    fields = {"runtime": "python", "script": "script.py"}
+    bench.add("short", script % (1000, 60_000), **fields)
+    bench.add("long", script % (60_000, 10), **fields)
+
+    assert bench.data("short") == {"a": "x" * 1000}
+    result = bench.call("long")
+
+    path = result.meta["_filePath"]
+    assert (result.data, result.meta["_persisted"], len(result.text) < 13_000) == (None, True, True)
+    assert path in result.text
+    assert Path(path).read_text().replace("\n", "") == json.dumps({"a": "x" * 60_000}, separators=(",", ":"))
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def test_a_flood_is_ended(bench):
+    bench.add("my-tool", "cat > /dev/null; yes")
+
+    assert bench.error("my-tool")[0] == "resource_limit"
+
+
+def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(bench):
+    mark = Mark()
+    bench.environ["MARK"] = mark.name
+    bench.add("my-tool", f'echo begun; setsid bash -c "{STUBBORN}" & {STUBBORN}', timeout=300, env=["MARK"])
+
+    error = bench.call("my-tool").error
+
+    assert error is not None
+    assert (error.code, error.message) == ("timeout", "my-tool took longer than 0.3 s and was ended.")
+    assert error.details["stdout"] == "begun\n"
+    wait_until(lambda: not mark.alive())
+
+
+def test_a_call_that_is_cancelled_is_ended(bench):
+    mark = Mark()
+    bench.environ["MARK"] = mark.name
+    bench.add("my-tool", f"touch begun; {STUBBORN}", env=["MARK"], timeout=3_600_000)
+    results: list[Any] = []
+    ended = threading.Event()
+
+    def done(result: Any) -> None:
+        results.append(result)
+        ended.set()
+
+    with bench.runtime(bench.load("my-tool")) as runtime:
+        running = runtime.submit(Call("my-tool", {}), done)
+        wait_until((bench.workspace / "begun").exists)
+        running.cancel()
+        assert ended.wait(60)
+        wait_until(lambda: not mark.alive())
+
+    assert results[0].error.code == "cancelled"
+
+
+def test_a_script_that_does_not_read_its_input_runs(bench):
+    bench.add("my-tool", "echo '{}'")
+
+    assert bench.data("my-tool", text="x" * 1_000_000) == {}
+
+
+def test_large_input_and_output_arrive_whole(bench):
+    bench.add("my-tool", "cat")
+    text = "ä" * 500_000
+
+    path = bench.call("my-tool", text=text).meta["_filePath"]
+
+    assert text in Path(path).read_text().replace("\n", "")
+
+
+def test_calls_run_in_parallel_and_none_is_lost(bench):
+    bench.add("my-tool", "sleep 0.05; cat")
+    results: dict[int, Any] = {}
+    ended = threading.Semaphore(0)
+
+    with bench.runtime(bench.load("my-tool")) as runtime:
+        for number in range(40):
+
+            def done(result: Any, number: int = number) -> None:
+                results[number] = result.data["number"]
+                ended.release()
+
+            runtime.submit(Call("my-tool", {"number": number}), done)
+        for _ in range(40):
+            assert ended.acquire(timeout=60)
+
+    assert results == {number: number for number in range(40)}
+
+
+# --- what was loaded is what runs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "script.sh").write_text("touch ran; echo '{}'"),
+        lambda folder: (folder / "beside.py").write_text(""),
+        lambda folder: (folder / "beside").symlink_to("/usr"),
+        lambda folder: (folder / "script.sh").unlink(),
+        lambda folder: (folder / "tool.md").write_text(markdown({**WHOLE, "timeout": 1})),
+    ],
+    ids=["changed", "added", "linked", "removed", "redefined"],
+)
+def test_a_project_tool_that_has_changed_since_it_was_loaded_does_not_run(tmp_path, change):
+    bench = Bench(tmp_path, "project")
+    folder = bench.add("my-tool", "echo '{}'")
+    with bench.runtime(bench.load("my-tool")) as runtime:
+        assert runtime.call("my-tool").ok
+        change(folder)
+        result = runtime.call("my-tool")
+
+    assert result.error is not None
+    assert result.error.code == "tool_invalid"
+    assert not (bench.workspace / "ran").exists()
+
+
+def test_a_tool_that_changes_while_it_is_checked_does_not_run(tmp_path):
+    bench = Bench(tmp_path, "project")
+    answer = {"allowed": True, "requiresApproval": False, "permissionType": "", "permissionKey": ""}
+    check = f"echo 'touch ran' > script.sh; {printing(json.dumps(answer))}"
+    bench.add("my-tool", "echo '{}'", files={"check.sh": check}, hasSecurityCheck=True, securityScript="check.sh")
+
+    assert bench.error("my-tool")[0] == "tool_invalid"
+    assert not (bench.workspace / "ran").exists()
+
+
+def test_a_file_that_is_touched_is_still_the_same(tmp_path):
+    bench = Bench(tmp_path, "project")
+    folder = bench.add("my-tool", "echo '{}'")
+    with bench.runtime(bench.load("my-tool")) as runtime:
+        os.utime(folder / "script.sh", (time.time(), 1))
+
+        assert runtime.call("my-tool").ok
+
+
+def test_the_script_of_a_personal_tool_may_change(bench):
+    folder = bench.add("my-tool", "echo '{}'")
+    with bench.runtime(bench.load("my-tool")) as runtime:
+        (folder / "script.sh").write_text("echo '[]'")
+
+        assert runtime.call("my-tool").data == []
+
+
+# --- the sandbox key ----------------------------------------------------------------------------------------------
+
+
+def test_a_tool_that_wants_a_sandbox_does_not_run_without(bench):
+    bench.add("my-tool", "touch ran; echo '{}'", sandbox={"network": False})
+
+    assert bench.error("my-tool")[0] == "sandbox_unavailable"
+    assert not (bench.workspace / "ran").exists()
+
+
+def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
+    from contextlib import contextmanager
+
+    from tongs.custom.definition import to_tool
+    from tongs.runtime import Runtime
+    from tongs.sandbox.process import Confined
+
+    bench.add("my-tool", 'echo "{\\"inside\\": $INSIDE}"', sandbox={"write": ["out"]})
+    told: list[Any] = []
+
+    @contextmanager
+    def confine(ctx: Any, sandbox: Sandbox, cwd: str) -> Any:
+        told.append((sandbox, cwd))
+        yield Confined(prefix=("/usr/bin/env", "INSIDE=1"))
+
+    definition = bench.load("my-tool")
+    tool = to_tool(definition, folders.executor(bench.environ, bench, confine)(definition))
+    with Runtime(str(bench.workspace), tools=[tool], environ=bench.environ) as runtime:
+        result = runtime.call("my-tool")
+
+    assert result.data == {"inside": 1}
+    assert told == [(Sandbox(False, ("out",), ()), str(bench.workspace))]

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.custom.calls import call, environment
+from tongs.call import Output
+from tongs.custom import javascript_tools
+from tongs.custom.definition import Content, Definition, Loaded
+from tongs.custom.workers import Workers
+from tongs.errors import ToolError
+
+# the seed's own example, with an address that needs no network
+TICKET = """
+import {tool, jsonSchema, type NanocoderToolExport} from 'nanocoder/tools';
+
+export default {
+  name: 'jira_ticket',
+  tool: tool({
+    description: 'Fetch a Jira ticket by key.',
+    inputSchema: jsonSchema({
+      type: 'object',
+      properties: { key: { type: 'string' } },
+      required: ['key'],
+    }),
+    needsApproval: false,
+    execute: async ({ key }) => {
+      const r = await fetch(`data:text/plain,ticket ${key}`);
+      return await r.text();
+    },
+  }),
+  readOnly: true,
+} satisfies NanocoderToolExport;
+"""
+PLAIN = TICKET.replace(", type NanocoderToolExport", "").replace(" satisfies NanocoderToolExport", "")
+
+
+def has_bun() -> bool:
+    return shutil.which("bun") is not None
+
+
+def has_types() -> bool:
+    try:
+        javascript_tools.runtime(".ts", environment())
+    except ToolError:
+        return False
+    return True
+
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+needs_bun = pytest.mark.skipif(not has_bun(), reason="bun is not installed")
+HOSTS = [pytest.param("node", marks=needs_node), pytest.param("bun", marks=needs_bun)]
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    with Workers() as made:
+        yield made
+
+
+class Module:
+    """A module in a folder, the workspace beside it, and one runtime on the path."""
+
+    def __init__(self, base: str, workers: Workers, host: str) -> None:
+        self.folder = os.path.join(base, "tools")
+        self.root = os.path.join(base, "workspace")
+        self.state = os.path.join(base, "state")
+        programs = os.path.join(base, "bin")
+        for path in (self.folder, self.root, programs):
+            os.makedirs(path)
+        found = shutil.which(host)
+        assert found is not None
+        os.symlink(os.path.realpath(found), os.path.join(programs, host))
+        self.environ = {**environment(), "PATH": programs, "HOME": base}
+        self.workers = workers
+
+    def load(self, text: str, name: str = "made.js") -> Loaded:
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        read = javascript_tools.reader(self.workers, self.environ, self.root, self.state)
+        return read(Content(path, {"": text.encode()}, "personal"))
+
+    def call(self, definition: Definition, **args: Any) -> Output:
+        make = javascript_tools.executor(self.workers, self.environ, self.root, self.state)
+        return call(make(definition), **args)
+
+    def run(self, text: str, **args: Any) -> Output:
+        loaded = self.load(text)
+        assert loaded.problems == ()
+        return self.call(loaded.definitions[0], **args)
+
+
+@pytest.fixture(params=HOSTS)
+def module(base, workers, request) -> Module:
+    return Module(base, workers, request.param)
+
+
+def made(execute: str, *, head: str = "", extra: str = "", more: str = "") -> str:
+    return (
+        f"{head}\nlet count = 0;\nexport default {{ name: 't', "
+        f"tool: {{ description: 'Do.', execute: {execute}{more} }}{extra} }};\n"
+    )
+
+
+def test_the_seeds_module_loads_and_runs(module):
+    loaded = module.load(PLAIN)
+
+    (definition,) = loaded.definitions
+    assert (loaded.problems, definition.name, definition.description) == (
+        (),
+        "jira_ticket",
+        "Fetch a Jira ticket by key.",
+    )
+    assert definition.parameters == {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}
+    assert (definition.approval, definition.read_only, definition.format) == ("never", True, "javascript")
+    assert module.call(definition, key="A-1").text == "ticket A-1"
+
+
+@pytest.mark.skipif(not has_types(), reason="neither bun nor node 22.6 is installed")
+def test_the_seeds_module_runs_unchanged_as_typescript(base, workers):
+    module = Module(base, workers, "bun" if has_bun() else "node")
+
+    (definition,) = module.load(TICKET, "jira.ts").definitions
+
+    assert module.call(definition, key="A-1").text == "ticket A-1"
+
+
+@needs_node
+def test_without_a_runtime_the_report_says_what_to_install(base, workers):
+    module = Module(base, workers, "node")
+    module.environ["PATH"] = os.path.join(base, "nothing")
+
+    for name, wanted in (("a.js", "JavaScript tools need node or bun"), ("a.ts", "TypeScript tools need bun")):
+        (problem,) = module.load(PLAIN, name).problems
+        assert wanted in problem.message
+
+
+@pytest.mark.parametrize(
+    "more, approval", [("", "always"), (", needsApproval: true", "always"), (", needsApproval: false", "never")]
+)
+def test_a_module_asks_unless_it_says_that_it_need_not(module, more, approval):
+    (definition,) = module.load(made("() => 1", more=more)).definitions
+
+    assert (definition.approval, definition.read_only) == (approval, False)
+
+
+@needs_node
+def test_a_function_that_decides_on_approval_is_not_asked_so_a_person_is(base, workers):
+    (definition,) = Module(base, workers, "node").load(made("() => 1", more=", needsApproval: () => false")).definitions
+
+    assert definition.approval == "always"
+
+
+@pytest.mark.parametrize(
+    "execute, output",
+    [
+        ("() => 'text'", Output("text")),
+        ("async () => ({a: [1, 'é']})", Output(data={"a": [1, "é"]})),
+        ("() => undefined", Output()),
+        ("() => null", Output()),
+        ("async function* () { yield 'a'; yield 'b'; }", Output("b")),
+        ("(args) => args", Output(data={"x": 1})),
+        ("(_, options) => typeof options.abortSignal", Output("object")),
+        ("() => { console.log('noise'); process.stdout.write('no newline'); return 'x'; }", Output("x")),
+    ],
+)
+def test_what_a_module_returns_arrives(module, execute, output):
+    assert module.run(made(execute), x=1) == output
+
+
+@pytest.mark.parametrize(
+    "execute, says",
+    [
+        ("() => { throw new TypeError('bad'); }", "t failed: TypeError: bad"),
+        ("async () => { throw 'just text'; }", "t failed: just text"),
+        ("() => { process.exit(7); }", "ended with exit status 7"),
+        ("() => { const a = {}; a.a = a; return a; }", "what JSON cannot hold"),
+        ("() => 10n", "what JSON cannot hold"),
+    ],
+)
+def test_a_failure_is_an_answer_and_the_next_call_works(module, execute, says):
+    text = made(f"(args) => args.fine ? 'fine' : ({execute})(args)")
+    (definition,) = module.load(text).definitions
+
+    with pytest.raises(ToolError) as caught:
+        module.call(definition)
+
+    assert (caught.value.code, says in caught.value.message) == ("tool_failed", True), caught.value.message
+    assert module.call(definition, fine=True).text == "fine"
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("export default {", ""),
+        ("throw new Error('at load');", "at load"),
+        ("import 'nothing-of-this-name';", "nothing-of-this-name"),
+        ("import './beside.js';", "beside.js"),
+        ("export const x = 1;", "The default export must be an object with name and tool."),
+        ("export default {name: 't'};", "The default export must be an object with name and tool."),
+        ("export default {name: 't', tool: {execute() {}}};", "Its tool.description must be text."),
+        ("export default {name: 't', tool: {description: 'd'}};", "Its tool.execute must be a function."),
+        (made("() => 1", more=", inputSchema: 'x'"), "Its inputSchema must be a JSON Schema"),
+        ("process.exit(3);", "ended with exit status 3"),
+    ],
+)
+def test_a_broken_module_is_a_report(module, text, says):
+    with open(os.path.join(module.folder, "beside.js"), "w", encoding="utf-8") as file:
+        file.write("export default 1;")
+
+    loaded = module.load(text)
+
+    (problem,) = loaded.problems
+    assert loaded.definitions == ()
+    assert says in problem.message, problem.message
+
+
+@pytest.mark.parametrize("text", ["\n\nthrow new Error('x');\n", "\n\nnothing.of;\n", "\n\nconst = 1;\n"])
+def test_the_line_of_an_error_at_load_is_told(module, text):
+    (problem,) = module.load(text).problems
+
+    assert problem.line == 3
+
+
+def test_a_module_of_the_older_kind_works(module):
+    text = "module.exports = { name: 't', tool: { description: 'Do.', execute: () => 'x' } };\n"
+
+    (definition,) = module.load(text, "made.cjs").definitions
+
+    assert module.call(definition).text == "x"
+
+
+def test_the_validator_runs_first_and_formatters_are_noted(module):
+    text = made(
+        "() => ++count",
+        extra=", validator: async ({key}) => key === 'ok' ? {valid: true} : {valid: false, error: `⚒ no ${key}`}, "
+        "formatter: () => 'x'",
+    )
+    (definition,) = module.load(text).definitions
+
+    with pytest.raises(ToolError) as caught:
+        module.call(definition, key="bad")
+
+    assert (caught.value.code, caught.value.message) == ("invalid_args", "⚒ no bad")
+    assert definition.notes == ("formatter is ignored: results are shown by their view",)
+    assert module.call(definition, key="ok").data == 1
+    assert module.call(definition, key="ok").data == 2
+
+
+def test_nothing_of_the_workspace_or_of_the_environment_is_loaded(module):
+    planted = os.path.join(module.root, "planted.cjs")
+    for name, text in {
+        "planted.cjs": "process.exit(66)",
+        "bunfig.toml": 'preload = ["./planted.cjs"]\n',
+        ".env": "PLANTED=yes\n",
+        "node_modules/nanocoder/package.json": '{"exports": {"./tools": "./tools.js"}}',
+        "node_modules/nanocoder/tools.js": "process.exit(66)",
+        "package.json": '{"type": "commonjs"}',
+    }.items():
+        path = os.path.join(module.root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    module.environ |= {"NODE_OPTIONS": f"--require {planted}", "BUN_OPTIONS": f"--preload {planted}", "KEPT": "1"}
+
+    head = "import {tool} from 'nanocoder/tools'; tool({});"
+    output = module.run(made("() => [process.cwd(), process.env.PLANTED ?? null, process.env.KEPT]", head=head))
+
+    assert output.data == [module.root, None, "1"]
+
+
+@needs_node
+def test_a_copy_that_was_tampered_with_is_made_anew(base, workers):
+    module = Module(base, workers, "node")
+    (definition,) = module.load(made("() => 'right'")).definitions
+    workers.close()
+    (copy,) = [os.path.join(at, n) for at, _, names in os.walk(module.state) for n in names if n == "tool.js"]
+    with open(copy, "w", encoding="utf-8") as file:
+        file.write(made("() => 'wrong'"))
+
+    with Workers() as module.workers:
+        assert module.call(definition).text == "right"
+    assert os.stat(copy).st_mode & 0o077 == 0
+
+
+@needs_node
+def test_an_endless_loop_hurts_nobody(base, workers):
+    module = Module(base, workers, "node")
+    (definition,) = module.load(made("() => { for (;;) {} }")).definitions
+
+    with pytest.raises(ToolError) as caught:
+        module.call(definition._replace(timeout=0.3))
+
+    assert caught.value.code == "timeout"

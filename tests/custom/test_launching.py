@@ -1,0 +1,378 @@
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.custom.folder_tools import PATH, Bench, needs
+from tongs.context import Fence
+from tongs.custom import launching
+from tongs.errors import ToolError
+
+# every script prints what it was told, where it is, what it sees, and what it loads from where
+PROBES = {
+    "bash": ("script.sh", 'read -r told; printf \'{"told": %s, "cwd": "%s", "leak": "%s"}\' "$told" "$PWD" "$LEAK"'),
+    "python": (
+        "script.py",
+        "import json, os, sys\n"
+        "import beside, secrets\n"
+        "print(json.dumps({'told': json.load(sys.stdin), 'cwd': os.getcwd(), 'leak': os.environ.get('LEAK', ''),"
+        " 'loaded': beside.NAME, 'path': sys.path}))\n",
+    ),
+    "node": (
+        "script.js",
+        "const fs = require('fs'); const beside = require('./beside.js');\n"
+        "console.log(JSON.stringify({told: JSON.parse(fs.readFileSync(0, 'utf-8')), cwd: process.cwd(),"
+        " leak: process.env.LEAK ?? '', loaded: beside.NAME}));\n",
+    ),
+    "bun": (
+        "script.ts",
+        "import { NAME } from './beside';\n"
+        "const told: unknown = JSON.parse(await Bun.stdin.text());\n"
+        "let lodash = ''; try { await import('lodash'); lodash = 'loaded'; } catch (error) { lodash = 'not found'; }\n"
+        "const leak = process.env.LEAK ?? '';\n"
+        "console.log(JSON.stringify({told, cwd: process.cwd(), leak, loaded: NAME, lodash}));\n",
+    ),
+    "go": (
+        "script.go",
+        "package main\n"
+        'import ("encoding/json"; "fmt"; "io"; "os")\n'
+        "func main() {\n"
+        "  data, _ := io.ReadAll(os.Stdin); var told any; json.Unmarshal(data, &told); cwd, _ := os.Getwd()\n"
+        '  out, _ := json.Marshal(map[string]any{"told": told, "cwd": cwd, "leak": os.Getenv("LEAK"),'
+        ' "settings": os.Getenv("GO111MODULE") + os.Getenv("GOWORK"), "arguments": len(os.Args)})\n'
+        "  fmt.Println(string(out))\n}\n",
+    ),
+    "uv": (
+        "script.py",
+        "# /// script\n# requires-python = '>=3.9'\n# dependencies = []\n# ///\n"
+        "import json, os, sys\n"
+        "import beside, secrets\n"
+        "print(json.dumps({'told': json.load(sys.stdin), 'cwd': os.getcwd(), 'leak': os.environ.get('LEAK', ''),"
+        " 'loaded': beside.NAME}))\n",
+    ),
+    "binary": (
+        "script",
+        '#!/bin/sh\nread -r told; printf \'{"told": %s, "cwd": "%s", "leak": "%s"}\' "$told" "$PWD" "$LEAK"\n',
+    ),
+    "ruby": (
+        "script.rb",
+        "require 'json'\nputs JSON.generate({told: JSON.parse($stdin.read), cwd: Dir.pwd, leak: ENV['LEAK'].to_s})\n",
+    ),
+    "deno": (
+        "script.ts",
+        "const told = JSON.parse(await new Response(Deno.stdin.readable).text());\n"
+        "console.log(JSON.stringify({told, cwd: Deno.cwd(), leak: Deno.env.get('LEAK') ?? ''}));\n",
+    ),
+    "powershell": (
+        "script.ps1",
+        "$told = [Console]::In.ReadToEnd() | ConvertFrom-Json\n"
+        "@{told = $told; cwd = (Get-Location).Path; leak = [string]$env:LEAK} | ConvertTo-Json -Compress -Depth 9\n",
+    ),
+}
+BESIDE = {
+    "beside.py": "NAME = 'the tool'\n",
+    "beside.js": "exports.NAME = 'the tool';\n",
+    "beside.ts": "export const NAME = 'the tool';\n",
+}
+EVIL_PYTHON = "import os; open('evil', 'w').close(); NAME = 'the workspace'\n"
+EVIL_SCRIPT = "require('fs').writeFileSync('evil', ''); exports.NAME = 'the workspace';\n"
+# what a repository may hold that some runtime would read where it is started
+TRAPS = {
+    ".env": "LEAK=env\n",
+    ".env.local": "LEAK=env\n",
+    ".env.development": "LEAK=env\n",
+    "bunfig.toml": 'preload = ["./evil.js"]\n',
+    "evil.js": EVIL_SCRIPT,
+    "tsconfig.json": '{"compilerOptions": {"paths": {"lodash": ["./evil.js"], "./beside": ["./evil.js"]}}}',
+    "package.json": '{"name": "x", "main": "evil.js"}',
+    "deno.json": '{"imports": {"./beside": "./evil.js"}}',
+    "beside.py": EVIL_PYTHON,
+    "secrets.py": EVIL_PYTHON,
+    "sitecustomize.py": EVIL_PYTHON,
+    "usercustomize.py": EVIL_PYTHON,
+    "json.py": EVIL_PYTHON,
+    "beside.js": EVIL_SCRIPT,
+    "pyproject.toml": '[project]\nname = "x"\nversion = "1"\nrequires-python = ">=99"\n',
+    "uv.toml": 'index-url = "http://127.0.0.1:9/"\npython-preference = "only-managed"\n',
+    "go.mod": "module evil\n\ngo 1.99\n\ntoolchain go1.99.0\n",
+    "go.work": "go 1.99\n",
+    ".bashrc": "touch evil\n",
+    ".profile": "touch evil\n",
+    "python3": "#!/bin/sh\ntouch evil\n",
+    "bash": "#!/bin/sh\ntouch evil\n",
+}
+# what the user's own environment may hold that steers a runtime
+STEERING = {
+    "NODE_OPTIONS": "--require ./evil.js",
+    "NODE_PATH": ".",
+    "BUN_OPTIONS": "--preload ./evil.js",
+    "PYTHONPATH": ".",
+    "PYTHONSTARTUP": "json.py",
+    "PYTHONHOME": "/nowhere",
+    "BASH_ENV": "./.bashrc",
+    "ENV": "./.bashrc",
+    "BASH_FUNC_read%%": "() { touch evil; }",
+    "SHELLOPTS": "noexec",
+    "LD_PRELOAD": "./evil.so",
+    "RUBYOPT": "-r./evil.rb",
+    "GOFLAGS": "-mod=vendor",
+    "GO111MODULE": "on",
+    "LEAK": "the environment",
+}
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home directory that tests share: what go compiles once is kept there."""
+    return tmp_path_factory.mktemp("home")
+
+
+def traps(bench: Bench) -> None:
+    for name, text in TRAPS.items():
+        path = bench.workspace / name
+        path.write_text(text)
+        path.chmod(0o755)
+    bench.environ.update(STEERING)
+    bench.environ["PATH"] = os.pathsep.join([".", "", PATH])
+
+
+@pytest.mark.parametrize("source", ["personal", "project"])
+@pytest.mark.parametrize("runtime", PROBES)
+def test_a_script_runs_in_the_workspace_and_nothing_there_gets_into_it(tmp_path, homes, runtime, source):
+    needs(launching.RUNTIMES[runtime].program or "sh")
+    bench = Bench(tmp_path, source)
+    traps(bench)
+    if runtime == "go":
+        bench.environ["HOME"] = str(homes)
+    script, text = PROBES[runtime]
+    folder = bench.add("probe", text, files=BESIDE, runtime=runtime, script=script, timeout=300_000)
+    (folder / script).chmod(0o755)
+
+    found = bench.data("probe", word="ä €")
+
+    workspace = str(bench.workspace)
+    assert found.pop("told") == {"word": "ä €", "workspacePath": workspace, "sessionId": "s1"}
+    assert (found.pop("cwd"), found.pop("leak")) == (workspace, "")
+    assert not (bench.workspace / "evil").exists()
+    assert workspace not in found.pop("path", [])
+    assert found.pop("loaded", "the tool") == "the tool"
+    assert found.pop("lodash", "not found") == "not found"
+    assert (found.pop("settings", ""), found.pop("arguments", 1)) == ("", 1)
+    assert found == {}
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["tool.md", script, *BESIDE])
+
+
+def test_go_uses_the_modules_of_the_tool(tmp_path, homes):
+    needs("go")
+    bench = Bench(tmp_path, "project")
+    traps(bench)
+    bench.environ["HOME"] = str(homes)
+    script = (
+        'package main\nimport ("fmt"; "example.org/tool/words")\n'
+        'func main() { fmt.Printf("{\\"word\\": %q}", words.Word) }\n'
+    )
+    files = {"go.mod": "module example.org/tool\n\ngo 1.20\n", "words/words.go": 'package words\nconst Word = "own"\n'}
+    bench.add("probe", script, files=files, runtime="go", script="script.go", timeout=300_000)
+
+    assert bench.data("probe") == {"word": "own"}
+
+
+def test_bun_uses_the_tsconfig_of_the_tool(tmp_path):
+    needs("bun")
+    bench = Bench(tmp_path, "project")
+    traps(bench)
+    script = "import { NAME } from 'aliased'; console.log(JSON.stringify({ NAME }));"
+    settings = {"tsconfig.json": '{"compilerOptions": {"baseUrl": ".", "paths": {"aliased": ["./beside.ts"]}}}'}
+    bench.add("probe", script, files={**BESIDE, **settings}, runtime="bun", script="script.ts")
+
+    assert bench.data("probe") == {"NAME": "the tool"}
+
+
+@pytest.mark.parametrize("runtime", [name for name, known in launching.RUNTIMES.items() if known.program])
+def test_a_runtime_that_is_missing_is_named_with_the_way_to_get_it(tmp_path, runtime):
+    bench = Bench(tmp_path)
+    bench.environ["PATH"] = str(tmp_path / "nothing")
+    bench.add("probe", "", runtime=runtime)
+    known = launching.RUNTIMES[runtime]
+
+    error = bench.call("probe").error
+
+    assert error is not None
+    assert (error.code, error.details) == ("runtime_missing", {"program": known.program})
+    assert error.message == f"{known.program}, which runs script.sh, is not on the PATH."
+    assert error.suggestion == f"Install {known.program}: {known.install}."
+
+
+def test_a_program_that_is_not_executable_is_told(tmp_path):
+    bench = Bench(tmp_path)
+    folder = bench.add("probe", "#!/bin/sh\necho {}\n", runtime="binary", script="script")
+    (folder / "script").chmod(stat.S_IRUSR | stat.S_IWUSR)
+
+    code, message = bench.error("probe")
+
+    assert (code, "is not executable" in message) == ("permission_denied", True)
+
+
+def test_a_script_that_has_gone_is_told(tmp_path):
+    with pytest.raises(ToolError) as raised:
+        launching.launch("bash", str(tmp_path / "gone.sh"), cwd=str(tmp_path), env={"PATH": PATH})
+
+    assert raised.value.code == "tool_invalid"
+
+
+def test_nothing_is_started_for_a_call_that_was_given_up(tmp_path):
+    fence = Fence()
+    fence.give_up(ToolError("cancelled", "Not wanted."))
+    launch = launching.Launch((str(tmp_path / "nothing"),), str(tmp_path), {})
+
+    with pytest.raises(ToolError) as raised:
+        launching.run(launch, b"", seconds=1, fence=fence)
+
+    assert raised.value.code == "cancelled"  # and not that there is no such program
+
+
+# --- the environment ----------------------------------------------------------------------------------------------
+
+
+def surroundings(base: Path, **more: str) -> dict[str, str]:
+    return {"HOME": str(base / "home"), "TONGS_CONFIG_DIR": str(base / "config"), "PATH": PATH, **more}
+
+
+def keep(base: Path, text: str | bytes, where: str = "config") -> None:
+    path = base / where / ".env"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def test_a_tool_sees_the_fixed_variables_and_those_it_declares(tmp_path):
+    fixed = {name: f"value of {name}" for name in launching.VARIABLES if name not in ("PATH", "HOME")}
+    environ = surroundings(tmp_path, **fixed, OPENAI_API_KEY="secret", WANTED="yes", TONGS_MODE="x", LOGNAME="x")
+
+    found = launching.environment(["WANTED", "NOT_SET"], environ)
+
+    assert found == {**fixed, "HOME": environ["HOME"], "PATH": PATH, "WANTED": "yes"}
+
+
+def test_a_running_tool_has_no_other_variable(tmp_path):
+    bench = Bench(tmp_path)
+    bench.environ.update(SECRET="x", WANTED="yes", **STEERING)
+    script = f"#!{sys.executable}\nimport json, os; print(json.dumps(dict(os.environ)))"
+    folder = bench.add("probe", script, runtime="binary", script="script", env=["WANTED"])
+    (folder / "script").chmod(0o755)
+
+    found = bench.data("probe")
+
+    assert found.pop("LC_CTYPE", "C.UTF-8") == "C.UTF-8"  # python sets it for itself
+    assert found == {"HOME": bench.environ["HOME"], "PATH": PATH, "WANTED": "yes"}
+
+
+def test_declared_variables_come_from_the_users_files_before_the_environment(tmp_path):
+    keep(tmp_path, "A=tongs\n")
+    keep(tmp_path, "A=jean2\nB=jean2\n", "home/.jean2")
+    environ = surroundings(tmp_path, A="process", B="process", C="process")
+
+    found = launching.environment(["A", "B", "C"], environ)
+
+    assert {name: found[name] for name in "ABC"} == {"A": "tongs", "B": "jean2", "C": "process"}
+
+
+def test_nothing_of_the_users_files_is_given_that_was_not_declared(tmp_path):
+    keep(tmp_path, "A=1\nPATH=/evil\nHOME=/evil\n")
+
+    found = launching.environment([], surroundings(tmp_path))
+
+    assert found == {"HOME": str(tmp_path / "home"), "PATH": PATH}
+
+
+@pytest.mark.parametrize(
+    "line, value",
+    [
+        ("A=plain", "plain"),
+        ("A = spaced  ", "spaced"),
+        ("export A=exported", "exported"),
+        ("A=", ""),
+        ('A=""', ""),
+        ("A=with spaces inside", "with spaces inside"),
+        ("A=value # comment", "value"),
+        ("A=va#lue", "va#lue"),
+        ("A= # comment", ""),
+        ("A='single # $X \\n'", "single # $X \\n"),
+        ('A="double # $X"  # comment', "double # $X"),
+        ('A="line\\nbreak \\"quoted\\" \\\\"', 'line\nbreak "quoted" \\'),
+        ('A="first\nsecond"', "first\nsecond"),
+        ("A=$HOME/x", "$HOME/x"),
+        ("A=a=b", "a=b"),
+        ("A=1\nA=2", "2"),
+        ("# A=1", None),
+        ("#\nB=1", None),
+        ("AA=1", None),
+        ('A="unclosed', '"unclosed'),
+        ("\ufeffA=bom", "bom"),
+        ("A=windows\r\nB=x\r\n", "windows"),
+        ("A=ä", "ä"),
+    ],
+)
+def test_a_file_of_variables_is_read_as_people_write_them(tmp_path, line, value):
+    keep(tmp_path, line)
+
+    assert launching.environment(["A"], surroundings(tmp_path)).get("A") == value
+
+
+def test_bytes_that_are_no_text_arrive_as_they_are(tmp_path):
+    keep(tmp_path, b"A=\xff\xfe\n")
+
+    assert os.fsencode(launching.environment(["A"], surroundings(tmp_path))["A"]) == b"\xff\xfe"
+
+
+@pytest.mark.parametrize("name", sorted(name for name in STEERING if name not in ("LEAK", "ENV")))
+def test_what_steers_a_runtime_is_never_given_even_when_declared(tmp_path, name):
+    assert launching.refusal(name)
+    assert name not in launching.environment([name], surroundings(tmp_path, **STEERING))
+
+
+@pytest.mark.parametrize("name", ["A", "MY_TOOL_CACHE_DIR", "ENV", "API_KEY", "_x"])
+def test_other_names_can_be_declared(name):
+    assert launching.refusal(name) is None
+
+
+@pytest.mark.parametrize(
+    "path, kept", [(".:/usr/bin::bin:/bin", "/usr/bin:/bin"), ("", ""), (None, os.defpath), ("/a b", "/a b")]
+)
+def test_folders_of_the_path_that_are_relative_are_left_out(tmp_path, path, kept):
+    environ: dict[str, Any] = surroundings(tmp_path)
+    del environ["PATH"]
+    if path is not None:
+        environ["PATH"] = path
+
+    assert launching.environment([], environ)["PATH"] == kept
+
+
+def test_a_program_is_not_looked_for_in_the_folder_that_tongs_runs_in(tmp_path, monkeypatch):
+    (tmp_path / "node").write_text("#!/bin/sh\n")
+    (tmp_path / "node").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+
+    assert launching.find_program("node", {"PATH": ".::"}) is None
+    assert launching.find_program("node", {"PATH": f".:{tmp_path}"}) == str(tmp_path / "node")
+
+
+def test_the_whole_table_of_runtimes_is_that_of_the_documents():
+    assert {name: known.program for name, known in launching.RUNTIMES.items()} == {
+        "bun": "bun",
+        "node": "node",
+        "python": "python3",
+        "bash": "bash",
+        "go": "go",
+        "binary": "",
+        "powershell": "pwsh",
+        "uv": "uv",
+        "deno": "deno",
+        "ruby": "ruby",
+    }
+    assert json.dumps(sorted(PROBES)) == json.dumps(sorted(launching.RUNTIMES))

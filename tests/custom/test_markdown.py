@@ -1,0 +1,465 @@
+"""Markdown tools from their files: what is declared is what is loaded, and what is wrong is told with its line."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.custom import markdown
+from tongs.custom.definition import Content, Example, Sandbox
+from tongs.errors import ToolError
+
+K8S_PODS = """\
+---
+name: k8s_pods
+description: List pods in a Kubernetes namespace. Returns kubectl output as text.
+parameters:
+  namespace:
+    type: string
+    required: true
+    description: The Kubernetes namespace
+    pattern: ^[a-z0-9-]+$
+    maxLength: 63
+  selector:
+    type: string
+    description: Optional label selector (e.g. "app=api")
+approval: never
+read_only: true
+---
+
+kubectl get pods -n {{ namespace }} {{# selector }}-l "{{ selector }}"{{/ selector }}
+"""
+SMALL = "---\nname: small\ndescription: Small.\n---\necho hi\n"
+
+
+def read(text, path="/tools/tool.md", source="personal"):
+    data = text if isinstance(text, bytes) else text.encode()
+    return markdown.read(Content(path, {"": data}, source))
+
+
+def load(text, **named):
+    loaded = read(text, **named)
+    assert loaded.problems == ()
+    (definition,) = loaded.definitions
+    return definition
+
+
+def declared(lines, body="echo hi\n"):
+    return f"---\nname: small\ndescription: Small.\n{lines}\n---\n{body}"
+
+
+def problems(text):
+    loaded = read(text)
+    assert loaded.definitions == ()
+    return [(problem.line, problem.message) for problem in loaded.problems]
+
+
+def refused(definition, args):
+    with pytest.raises(ToolError) as caught:
+        markdown.check_arguments(definition.parameters, args)
+    assert caught.value.code == "invalid_args"
+    return caught.value.message
+
+
+# --- what is declared ---------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_format_becomes_a_tool():
+    definition = load(K8S_PODS, path="/work/.nanocoder/tools/k8s-pods.md", source="project")
+
+    assert definition.name == "k8s_pods"
+    assert definition.description == "List pods in a Kubernetes namespace. Returns kubectl output as text."
+    assert definition.parameters == {
+        "type": "object",
+        "properties": {
+            "namespace": {
+                "type": "string",
+                "description": "The Kubernetes namespace",
+                "pattern": "^[a-z0-9-]+$",
+                "maxLength": 63,
+            },
+            "selector": {"type": "string", "description": 'Optional label selector (e.g. "app=api")'},
+        },
+        "required": ["namespace"],
+    }
+    assert (definition.approval, definition.read_only, definition.timeout) == ("never", True, 30.0)
+    assert (definition.origin, definition.folder) == (
+        "/work/.nanocoder/tools/k8s-pods.md",
+        "/work/.nanocoder/tools",
+    )
+    assert (definition.source, definition.format, definition.line, definition.notes) == ("project", "markdown", 2, ())
+
+
+def test_what_is_left_out_has_its_default():
+    definition = load(SMALL)
+
+    assert definition.parameters == {"type": "object", "properties": {}}
+    assert (definition.approval, definition.read_only, definition.timeout) == ("always", False, 30.0)
+    assert (definition.sandbox, definition.effects, definition.result, definition.warm) == (None, None, "text", False)
+    assert definition.details == {
+        "body": "echo hi\n",
+        "line": 5,
+        "cwd": None,
+        "env": {},
+        "env_only": False,
+        "shell": None,
+    }
+
+
+def test_every_key_of_the_format_is_read():
+    definition = load(
+        declared(
+            """\
+parameters:
+  count: {type: integer, min: 1, max: 5, default: 2}
+  ratio: {type: number, min: 0.5, max: 1}
+  mode: {type: string, enum: [a, b], minLength: 1}
+  deep: {type: boolean, default: false}
+  files: {type: array, items: {type: string}, required: true}
+approval: destructive
+read_only: false
+timeout_ms: 1500
+cwd: ${ROOT:-.}/sub
+env: {FOO: bar, PORT: 80, DEBUG: true, EMPTY: }
+env_only: true
+shell: sh
+sandbox: {network: true, write: [out]}
+effects: [write]
+examples: [{args: {files: [a]}, expect: hi}]
+result: json
+warm: true"""
+        )
+    )
+
+    assert definition.parameters == {
+        "type": "object",
+        "properties": {
+            "count": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},
+            "ratio": {"type": "number", "minimum": 0.5, "maximum": 1},
+            "mode": {"type": "string", "enum": ["a", "b"], "minLength": 1},
+            "deep": {"type": "boolean", "default": False},
+            "files": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["files"],
+    }
+    assert (definition.approval, definition.read_only, definition.timeout) == ("destructive", False, 1.5)
+    assert (definition.sandbox, definition.effects) == (Sandbox(True, ("out",), ()), frozenset(("write",)))
+    assert (definition.examples, definition.result, definition.warm) == (
+        (Example({"files": ["a"]}, "hi", True),),
+        "json",
+        True,
+    )
+    assert definition.details["env"] == {"FOO": "bar", "PORT": "80", "DEBUG": "true", "EMPTY": ""}
+    assert (definition.details["cwd"], definition.details["env_only"], definition.details["shell"]) == (
+        "${ROOT:-.}/sub",
+        True,
+        "sh",
+    )
+
+
+@pytest.mark.parametrize(
+    "approval, read_only",
+    [("never", True), ("always", False), ("destructive", False)],
+)
+def test_only_a_tool_that_never_asks_reads_only_by_default(approval, read_only):
+    assert load(declared(f"approval: {approval}")).read_only is read_only
+    assert load(declared(f"approval: {approval}\nread_only: {str(not read_only).lower()}")).read_only is not read_only
+
+
+def test_parameters_may_be_a_list():
+    listed = load(
+        declared("parameters:\n  - name: a\n    type: string\n    required: true\n  - {name: b, type: integer}")
+    )
+    keyed = load(declared("parameters:\n  a:\n    type: string\n    required: true\n  b: {type: integer}"))
+
+    assert listed.parameters == keyed.parameters
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + SMALL,
+        SMALL.replace("\n", "\r\n"),
+        "\ufeff" + SMALL.replace("\n", "\r\n"),
+        SMALL.replace("---\nname", "---  \nname"),
+        SMALL.replace("---\nname", "---yaml\nname"),
+        '---json\n{"name": "small",\n"description": "Small."}\n---\necho hi\n',
+    ],
+)
+def test_the_same_tool_may_be_written_in_several_ways(text):
+    definition = load(text)
+
+    assert (definition.name, definition.description) == ("small", "Small.")
+    assert definition.details["body"] == "echo hi\n"
+    assert definition.details["line"] == 5
+
+
+def test_front_matter_has_the_meaning_of_yaml_1_2():
+    definition = load(
+        declared(
+            "parameters:\n  a: {type: string, enum: [yes, no, on, off], default: no}\n"
+            "  b: {type: string, default: 2026-11-15}\n  c: {type: string, default: 12:30}"
+        )
+    )
+
+    assert definition.parameters["properties"]["a"] == {
+        "type": "string",
+        "enum": ["yes", "no", "on", "off"],
+        "default": "no",
+    }
+    assert definition.parameters["properties"]["b"]["default"] == "2026-11-15"
+    assert definition.parameters["properties"]["c"]["default"] == "12:30"
+
+
+def test_unknown_keys_are_noted_and_ignored():
+    definition = load(declared("version: 3\nparameters:\n  a: {type: string, colour: red}\n  b: {}"))
+
+    assert [note.partition(":")[0] for note in definition.notes] == ["line 4", "line 6", "line 7"]
+    assert definition.parameters["properties"] == {"a": {"type": "string"}, "b": {"type": "string"}}
+
+
+def test_a_value_that_another_program_reads_as_code_is_noted():
+    definition = load(
+        declared("parameters: {a: {type: string}}", body="ls {{ a }}\npython3 -c 'print({{ a }})' {{ a }}\n")
+    )
+
+    assert definition.notes == ("line 7: python3 reads the value of a as code; pass it as an argument",)
+
+
+# --- what is wrong ------------------------------------------------------------------------------------------------
+
+
+def test_a_readme_without_front_matter_is_ignored_quietly():
+    for name in ("README.md", "readme.md"):
+        loaded = read("# Tools\n", path=os.path.join("/tools", name))
+        assert (loaded.definitions, loaded.problems) == ((), ())
+    assert load(SMALL, path="/tools/README.md").name == "small"
+
+
+@pytest.mark.parametrize(
+    "text, line, reason",
+    [
+        ("", 1, "must begin with a line ---"),
+        ("# A title\n", 1, "must begin with a line ---"),
+        ("\n" + SMALL, 1, "must begin with a line ---"),
+        ("---\nname: small\n", 1, "no end"),
+        ("---js\nmodule.exports = {}\n---\necho hi\n", 1, "never evaluated"),
+        ("---javascript\n{}\n---\necho hi\n", 1, "never evaluated"),
+        ("---\n- a\n---\necho hi\n", 2, "keys with values"),
+        ("---\nname: a\nname: b\n---\necho hi\n", 3, "occurs twice"),
+        ("---\nname: [a\n---\necho hi\n", 3, "not understood"),
+        ("---\nname: !!python/object:os.system a\n---\necho hi\n", 2, "tag"),
+        ('---json\n{"name": "a",\n"name": "b"}\n---\necho hi\n', 3, "occurs twice"),
+        ('---json\n{"name": "a"\n"b": 1}\n---\necho hi\n', 3, "JSON"),
+        (b"---\nname: \xff\n---\necho hi\n", 2, "not UTF-8"),
+        (b"---\n" + b"# " * (1 << 19) + b"\n---\n", 1, "larger"),
+        ("---\ndescription: A.\n---\necho hi\n", 2, "name is missing"),
+        ("---\nname: small\n---\necho hi\n", 2, "description is missing"),
+        ("---\nname: small\ndescription: ''\n---\necho hi\n", 3, "description must be text"),
+        (declared("approval: sometimes"), 4, "approval must be one of never, always, destructive"),
+        (declared("approval: true"), 4, "approval must be one of"),
+        (declared("read_only: yes"), 4, "read_only must be true or false"),
+        (declared("timeout_ms: 0"), 4, "from 1 to 300000"),
+        (declared("timeout_ms: 300001"), 4, "from 1 to 300000"),
+        (declared("timeout_ms: 1.5"), 4, "from 1 to 300000"),
+        (declared("timeout_ms: true"), 4, "from 1 to 300000"),
+        (declared("timeout_ms: 30s"), 4, "from 1 to 300000"),
+        (declared("shell: zsh"), 4, "shell must be one of bash, sh"),
+        (declared("cwd: [a]"), 4, "cwd must be a path"),
+        (declared("env: FOO"), 4, "env must be names"),
+        (declared("env:\n  FOO: a\n  A-B: c"), 6, "no name of an environment variable"),
+        (declared("env:\n  FOO: [a]"), 5, "must be text"),
+        (declared("result: xml"), 4, "result must be one of text, json"),
+        (declared("sandbox: true"), 4, "sandbox must be"),
+        (declared("effects: fly"), 4, "effects must be"),
+        (declared("examples: 1"), 4, "examples must be"),
+        (declared("parameters: a"), 4, "parameters must be"),
+        (declared("parameters:\n  a: string"), 5, "must be declared by keys"),
+        (declared("parameters:\n  1: {type: string}"), 5, "no name of a parameter"),
+        (declared("parameters:\n  a b: {type: string}"), 5, "no name of a parameter"),
+        (declared("parameters:\n  - type: string"), 5, "no name of a parameter"),
+        (declared("parameters:\n  - {name: a}\n  - {name: a}"), 6, "declared twice"),
+        (declared("parameters:\n  a:\n    type: object"), 6, "type of a must be one of"),
+        (declared("parameters:\n  a:\n    type: string\n    required: yes"), 7, "required of a"),
+        (declared("parameters:\n  a:\n    type: string\n    enum: []"), 7, "enum of a"),
+        (declared("parameters:\n  a:\n    type: integer\n    enum: [1, b]"), 7, "In enum"),
+        (declared("parameters:\n  a:\n    type: string\n    pattern: (a"), 7, "regular expression"),
+        (declared("parameters:\n  a:\n    type: integer\n    pattern: a"), 7, "only for string"),
+        (declared("parameters:\n  a:\n    type: string\n    min: 1"), 7, "only for number and integer"),
+        (declared("parameters:\n  a:\n    type: string\n    items: {type: string}"), 7, "only for array"),
+        (declared("parameters:\n  a:\n    type: string\n    maxLength: -1"), 7, "not negative"),
+        (declared("parameters:\n  a:\n    type: integer\n    max: ten"), 7, "must be a number"),
+        (declared("parameters:\n  a:\n    type: array\n    items: {type: array}"), 7, "items of a"),
+        (declared("parameters:\n  a:\n    type: integer\n    max: 3\n    default: 4"), 8, "default does not fit"),
+        (declared("", body="\n \n"), 6, "no script"),
+        (declared("", body="echo\nls \0\n"), 7, "NUL"),
+        (declared("", body="echo hi\n\necho {{ nobody }}\n"), 8, "names no parameter"),
+        (declared("parameters: {a: {type: string}}", body="echo\n{{# a }}x\n"), 7, "never closed"),
+        (declared("parameters: {a: {type: string}}", body="\neval {{ a }}\n"), 7, "as code"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(text, line, reason):
+    found = problems(text)
+
+    assert [number for number, _ in found] == [line]
+    assert reason in found[0][1]
+
+
+@pytest.mark.parametrize("name", ["K8s", "k8s-pods", "_a", "1a", "a.b", "a b", "", "é", "a\\n", "custom__x-", "a" * 65])
+def test_a_name_is_snake_case(name):
+    (found,) = problems(f'---\nname: "{name}"\ndescription: A.\n---\necho hi\n')
+
+    assert found[0] == 2
+    assert "small letter" in found[1]
+
+
+def test_all_that_is_wrong_is_told_at_once_with_the_name_of_the_tool():
+    loaded = read("---\nname: small\napproval: no\ntimeout_ms: 0\n---\necho {{ a }}\n", path="/tools/x.md")
+
+    assert [(problem.line, problem.name, problem.origin) for problem in loaded.problems] == [
+        (line, "small", "/tools/x.md") for line in (2, 3, 4, 6)
+    ]
+
+
+@given(st.one_of(st.binary(), st.text().map(lambda text: f"---\n{text}\n---\necho\n".encode())))
+def test_no_file_makes_the_reader_raise(data):
+    loaded = markdown.read(Content("/tools/tool.md", {"": data}, "personal"))
+
+    assert bool(loaded.definitions) != bool(loaded.problems)
+
+
+SNIPPETS = [
+    "{{ x }}",
+    "{{# x }}",
+    "{{/ x }}",
+    "{{^ x }}",
+    "'",
+    '"',
+    "`",
+    "$(",
+    "$((",
+    "${",
+    ")",
+    "}",
+    "\\",
+    "$",
+    "a",
+    " ",
+    "\n",
+]
+
+
+@given(
+    st.lists(
+        st.sampled_from([*SNIPPETS, "#", "<<E", "\nE\n", "(", "[[", "]]", "case a in", "esac", ";;", "=", "<", "&"])
+    )
+)
+def test_no_script_makes_the_reader_raise(pieces):
+    text = declared("parameters: {x: {type: string}}", body="echo " + "".join(pieces))
+
+    loaded = read(text)
+
+    assert bool(loaded.definitions) != bool(loaded.problems)
+    assert all(problem.line is not None and problem.line >= 5 for problem in loaded.problems)
+
+
+# --- arguments ----------------------------------------------------------------------------------------------------
+
+TYPED = declared(
+    """\
+parameters:
+  text: {type: string, pattern: "^[a-z]+$", minLength: 2, maxLength: 4}
+  whole: {type: integer, min: 1, max: 9}
+  number: {type: number, min: 0.5}
+  flag: {type: boolean}
+  list: {type: array, items: {type: integer}}
+  choice: {type: string, enum: [a, b]}
+  filled: {type: string, default: x}"""
+)
+
+
+def test_arguments_are_filled_and_what_is_not_declared_is_dropped():
+    parameters = load(TYPED).parameters
+
+    args = {"text": "abc", "whole": 3.0, "number": 1, "list": "[1, 2]", "flag": None, "other": 1, "choice": "b"}
+    assert markdown.check_arguments(parameters, args) == {
+        "text": "abc",
+        "whole": 3,
+        "number": 1,
+        "list": [1, 2],
+        "choice": "b",
+        "filled": "x",
+    }
+    assert markdown.check_arguments(parameters, {"filled": None}) == {"filled": "x"}
+
+
+def test_a_missing_argument_is_told_in_the_words_of_the_format():
+    definition = load(K8S_PODS)
+
+    assert refused(definition, {}) == "⚒ Missing required parameter: namespace"
+    assert refused(definition, {"namespace": None}) == "⚒ Missing required parameter: namespace"
+
+
+@pytest.mark.parametrize(
+    "args, told",
+    [
+        ({"text": 5}, "text must be text, not a whole number (5)"),
+        ({"text": "a"}, "text must have at least 2 characters, not 1"),
+        ({"text": "abcde"}, "text must have at most 4 characters, not 5"),
+        ({"text": "ab1"}, 'text must match the pattern ^[a-z]+$, and "ab1" does not'),
+        ({"text": "ab\n"}, 'text must match the pattern ^[a-z]+$, and "ab\\n" does not'),
+        ({"whole": "3"}, 'whole must be a whole number, not text ("3")'),
+        ({"whole": 1.5}, "whole must be a whole number, not a number (1.5)"),
+        ({"whole": True}, "whole must be a whole number, not true or false (true)"),
+        ({"whole": 0}, "whole must be at least 1, not 0"),
+        ({"whole": 10}, "whole must be at most 9, not 10"),
+        ({"number": 0.1}, "number must be at least 0.5, not 0.1"),
+        ({"flag": "true"}, 'flag must be true or false, not text ("true")'),
+        ({"list": "a"}, 'list must be an array, not text ("a")'),
+        ({"list": [1, "b"]}, 'list[1] must be a whole number, not text ("b")'),
+        ({"choice": "c"}, 'choice must be one of a, b, not "c"'),
+        ([], "The arguments must be an object, not an array"),
+    ],
+)
+def test_each_constraint_has_its_message(args, told):
+    assert refused(load(TYPED), args) == f"⚒ {told}"
+
+
+def test_all_violations_are_reported_at_once():
+    message = refused(load(TYPED), {"text": "A", "whole": 0, "choice": "c"})
+
+    assert message.startswith("⚒ text must have at least 2")
+    assert message.count("; ") == 3
+
+
+@pytest.mark.parametrize(
+    "pattern, value, matches",
+    [
+        ("b", "abc", True),
+        ("^b", "abc", False),
+        ("c$", "abc", True),
+        ("c$", "abc\n", False),
+        (r"^\d+$", "123", True),
+        (r"^\d+$", "١٢٣", False),
+        (r"^\w+$", "é", False),
+        (r"^[^\s]+$", "a b", False),
+        ("^(?=.*a)b", "ba", True),
+        (r"^(a)\1$", "aa", True),
+    ],
+)
+def test_a_pattern_means_what_it_means_in_javascript(pattern, value, matches):
+    definition = load(declared(f"parameters:\n  a: {{type: string, pattern: '{pattern}'}}"))
+
+    if matches:
+        assert markdown.check_arguments(definition.parameters, {"a": value}) == {"a": value}
+    else:
+        assert "must match" in refused(definition, {"a": value})
+
+
+def test_a_pattern_cannot_take_for_ever():
+    definition = load(declared("parameters:\n  a: {type: string, pattern: '^(\\w+\\s?)*\\1$'}"))
+
+    assert "takes too long" in refused(definition, {"a": "aaa " * 2000 + "!"})

@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from tests.custom.calls import call, environment, named
+from tongs.call import Output, Touch
+from tongs.custom import python_tools
+from tongs.custom.definition import Content, Definition, Loaded, definition_of, to_tool
+from tongs.custom.workers import Workers
+from tongs.errors import ToolError
+from tongs.schema import TOUCH
+
+GREETING = '''
+from tongs import Output, ToolError, tool
+
+count = 0
+
+@tool(effects="read")
+def greet(name: str, times: int = 1) -> str:
+    """Greet somebody.
+
+    Args:
+        name: Whom.
+    """
+    global count
+    count += 1
+    print("noise")
+    return f"Hello, {name}! " * times + str(count)
+
+@tool
+def anything() -> dict:
+    """Say where."""
+    import os, sys
+    return {"cwd": os.getcwd(), "path": sys.path, "env": dict(os.environ), "pid": os.getpid()}
+'''
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    with Workers() as made:
+        yield made
+
+
+class File:
+    """A Python file in a folder, and the workspace beside it."""
+
+    def __init__(self, base: str, workers: Workers) -> None:
+        self.path = os.path.join(base, "tools", "made.py")
+        self.root = os.path.join(base, "workspace")
+        self.environ = environment()
+        self.workers = workers
+        os.makedirs(self.root)
+        os.makedirs(os.path.dirname(self.path))
+
+    def load(self, text: str | bytes) -> Loaded:
+        data = text if isinstance(text, bytes) else text.encode()
+        with open(self.path, "wb") as file:
+            file.write(data)
+        read = python_tools.reader(self.workers, self.environ, self.root)
+        return read(Content(self.path, {"": data}, "personal"))
+
+    def call(self, definition: Definition, **args: Any) -> Output:
+        execute = python_tools.executor(self.workers, self.environ, self.root)(definition)
+        return call(execute, **args)
+
+    def run(self, text: str, tool: str = "t", **args: Any) -> Output:
+        return self.call(named(self.load(text).definitions)[tool], **args)
+
+
+@pytest.fixture
+def file(base, workers) -> File:
+    return File(base, workers)
+
+
+def made(body: str, signature: str = "", decorator: str = '@tool(effects="read")') -> str:
+    return f'from tongs import Output, ToolError, tool\n{decorator}\ndef t({signature}):\n    """Do."""\n    {body}\n'
+
+
+def test_a_file_declares_its_functions_under_tool(file):
+    loaded = file.load(GREETING)
+
+    greet, anything = loaded.definitions
+    assert (loaded.problems, greet.name, greet.description, greet.line) == ((), "greet", "Greet somebody.", 7)
+    assert greet.parameters == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "Whom."},
+            "times": {"type": "integer", "default": 1},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    assert (greet.format, greet.source, greet.origin, anything.name) == ("python", "personal", file.path, "anything")
+
+
+@pytest.mark.parametrize(
+    "decorator, effects, approval, read_only",
+    [
+        ('@tool(effects="read")', {"read"}, "never", True),
+        ('@tool(effects="read network")', {"read", "network"}, "destructive", False),
+        ('@tool(effects="write")', {"write"}, "destructive", False),
+        ("@tool", None, "always", False),
+        ("@tool()", None, "always", False),
+        ("@tool(timeout=5)", None, "always", False),
+    ],
+)
+def test_a_tool_asks_by_the_effects_that_it_names(file, decorator, effects, approval, read_only):
+    (definition,) = file.load(made("pass", decorator=decorator)).definitions
+
+    assert definition.effects == effects
+    assert (definition.approval, definition.read_only) == (approval, read_only)
+    assert to_tool(definition, lambda ctx, args: Output()).effects == (effects or {"execute"})
+
+
+def test_a_call_runs_in_the_workspace_in_a_process_that_stays(file):
+    tools = named(file.load(GREETING).definitions)
+
+    assert file.call(tools["greet"], name="Ann", times=2).text == "Hello, Ann! Hello, Ann! 1"
+    assert file.call(tools["greet"], name="Bob").text == "Hello, Bob! 2"
+    first, second = file.call(tools["anything"]).data, file.call(tools["anything"]).data
+    assert (first["cwd"], first["pid"]) == (file.root, second["pid"])
+    assert first["pid"] != os.getpid()
+
+
+def test_nothing_of_the_workspace_or_of_the_environment_is_imported(file):
+    for folder in (file.root, os.path.dirname(file.path)):
+        with open(os.path.join(folder, "json.py"), "w", encoding="utf-8") as planted:
+            planted.write("raise SystemExit('planted')\n")
+        with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="utf-8") as planted:
+            planted.write("raise SystemExit('planted')\n")
+    file.environ = {**file.environ, "PYTHONPATH": file.root, "PYTHONSTARTUP": "json.py", "OPENAI_API_KEY": "secret"}
+
+    output = file.run("import json\n" + GREETING, "anything")
+
+    assert not [path for path in output.data["path"] if path in ("", file.root, os.path.dirname(file.path))]
+    assert output.data["env"]["PYTHONPATH"] == file.root  # for what the tool starts, as the user has it
+    assert "OPENAI_API_KEY" not in output.data["env"]
+
+
+@pytest.mark.parametrize(
+    "body, output",
+    [
+        ("return 'text'", Output("text")),
+        ("return None", Output()),
+        ("return {'a': [1, None, 'é']}", Output(data={"a": [1, None, "é"]})),
+        ("return Output('x', meta={'k': 1}, view={'type': 'none'})", Output("x", meta={"k": 1}, view={"type": "none"})),
+        ("return ctx.session + ctx.root.rpartition('/')[2]", Output("sworkspace")),
+    ],
+)
+def test_what_a_tool_returns_arrives(file, body, output):
+    assert file.run(made(body, "ctx")) == output
+
+
+@pytest.mark.parametrize(
+    "body, code, says",
+    [
+        ("raise ValueError('bad')", "tool_failed", "t failed (made.py, line 5): ValueError: bad"),
+        ("raise KeyError", "tool_failed", "t failed (made.py, line 5): KeyError"),
+        ("import sys; sys.exit(4)", "tool_failed", "t failed (made.py, line 5): SystemExit: 4"),
+        ("import json; json.loads('{')", "tool_failed", "t failed (made.py, line 5): JSONDecodeError"),
+        ("raise ToolError('not_found', 'No.', suggestion='Look.', where={1})", "not_found", "No."),
+        ("return object()", "tool_failed", "what JSON cannot hold"),
+        ("return {'x': float('nan')}", "tool_failed", "what JSON cannot hold"),
+        ("import os; os._exit(7)", "tool_failed", "ended with exit status 7"),
+        ("import ctypes; ctypes.string_at(0)", "tool_failed", "was ended by signal 11"),
+        ("t = t.run; return t(None, {})", "tool_failed", "UnboundLocalError"),
+    ],
+)
+def test_a_failure_is_an_answer_and_the_next_call_works(file, body, code, says):
+    text = made(body) + '\n@tool\ndef fine() -> str:\n    """Do."""\n    return "fine"\n'
+    tools = named(file.load(text).definitions)
+
+    with pytest.raises(ToolError) as caught:
+        file.call(tools["t"])
+
+    assert (caught.value.code, says in caught.value.message) == (code, True), caught.value.message
+    assert file.call(tools["fine"]).text == "fine"
+
+
+def test_the_details_of_an_error_arrive_as_far_as_json_holds_them(file):
+    with pytest.raises(ToolError) as caught:
+        file.run(
+            made("raise ToolError('not_found', 'No.', suggestion='Look.', line=3, code='x')".replace(", code='x'", ""))
+        )
+
+    assert (caught.value.suggestion, caught.value.details) == ("Look.", {"line": 3})
+
+
+def test_an_endless_loop_hurts_nobody(file):
+    text = made("while True: pass", decorator="@tool(timeout=0.3)")
+
+    with pytest.raises(ToolError) as caught:
+        file.run(text)
+
+    assert caught.value.code == "timeout"
+
+
+@pytest.mark.parametrize(
+    "text, line, says",
+    [
+        ("x = (\n", 1, "never closed"),
+        ("\n\nimport nothing_of_this_name\n", 3, "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+        ("import sys\nsys.exit()\n", 2, "SystemExit"),
+        ("import os\nos._exit(5)\n", None, "ended with exit status 5"),
+        ("from tongs import tool\n@tool\nasync def t():\n    '''Do.'''\n", 3, "The function t is async"),
+        ("from tongs import tool\n@tool\ndef t():\n    pass\n", 3, "The function t has no docstring"),
+        ("from tongs import tool\n@tool\ndef t(a):\n    '''Do.'''\n", 3, "The parameter a of t has no type"),
+        ("from tongs import tool\n@tool(effects='fly')\ndef t():\n    '''Do.'''\n", 2, "effects must be among"),
+        ("x = 1\n", None, "It declares no tool."),
+        ("", None, "It declares no tool."),
+        ("from tongs.tools.read_file import read_file\n", None, "It declares no tool."),
+        ("from tongs import tool\n@tool\ndef t(*a: int):\n    '''Do.'''\n", 3, "without a name for callers"),
+        ("\x00", None, "null bytes"),
+        ("# coding: nothing\n", None, "Unknown encoding"),
+    ],
+)
+def test_a_broken_file_is_a_report_with_its_line(file, text, line, says):
+    loaded = file.load(text)
+
+    (problem,) = loaded.problems
+    assert (loaded.definitions, problem.origin, problem.line) == ((), file.path, line)
+    assert says in problem.message, problem.message
+
+
+def test_a_file_that_loads_for_ever_is_a_report(file, monkeypatch):
+    monkeypatch.setattr("tongs.custom.hosted.LOAD_SECONDS", 0.3)
+
+    (problem,) = file.load("while True: pass\n").problems
+
+    assert "did not answer in time" in problem.message
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xef\xbb\xbf" + GREETING.encode(), b"# coding: latin-1\nx = '\xe9'\n" + GREETING.encode()]
+)
+def test_python_decides_on_the_encoding(file, data):
+    assert len(file.load(data).definitions) == 2
+
+
+def test_a_file_that_changed_after_it_was_loaded_is_not_run(file):
+    (definition,) = file.load(made("return 'old'")).definitions
+    with open(file.path, "w", encoding="utf-8") as changed:
+        changed.write(made("return 'new'"))
+
+    with pytest.raises(ToolError, match="has just changed"):
+        file.call(definition)
+
+    os.unlink(file.path)
+    with pytest.raises(ToolError, match="cannot be read"):
+        file.call(definition)
+
+
+def test_marked_arguments_are_touched_and_records_are_built(file):
+    text = """
+from typing import NamedTuple
+from tongs import tool
+from tongs.params import ReadPath
+
+class Point(NamedTuple):
+    x: int
+    y: int = 2
+
+@tool(effects="read")
+def t(path: ReadPath, at: Point) -> str:
+    '''Do.'''
+    return f"{path} {at.x} {at.y}"
+"""
+    (definition,) = file.load(text).definitions
+    tool = to_tool(definition, python_tools.executor(file.workers, file.environ, file.root)(definition))
+
+    assert definition.parameters["properties"]["path"][TOUCH] == "read"
+    assert list(tool.touches({"path": "a.py", "at": {"x": 1}})) == [Touch("read", "a.py")]
+    assert file.call(definition, path="a.py", at={"x": 1}).text == "a.py 1 2"
+    assert definition_of(tool) is definition
+
+
+def test_a_renamed_tool_still_finds_its_function(file):
+    (definition,) = file.load(made("return 'x'")).definitions
+
+    assert file.call(definition._replace(name="custom__t")).text == "x"
+
+
+def test_a_call_after_the_first_is_cheap(file):
+    """The figure of the contract is 2 ms; ten times that is no slow machine but a new process at every call."""
+    (definition,) = file.load(made("return 'x'")).definitions
+    run: Callable[[], Output] = lambda: file.call(definition)  # noqa: E731
+    run()
+
+    took = []
+    for _ in range(20):
+        began = perf_counter()
+        run()
+        took.append(perf_counter() - began)
+
+    assert len(file.workers.pids) == 1
+    assert min(took) < 0.02

@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from tests.custom.folder_tools import Bench, grant_of
+from tests.marks import Mark, wait_until
+from tongs.call import Call
+from tongs.custom import security
+from tongs.custom.security import Permission
+
+RAN = "cat > /dev/null; touch ran; echo '{\"done\": true}'"
+CHECKED = {"hasSecurityCheck": True, "securityScript": "security.sh"}
+ANSWER = {"permissionType": "file_write", "permissionKey": "/a", "message": "It wants to write /a."}
+
+
+def says(**answer: Any) -> str:
+    """A security script that answers so, whatever it is told."""
+    return f"cat > /dev/null; printf %s {_quoted(json.dumps({**ANSWER, **answer}))}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(tmp_path)
+
+
+def checked(bench: Bench, script: str, **fields: Any) -> Bench:
+    bench.add("guarded", RAN, files={"security.sh": script}, **{**CHECKED, **fields})
+    return bench
+
+
+def has_run(bench: Bench) -> bool:
+    return (bench.workspace / "ran").exists()
+
+
+# --- the matrix ---------------------------------------------------------------------------------------------------
+
+GRANT = Permission("guarded", "file_write", "/a").grant
+OTHERS = [
+    Permission("other", "file_write", "/a").grant,
+    Permission("guarded", "file_read", "/a").grant,
+    Permission("guarded", "file_write", "/b").grant,
+]
+
+
+@pytest.mark.parametrize("answer", ["once", "always", "deny"])
+@pytest.mark.parametrize("kept", [[], OTHERS, [GRANT]], ids=["no grant", "other grants", "a grant"])
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("requires", [True, False])
+def test_a_call_runs_when_the_check_or_the_user_lets_it(bench, allowed, requires, kept, answer):
+    checked(bench, says(allowed=allowed, requiresApproval=requires))
+    bench.kept.update(kept)
+    bench.answer = answer
+    asks = requires and GRANT not in kept
+
+    result = bench.call("guarded")
+
+    runs = (answer != "deny" or not asks) if requires else allowed
+    code = None if runs else "USER_REJECTION" if requires else "denied"
+    assert (has_run(bench), len(bench.asked)) == (runs, int(asks))
+    assert (result.error.code if result.error else None) == code
+    assert bench.kept == {*kept, *([GRANT] if asks and answer == "always" else [])}
+
+
+BROKEN = {
+    "exit 1": (says(allowed=True, requiresApproval=False) + "; exit 1", "failed (exit 1)"),
+    "its error": ("echo 'boom: no such module' >&2; exit 3", "boom: no such module"),
+    "killed": (says(allowed=True, requiresApproval=False) + "; kill -9 $$", "failed (exit 137)"),
+    "no output": ("cat > /dev/null", "not JSON"),
+    "no JSON": ("echo allowed", "not JSON: 'allowed\\n'"),
+    "noise before": ("echo checking; " + says(allowed=True, requiresApproval=False), "not JSON"),
+    "noise after": (says(allowed=True, requiresApproval=False) + "; echo done", "not JSON"),
+    "two keys": ('echo \'{"allowed": false, "allowed": true, "requiresApproval": false}\'', "not JSON"),
+    "a list": ("echo '[true]'", "did not answer with an object"),
+    "allowed is text": (says(allowed="true", requiresApproval=False), "allowed must be true or false"),
+    "allowed is 1": (says(allowed=1, requiresApproval=False), "allowed must be true or false"),
+    "allowed is missing": (says(requiresApproval=False), "allowed must be true or false"),
+    "requiresApproval is null": (says(allowed=True, requiresApproval=None), "requiresApproval must be true or false"),
+    "requiresApproval is missing": (says(allowed=True), "requiresApproval must be true or false"),
+    "no type": (says(allowed=True, requiresApproval=False, permissionType=None), "permissionType must be text"),
+    "key is a number": (says(allowed=True, requiresApproval=False, permissionKey=1), "permissionKey must be text"),
+    "message is a list": (says(allowed=True, requiresApproval=False, message=[]), "message must be text"),
+    "an error": (says(allowed=True, requiresApproval=False, error="no database"), "no database"),
+    "a flood": ("cat > /dev/null; yes | head -c 20000000", "printed too much"),
+}
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["no grant", "a grant"])
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_check_that_fails_lets_nothing_run_and_asks_nobody(bench, broken, kept):
+    script, reason = BROKEN[broken]
+    checked(bench, script)
+    bench.answer = "once"
+    bench.kept.update([GRANT] if kept else [])
+
+    code, message = bench.error("guarded")
+
+    assert code == "tool_failed"
+    assert message.startswith("guarded was not run, because its security check ")
+    assert reason in message
+    assert (has_run(bench), bench.asked) == (False, [])
+
+
+def test_a_check_that_takes_too_long_is_ended_and_lets_nothing_run(bench):
+    mark = Mark()
+    checked(bench, f"sleep 300 & : {mark.name}; exec sleep 300 # ", securityTimeout=200, env=["MARK"])
+    bench.environ["MARK"] = mark.name
+
+    code, message = bench.error("guarded")
+
+    assert (code, has_run(bench)) == ("tool_failed", False)
+    assert "took longer than 0.2 s" in message
+    wait_until(lambda: not mark.alive())
+
+
+def test_a_check_that_is_missing_lets_nothing_run(bench):
+    bench.add("guarded", RAN, **CHECKED)
+
+    code, message = bench.error("guarded")
+
+    assert (code, has_run(bench)) == ("tool_failed", False)
+    assert message == "guarded was not run, because its security check is missing: security.sh."
+    assert "security.sh is missing" in bench.load("guarded").notes[0]
+
+
+def test_the_check_is_security_ts_in_the_same_runtime_unless_named(bench):
+    script = 'cat > /dev/null; echo \'{"allowed": false, "requiresApproval": false'
+    script += ', "permissionType": "t", "permissionKey": "k", "message": "said by bash"}\''
+    bench.add("guarded", RAN, files={"security.ts": script}, hasSecurityCheck=True)
+
+    assert bench.error("guarded") == ("denied", "The security check of guarded blocked this call: said by bash")
+
+
+def test_a_check_does_not_run_unless_the_tool_says_so(bench):
+    bench.add("guarded", RAN, files={"security.sh": "touch checked"}, securityScript="security.sh")
+
+    assert bench.call("guarded").ok
+    assert not (bench.workspace / "checked").exists()
+    assert not (bench.tools / "guarded/checked").exists()
+    assert "securityScript does not run" in bench.load("guarded").notes[0]
+
+
+# --- what is told and shown ---------------------------------------------------------------------------------------
+
+
+def test_a_check_is_told_what_the_tool_is_told_and_more_in_the_folder_of_the_tool(bench):
+    script = f"cat > told; pwd >> told; {says(allowed=True, requiresApproval=False)}"
+    checked(bench, script)
+
+    bench.call("guarded", path="a.txt")
+
+    told, folder = (bench.tools / "guarded/told").read_text().splitlines()
+    workspace = str(bench.workspace)
+    assert json.loads(told) == {
+        "path": "a.txt",
+        "args": {"path": "a.txt"},
+        "workspacePath": workspace,
+        "sessionId": "s1",
+        "allowedPaths": [workspace],
+    }
+    assert folder == str(bench.tools / "guarded")
+
+
+def test_no_argument_takes_the_place_of_what_a_check_is_told():
+    false = {"workspacePath": "/", "sessionId": "x", "allowedPaths": ["/"], "args": {}}
+
+    told = security.question(false, workspace="/w", session="s", allowed_paths=["/w"])
+
+    assert told == {"workspacePath": "/w", "sessionId": "s", "allowedPaths": ["/w"], "args": false}
+
+
+def test_the_person_sees_the_tool_its_arguments_and_the_message(bench):
+    checked(bench, says(allowed=False, requiresApproval=True), dangerous=True)
+
+    bench.call("guarded", path="a.txt")
+
+    (asked,) = bench.asked
+    assert (asked.tool, asked.reason) == ("guarded", "⚠ It wants to write /a.")
+    shown = {"arguments": {"path": "a.txt"}, "permissionType": "file_write", "permissionKey": "/a"}
+    assert asked.arguments.items() >= shown.items()
+    assert grant_of(asked) == GRANT
+
+
+def test_a_check_that_blocks_without_a_message_says_so(bench):
+    checked(bench, says(allowed=False, requiresApproval=False, message=None))
+
+    assert bench.error("guarded") == ("denied", "The security check of guarded blocked this call: it gives no reason")
+
+
+def test_a_denial_carries_the_persons_reason(bench):
+    checked(bench, says(allowed=False, requiresApproval=True))
+
+    code, message = bench.error("guarded")
+
+    assert (code, "not today" in message) == ("USER_REJECTION", True)
+
+
+@pytest.mark.parametrize("told, code", [("no_one_to_ask", "denied"), ("approval_required", "approval_required")])
+def test_without_anybody_to_ask_the_call_is_denied(bench, told, code):
+    from tongs.errors import ToolError
+
+    def approve(summary: str, **facts: Any) -> None:
+        raise ToolError(told, "Nobody is there.")
+
+    answer = security.Answer(True, True, Permission("guarded", "t", "k"))
+    with pytest.raises(ToolError) as raised:
+        security.permit(answer, {}, bench, approve)
+
+    assert raised.value.code == code
+
+
+def test_a_call_that_needs_approval_waits_in_the_list_when_nobody_attends(bench):
+    checked(bench, says(allowed=False, requiresApproval=True))
+    bench.attended = False
+
+    assert (bench.error("guarded")[0], has_run(bench)) == ("approval_required", False)
+
+
+def test_a_call_that_is_given_up_during_its_check_does_not_run(bench):
+    mark = Mark()
+    script = f"touch checking; sleep 300; {says(allowed=True, requiresApproval=False)}"
+    checked(bench, script, env=["MARK"], securityTimeout=3_600_000)
+    bench.environ["MARK"] = mark.name
+    ended = threading.Event()
+
+    with bench.runtime(bench.load("guarded")) as runtime:
+        running = runtime.submit(Call("guarded", {}), lambda result: ended.set())
+        wait_until((bench.tools / "guarded/checking").exists)
+        running.cancel()
+        assert ended.wait(60)
+        wait_until(lambda: not mark.alive())
+
+    assert not has_run(bench)
+
+
+def test_a_call_that_is_given_up_while_the_person_is_asked_does_not_run(bench):
+    checked(bench, says(allowed=False, requiresApproval=True))
+    bench.answer = "once"
+    began: list[Any] = []
+    answered = threading.Event()
+
+    def cancel() -> None:
+        began[0].cancel()
+        answered.set()
+
+    bench.while_asked = cancel
+    with bench.runtime(bench.load("guarded")) as runtime:
+        runtime.submit(Call("guarded", {}), lambda result: None, began=began.append)
+        assert answered.wait(60)
+
+    assert not has_run(bench)
+
+
+@pytest.mark.parametrize("field", [0, 1, 2])
+def test_grants_of_different_permissions_are_different_texts(field):
+    tricky = ["a", 'a","b', "a b", "", "a\n", "ä"]
+    found = {Permission(*["x" if place != field else value for place in range(3)]).grant for value in tricky}
+
+    assert len(found) == len(tricky)
+    assert all(grant.startswith(security.GRANT) for grant in found)

@@ -1,0 +1,223 @@
+"""`tongs explain`, and that every surface decides alike and says why."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from tests.surfaces.commands import Command
+from tongs.runtime import Runtime
+
+EXITS = {"allow": 0, "ask": 3, "deny": 1}
+
+
+def rules(command: Command, text: str, name: str = "permissions.yaml") -> None:
+    folder = command.environ["TONGS_CONFIG_DIR"]
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def explained(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
+    done = command.run("explain", json.dumps(request), "--json", *words)
+    assert done.stderr == b"", done.stderr.decode()
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == EXITS[found["decision"]]
+    return found
+
+
+WRITE = {"tool": "write_file", "args": {"path": "a.txt", "content": "x"}}
+SHELL = {"tool": "Bash", "args": {"command": "ls; sudo make"}}
+
+
+def test_the_text_names_the_decision_every_vote_and_the_line_of_the_rule(command):
+    rules(command, "allow:\n- Bash\ndeny:\n- 'Bash:.*sudo.*'\n")
+    rules(command, "hooks:\n- {event: pre_tool_execution, command: touch ran, match: Bash}\n", "hooks.yaml")
+
+    done = command.run("explain", json.dumps(SHELL))
+
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == 1
+    assert lines[:3] == [
+        "deny: run_shell (called Bash)",
+        "  because Bash:.*sudo.* (permissions.yaml, line 4) denies this call (rules)",
+        "  mode normal",
+    ]
+    assert "  execute  ls; sudo make" in lines
+    assert "  vote     deny  rules: Bash:.*sudo.* (permissions.yaml, line 4) denies this call" in lines
+    assert "  vote     ask   default: a rule file is in force and no rule allows this" in lines
+    assert sum("would run" in line for line in lines) == 1
+    assert command.folder.tree() == {}
+
+
+@pytest.mark.parametrize(
+    "text, words, request_, decision, voter, votes",
+    [
+        ("", (), WRITE, "allow", "default", ["default"]),
+        ("allow: [Read]", (), WRITE, "ask", "default", ["default"]),
+        ("allow: [Write]", (), WRITE, "allow", "rules", ["rules", "default"]),
+        ("ask: [Write]", (), WRITE, "ask", "rules", ["rules", "default"]),
+        ("deny: [Write]", ("--mode", "yolo"), WRITE, "deny", "rules", ["rules", "default"]),
+        ("allow_all: true", ("--mode", "plan"), WRITE, "deny", "mode", ["mode"]),
+        (
+            "allow_all: true",
+            ("--profile", "nano"),
+            {"tool": "undo", "args": {"action": "list"}},
+            "deny",
+            "mode",
+            ["mode"],
+        ),
+        ("allow: [Read]", ("--mode", "auto-accept"), WRITE, "allow", "mode", ["mode"]),
+        ("allow: [Read]", ("--mode", "scheduler"), WRITE, "deny", "default", ["default"]),
+        ("", (), {"tool": "read_file", "args": {"path": "/etc/shadow"}}, "deny", "paths", ["default", "paths"]),
+        (
+            "",
+            (),
+            {"tool": "write_file", "args": {"path": ".tongs/x", "content": ""}},
+            "deny",
+            "paths",
+            ["default", "paths"],
+        ),
+        ("allow: [Read", (), {"tool": "list_dir", "args": {}}, "ask", "rules", ["rules", "default"]),
+    ],
+)
+def test_every_vote_is_told_with_its_voter(command, text, words, request_, decision, voter, votes):
+    if text:
+        rules(command, text + "\n")
+
+    found = explained(command, request_, *words)
+
+    assert (found["decision"], found["voter"]) == (decision, voter)
+    assert [vote["voter"] for vote in found["votes"]] == votes
+    assert command.folder.tree() == {}
+
+
+def test_a_grant_is_told(command):
+    rules(command, "allow: [Read]\n")
+    command.ask(WRITE, words=("--approve", "always"))
+
+    found = explained(command, WRITE)
+
+    assert (found["decision"], found["voter"]) == ("allow", "grants")
+    assert [vote["verdict"] for vote in found["votes"]] == ["ask", "allow"]
+
+
+def test_what_is_broken_or_not_trusted_is_noted(command):
+    rules(command, "allow: [Read]\ndeny: [Wirte]\n")
+    command.folder.write(".tongs/permissions.yaml", "allow: [Write]\n")
+    command.folder.write(".tongs/hooks.yaml", "hooks: []\n")
+
+    notes = explained(command, {"tool": "read_file", "args": {"path": "a"}})["notes"]
+
+    assert len(notes) == 3
+    assert "permissions.yaml, line 2" in notes[0]
+    assert ".tongs/permissions.yaml is not trusted" in notes[1]
+    assert ".tongs/hooks.yaml is not trusted" in notes[2]
+
+
+# --- every surface ------------------------------------------------------------------------------------------------
+
+
+def by_one_shot(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
+    return command.ask(request, words=words)[0]
+
+
+def by_stdio(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
+    done = command.run("stdio", *words, input=json.dumps(request) + "\n")
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    return next(reply for reply in replies if "ok" in reply)
+
+
+def by_call(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
+    done = command.run("call", request["tool"], "--json", json.dumps(request["args"]), "--raw", *words)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def by_library(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
+    flags = {name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)}
+    with Runtime(command.folder.path, environ=command.environ, flags=flags) as runtime:
+        result = runtime.call(request["tool"], **request["args"])
+    if result.error is None:
+        return {"ok": True, "meta": result.meta}
+    return {"ok": False, "error_code": result.error.code, "error": result.error.message}
+
+
+SURFACES = [by_one_shot, by_stdio, by_call, by_library]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_a_broken_file_fails_closed_and_is_named_on_every_surface(command, surface):
+    rules(command, "allow:\n- Read\n  - Write\n")
+
+    reply = surface(command, {"tool": "list_dir", "args": {}})
+    approved = surface(command, {"tool": "list_dir", "args": {}}, "--approve", "once")
+
+    assert (reply["ok"], reply["error_code"]) == (False, "approval_required")
+    assert "permissions.yaml" in reply["error"]
+    assert "line" in reply["error"]
+    assert approved["ok"]
+    assert "permissions.yaml" in str(approved["meta"]["policy"])
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_an_untrusted_file_only_tightens_and_says_so_on_every_surface(command, surface):
+    command.folder.write(".tongs/permissions.yaml", "allow_all: true\ndeny: [Edit]\n")
+
+    asks = surface(command, WRITE)
+    reads = surface(command, {"tool": "list_dir", "args": {}})
+
+    assert (asks["ok"], asks["error_code"]) == (False, "approval_required")
+    assert ".tongs/permissions.yaml, line 1" in asks["error"]
+    assert "not trusted" in asks["error"]
+    assert ".tongs/permissions.yaml is not trusted" in str(reads["meta"]["policy"])
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize(
+    "words, code",
+    [
+        ((), None),
+        (("--mode", "plan"), "denied"),
+        (("--mode", "yolo"), None),
+        (("--profile", "nano"), None),
+        (("--approve", "deny"), None),
+    ],
+)
+def test_the_flags_count_on_every_surface(command, surface, words, code):
+    assert surface(command, WRITE, *words).get("error_code") == code
+
+    listed = surface(command, {"tool": "list_dir", "args": {}}, *words)
+    assert listed.get("error_code") == ("denied" if "nano" in words else None)
+
+
+def test_the_flags_are_handed_over_to_the_resident(short):
+    assert short.run("resident", "start").returncode == 0
+
+    for words, code in (
+        ((), None),
+        (("--mode", "plan"), "denied"),
+        ((), None),
+        (("--mode", "scheduler"), None),
+        (("--profile", "nano"), None),
+    ):
+        assert by_one_shot(short, WRITE, *words).get("error_code") == code
+    assert by_one_shot(short, {"tool": "list_dir", "args": {}}, "--profile", "nano")["error_code"] == "denied"
+    rules(short, "ask: [Write]\n")
+    for words, code in (
+        (("--approve", "once"), None),
+        (("--approve", "deny"), "USER_REJECTION"),
+        (("--session", "other"), "approval_required"),
+    ):
+        assert by_one_shot(short, {**WRITE, "args": {"path": "b", "content": "x"}}, *words).get("error_code") == code
+    assert b"calls" in short.run("resident", "status").stdout
+
+
+def test_what_a_flag_hides_is_not_listed(command):
+    for words, there in (((), True), (("--mode", "plan"), False), (("--profile", "nano"), True)):
+        names = {one["name"] for one in json.loads(command.run("--schema", "mcp", *words).stdout)["tools"]}
+        assert ("write_file" in names) is there
+        assert ("undo" in names) is (not words)
