@@ -110,10 +110,10 @@ run 'ls'
 if tongs call run_shell command=true >/dev/null 2>&1; then
     chapter 'A command runs in a sandbox: it writes in the workspace, and reads no secrets.'
     run "tongs call run_shell command='python3 shop.py; cat .env; echo x > /usr/x'"
-    chapter 'What is dangerous is refused, whatever it is wrapped in; and anybody can ask why.'
+    chapter 'What is dangerous is refused, whatever it is wrapped in.'
     refused "tongs call run_shell command='cat notes.txt | xargs env rm'"
     show "tongs explain '{\"tool\": \"Bash\", \"args\": {\"command\": \"sudo ls\"}}'"
-    tongs explain '{"tool": "Bash", "args": {"command": "sudo ls"}}' || true
+    tongs explain '{"tool": "Bash", "args": {"command": "sudo ls"}}' | cut -c 1-78 || true
 fi
 
 chapter 'Every call is on record, each row chained to the one before.'

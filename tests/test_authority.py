@@ -730,6 +730,7 @@ def ask(runtime: Runtime, name: str, /, **args: Any) -> str:
     """Make a call that asks, with nobody there, and return the id of its approval."""
     result = runtime.call(name, **args)
     assert code(result) == "approval_required", result
+    assert result.error is not None
     assert f"tongs approve {result.error.details['approval']}" in result.error.suggestion
     return str(result.error.details["approval"])
 
@@ -816,6 +817,7 @@ def test_an_approval_of_a_change_ends_when_the_file_changes(world, name, args):
 
         result = again(runtime, id, name, **args)
     assert code(result) == "denied"
+    assert result.error is not None
     assert "files it showed have changed" in result.error.message
     assert world.folder.read("a.txt").startswith("old\n")
 
@@ -871,6 +873,7 @@ def test_a_denial_carries_the_reason_and_silence_is_told_apart(world):
         silent = again(runtime, id, "write_file", path="a", content="x")
 
     assert code(denied) == "USER_REJECTION"
+    assert denied.error is not None
     assert "not now" in denied.error.message
     assert code(silent) == "approval_timeout"
 
@@ -1130,7 +1133,12 @@ def test_hook_files_are_read_again_when_they_change_and_only_then(world, monkeyp
 
     read: list[str] = []
     contents = hooks._contents
-    monkeypatch.setattr(hooks, "_contents", lambda path, **more: read.append(path) or contents(path, **more))
+
+    def noted(path: str, **more: bool) -> bytes:
+        read.append(path)
+        return contents(path, **more)
+
+    monkeypatch.setattr(hooks, "_contents", noted)
     hook(world, "true")
     time.sleep(0.2)
     with world.runtime() as runtime:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 1.0
 IDLE_SECONDS = 24 * 3600  # after which a session has ended, and what it kept is forgotten
 SESSIONS_MAX = 1024  # whose values are remembered
+GRANT = "permission "  # begins what a tool keeps of its own permissions
 MODE = "mode"  # the key of a session's own mode
 PARTIAL = "partial_sandbox"  # the key under which a session remembers that the user accepted one
 
@@ -325,7 +326,9 @@ class Authority:
         from tongs.policy import rules
 
         folder = self._folder(prepared, ctx.door)
-        kept = [grant.rule for grant in self.approvals().grants(self.place.id) if grant.folder in ("", folder)]
+        grants = self.approvals().grants(self.place.id)
+        # permissions that a tool asks about itself are no rules
+        kept = [grant.rule for grant in grants if grant.folder in ("", folder) and not grant.rule.startswith(GRANT)]
         if not kept:
             return False
         granted = rules.listed("allow", kept, "grants", self.names(), home=self.place.home)
@@ -399,8 +402,16 @@ class Authority:
         """As `approve`, for something a tool asks about while it runs."""
         from tongs.consent import question
 
-        asked = question(self.place, tool, facts, summary, ctx.session)
+        # what "always" would keep, where the tool itself knows its own permissions
+        grant = facts.get("grant")
+        facts = {name: value for name, value in facts.items() if name != "grant"}
+        rules = (grant,) if isinstance(grant, str) else ()
+        asked = question(self.place, tool, facts, summary, ctx.session)._replace(rules=rules)
         return self.consent().obtain(asked, facts, ctx, call)
+
+    def has_grant(self, grant: str) -> bool:
+        """Whether the user keeps allowing what a tool asked about."""
+        return any(kept.rule == grant for kept in self.approvals().grants(self.place.id))
 
     def _folder(self, prepared: Prepared, door: Door) -> str:
         """Return the folder that a grant of the call is for: the one its command runs in, else the workspace."""

@@ -102,6 +102,10 @@ class Catalog:
                 return Found(self._own(entry.tool, name), entry)
         raise self._unknown(name)
 
+    def given_names(self) -> list[str]:
+        """Return the names of the tools that were given."""
+        return list(self._extra)
+
     def extra_names(self) -> list[str]:
         """Return the names of the tools that were given or found in files."""
         return [*self._extra, *(self._custom.found().definitions if self._custom is not None else ())]

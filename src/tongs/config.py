@@ -69,6 +69,7 @@ KEYS: dict[str, Key] = {
     "shell.processes": Key(int, 1024, min),
     "shell.memory_mb": Key(int, 16_384, min),
     "shell.file_mb": Key(int, 16_384, min),
+    "custom.dirs": Key(list, ()),
     "output.overflow_chars": Key(int, 50_000, min),
     "output.keep_days": Key(int, 7),
     "output.keep_mb": Key(int, 500),

@@ -41,15 +41,21 @@ def prepare(call: Call, catalog: Catalog, dialect: str | None) -> Prepared:
     if entry is not None:
         foreign, notes = schema.check(entry.schema, args)
         args = entry.arguments(foreign)
-    checked = schema.check(tool.schema if entry is None else entry.canonical(tool.schema), args)
+    checked = check(tool, entry, args)
     touches = tuple(tool.touches(checked.args))
     return Prepared(call, tool, checked.args, [*notes, *checked.notes], touches, entry, foreign)
 
 
+def check(tool: Tool, entry: Entry | None, args: Any) -> schema.Checked:
+    """Check the arguments of a tool: as it does itself, or against its schema."""
+    if tool.check is not None:
+        return tool.check(args)
+    return schema.check(tool.schema if entry is None else entry.canonical(tool.schema), args)
+
+
 def rewritten(prepared: Prepared, args: dict[str, Any]) -> Prepared:
     """Return the same call with other arguments, checked again."""
-    known = prepared.tool.schema if prepared.entry is None else prepared.entry.canonical(prepared.tool.schema)
-    checked = schema.check(known, args)
+    checked = check(prepared.tool, prepared.entry, args)
     return prepared._replace(args=checked.args, touches=tuple(prepared.tool.touches(checked.args)))
 
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from tongs import config, pipeline, places, rulebook
 from tongs.authority import Authority, only_reads, reads
 from tongs.call import Call, Output, Result
-from tongs.catalog import Catalog, dialect
+from tongs.catalog import Catalog, built_in_names, dialect
 from tongs.context import Context, Fence
+from tongs.custom.toolbox import Toolbox
 from tongs.declaration import TIMEOUT_SECONDS, Tool
 from tongs.door import Door, Root
 from tongs.errors import ToolError
@@ -32,6 +33,8 @@ from tongs.workspace import Store, Workspace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.consent import Asker
+    from tongs.custom.definition import Sandbox as CustomSandbox
+    from tongs.custom.discovery import Found
     from tongs.hooks import After, Hooks, Ran, Seen
     from tongs.jobs import Jobs
     from tongs.knowledge.related import Knowledge
@@ -172,7 +175,16 @@ class Runtime:
         self.session = session or env.get("TONGS_SESSION") or "default"
         self.settings = config.load(self.root, env, flags or {}, partial(trusts_settings, self.state, env))
         self.id = config.digest(self.root)
-        self.catalog = Catalog(tools)
+        self._toolbox = Toolbox(
+            self.root,
+            env,
+            self.state,
+            directories=self.settings["custom.dirs"],
+            reserved=lambda: (*built_in_names(), *self.catalog.given_names()),
+            grants=self,
+            confine=self._confine_custom,
+        )
+        self.catalog = Catalog(tools, self._toolbox)
         self.trail = Trail(os.path.join(self.state, "trail.db"))
         self._journal = os.path.join(self.state, "journal", self.id)
         self._history: History | None = None
@@ -231,6 +243,7 @@ class Runtime:
         self._stores.clear()
         self.trail.close()
         self.end_telemetry()
+        self._toolbox.close()
         self.authority.close()
         for part in (self._history, self._memory, self._knowledge):
             if part is not None:
@@ -315,6 +328,29 @@ class Runtime:
             self._jobs.end_session(session)
         kept = self.authority.values().clear(self.id, session)
         return self.trail.end_session(self.id, session) or kept
+
+    def custom(self) -> Found:
+        """Return the custom tools there are, what is broken and what is not trusted."""
+        return self._toolbox.found()
+
+    def has(self, grant: str) -> bool:
+        """Whether the user keeps allowing what a custom tool asked about."""
+        return self.authority.has_grant(grant)
+
+    def _confine_custom(self, ctx: Context, sandbox: CustomSandbox, cwd: str) -> AbstractContextManager[Confined]:
+        """Confine a custom tool as its `sandbox` key says; a mode may only make that stricter."""
+        network = "full" if sandbox.network and self.authority.mode(ctx.session) != "plan" else "none"
+        profile = self._profile(ctx.door, ctx.session, ctx.overflow.open(), network)
+        whole = [os.path.realpath(os.path.join(self.root, path)) == self.root for path in sandbox.write]
+        if not all(whole):
+            raise ToolError(
+                "sandbox_unavailable",
+                f"A tool can be given the whole workspace to write or nothing, not {', '.join(sandbox.write)}.",
+                suggestion="Ask the author of the tool to write [.] or nothing under sandbox.write.",
+            )
+        writes = bool(whole) and self.authority.mode(ctx.session) != "plan"
+        name = "workspace-write" if writes and self.settings["shell.sandbox"] != "read-only" else "read-only"
+        return self.sandbox().confine(profile._replace(name=name), cwd)  # type: ignore[arg-type]
 
     def sandbox(self) -> Sandbox:
         """Return what confines commands; opened on first use."""

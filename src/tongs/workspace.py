@@ -264,11 +264,8 @@ class Workspace:
 
     def recover(self) -> list[dict[str, object]]:
         """Mend changes that a dead process left half done; return what was done about each."""
-        try:
-            # every change under way, of a living process or a dead one, has a marker there
-            if not os.listdir(self._store.journal):
-                return []
-        except FileNotFoundError:
+        # every change under way, of a living process or a dead one, has a marker there; most calls find no folder
+        if not os.access(self._store.journal, os.F_OK) or not os.listdir(self._store.journal):
             return []
         return [report for _, report, _ in self._mend_all()]
 

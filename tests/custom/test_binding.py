@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -178,6 +179,8 @@ BASH_CONTEXTS = {
 }
 PLAIN = "show() { printf '[%s]' \"$@\"; }\nput() { printf '%s' \"$1\"; }\n"
 
+FALSY: tuple[Any, ...] = (None, "", 0, 0.0, False, [])
+
 
 DRIVER = 'for f in "$@"; do (. "$f") >"$f.out" 2>"$f.err" </dev/null; done; :'
 
@@ -196,7 +199,7 @@ def run(tmp_path):
         for number, args in enumerate(calls):
             files.append(scripts / str(number))
             files[-1].write_bytes(render(template, args).encode())
-        environment = {"PATH": os.environ["PATH"], "HOME": "/home/x", "LC_ALL": "C.UTF-8"}
+        environment = {"PATH": os.environ["PATH"], "HOME": "/homes/x", "LC_ALL": "C.UTF-8"}
         program = [shutil.which(shell), "-c", DRIVER, shell, *map(str, files)]
         subprocess.run(program, cwd=place, env=environment, check=True, timeout=120)
         assert "HIT" not in os.listdir(place)
@@ -306,10 +309,7 @@ def test_any_array_is_one_word_per_element_when_bare_and_one_text_in_quotes(run,
         ("show $((5-{{ x }}))", {"x": True}, "[4]"),
         ('show "$(( {{ x }} + 1 ))" $(( {{ y }} + 1 ))', {"x": 1}, "[2][1]"),
         ("show {{# x }}on{{/ x }}{{^ x }}off{{/ x }}", {"x": "v"}, "[on]"),
-        *(
-            ("show {{# x }}on{{/ x }}{{^ x }}off{{/ x }}", {"x": value}, "[off]")
-            for value in (None, "", 0, 0.0, False, [])
-        ),
+        *(("show {{# x }}on{{/ x }}{{^ x }}off{{/ x }}", {"x": value}, "[off]") for value in FALSY),
         *(
             ("show {{# x }}on{{/ x }}{{^ x }}off{{/ x }}", {"x": value}, "[on]")
             for value in (" ", "0", "false", 1, True, [""])

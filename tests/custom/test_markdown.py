@@ -68,7 +68,7 @@ def refused(definition, args):
 
 
 def test_the_example_of_the_format_becomes_a_tool():
-    definition = load(K8S_PODS, path="/work/.nanocoder/tools/k8s-pods.md", source="project")
+    definition = load(K8S_PODS, path="/project/.nanocoder/tools/k8s-pods.md", source="project")
 
     assert definition.name == "k8s_pods"
     assert definition.description == "List pods in a Kubernetes namespace. Returns kubectl output as text."
@@ -87,8 +87,8 @@ def test_the_example_of_the_format_becomes_a_tool():
     }
     assert (definition.approval, definition.read_only, definition.timeout) == ("never", True, 30.0)
     assert (definition.origin, definition.folder) == (
-        "/work/.nanocoder/tools/k8s-pods.md",
-        "/work/.nanocoder/tools",
+        "/project/.nanocoder/tools/k8s-pods.md",
+        "/project/.nanocoder/tools",
     )
     assert (definition.source, definition.format, definition.line, definition.notes) == ("project", "markdown", 2, ())
 

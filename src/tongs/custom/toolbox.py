@@ -6,13 +6,12 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tongs.custom.definition import Definition, Execute, to_tool
-from tongs.declaration import Tool
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tongs.custom.definition import Definition, Execute
     from tongs.custom.discovery import Discovery, Found
     from tongs.custom.workers import Workers
+    from tongs.declaration import Tool
 
 
 class Toolbox:
@@ -62,6 +61,8 @@ class Toolbox:
         return [self._tool(definition) for _, definition in sorted(self.found().definitions.items())]
 
     def _tool(self, definition: Definition) -> Tool:
+        from tongs.custom.definition import to_tool
+
         known = self._made.get(definition.name)
         if known is None or known[0] is not definition:
             known = self._made[definition.name] = (definition, to_tool(definition, self._execute(definition)))

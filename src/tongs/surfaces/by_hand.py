@@ -13,7 +13,7 @@ from tongs.call import Call, Result
 from tongs.errors import ToolError
 from tongs.schema import Schema, did_you_mean
 from tongs.surfaces.cli import Usage
-from tongs.surfaces.oneshot import request
+from tongs.surfaces.oneshot import closed_by_signals, request
 from tongs.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ def call(options: dict[str, str], words: list[str]) -> int:
         raise Usage("call needs the name of a tool, then key=value ...")
     name, *pairs = words
     try:
-        with open_runtime(options, keeps_jobs=False, **_person()) as runtime:
+        with open_runtime(options, keeps_jobs=False, **_person()) as runtime, closed_by_signals(runtime):
             found = runtime.catalog.find(name, runtime.settings["dialect"])
             schema = found.entry.schema if found.entry is not None else found.tool.schema
             args.update(_typed(schema, pairs))
@@ -138,8 +138,8 @@ def _show_success(result: Result) -> None:
         from tongs.output.terminal import render
 
         shown = render(view, width=get_terminal_size().columns, color=_color(sys.stdout))
-    # a code view holds the very text; other views add to it
-    if not shown or (view is not None and view["type"] != "code" and result.data is None):
+    # these views hold the very text; others add to it
+    if not shown or (view is not None and view["type"] not in ("code", "shell-output") and result.data is None):
         text = result.text if result.data is None else json.dumps(result.data, indent=2, ensure_ascii=False)
         if text and not (shown and text.startswith(("--- ", "diff --git "))):
             sys.stdout.write(_inert(text).rstrip("\n") + "\n")

@@ -33,7 +33,7 @@ tongs: the tool runtime for AI agents
                               one request in, one reply out; several, one per line
   tongs stdio                 a session: JSON lines both ways until end of input
   tongs call NAME key=value   a call typed by hand  [--json '{...}'] [--raw]
-  tongs tools [list|show NAME]
+  tongs tools [list|show NAME|new NAME|check [PATH]|install PATH|remove NAME|trust [PATH]]
   tongs undo [list|preview ID|restore ID|clear]
   tongs approve [ID]          what waits for approval; answer it  [--once|--always] [show ID]
   tongs deny ID               [--reason TEXT]
@@ -51,10 +51,10 @@ tongs: the tool runtime for AI agents
   tongs --version
 
   on every command: --workspace DIR  --session ID  --dialect NAME  --mode normal|auto-accept|yolo|plan|scheduler
-                    --profile full|minimal|nano  --approve deny|once|always|all
+                    --profile full|minimal|nano  --approve deny|once|always|all  --tools-dir DIR
 """
 
-_VALUED = ("--workspace", "--session", "--dialect", "--mode", "--profile", "--approve")
+_VALUED = ("--workspace", "--session", "--dialect", "--mode", "--profile", "--approve", "--tools-dir")
 
 
 class Usage(Exception):
@@ -100,7 +100,8 @@ def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
                 raise Usage(f"{name} needs a value")
             if name != "--workspace":
                 _refuse_bytes(found)
-            options[name[2:]] = found
+            earlier = options.get(name[2:]) if name == "--tools-dir" else None
+            options[name[2:]] = found if earlier is None else f"{earlier}{os.pathsep}{found}"
         else:
             words.append(word)
     for word in words:

@@ -33,19 +33,24 @@ def _formatted(kind: str, name: str, description: str, parameters: dict[str, Any
 
 
 def tools(options: dict[str, str], words: list[str]) -> int:
-    """Run `tongs tools [list|show NAME]`."""
+    """Run `tongs tools [list|show NAME]`, and what is done to tool files."""
     match words:
         case [] | ["list"]:
             return _list(options)
         case ["show", name]:
             return _show(options, name)
-    raise Usage("tools takes list or show NAME")
+        case ["new" | "check" | "install" | "remove" | "trust", *_]:
+            from tongs.surfaces.tool_files import tool_files
+
+            return tool_files(options, words)
+    raise Usage("tools takes list, show NAME, new, check, install, remove or trust")
 
 
 def _list(options: dict[str, str]) -> int:
     with open_runtime(options) as runtime:
         described = runtime.schemas()
         effects = {tool.name: tool for tool in runtime.catalog.tools()}
+        found = runtime.custom()
     width = max(len(name) for name, _, _ in described)
     columns = get_terminal_size((10_000, 24)).columns if sys.stdout.isatty() else 10_000
     for name, description, _ in described:
@@ -53,6 +58,10 @@ def _list(options: dict[str, str]) -> int:
         kind = f"{', '.join(sorted(tool.effects)):<6} " if tool is not None else ""
         line = f"{name:<{width}}  {kind} {description.partition(chr(10))[0]}"
         sys.stdout.write((line if len(line) <= columns else line[: columns - 1] + "…") + "\n")
+    if found.definitions or found.problems or found.untrusted:
+        from tongs.surfaces.tool_files import listed
+
+        sys.stdout.write(f"\n{listed(found)}".rstrip("\n") + "\n")
     return 0
 
 
@@ -69,6 +78,14 @@ def _show(options: dict[str, str], name: str) -> int:
         sys.stdout.write(f"  {argument}: {kind}{choices}, {presence}\n")
         if "description" in known:
             sys.stdout.write(f"      {known['description']}\n")
+    from tongs.custom.definition import definition_of
+
+    definition = definition_of(found.tool)
+    if definition is not None:
+        from tongs.surfaces.tool_files import shown as described
+
+        sys.stdout.write(f"\n{described(definition)}".rstrip("\n") + "\n")
+        return 0
     effects = ", ".join(sorted(found.tool.effects))
     canonical = f", stands for {found.tool.name}" if found.entry is not None else ""
     sys.stdout.write(f"\n{found.tool.source}, effects: {effects}{canonical}\n")

@@ -38,6 +38,8 @@ def open_runtime(
     if "dialect" in options:
         dialect(options["dialect"])  # a name that does not exist is told with the nearest one
         flags["dialect"] = options["dialect"]
+    if "tools-dir" in options:
+        flags["custom.dirs"] = [os.path.join(folder, path) for path in options["tools-dir"].split(os.pathsep) if path]
     flags |= {name: options[name] for name in ("mode", "profile", "approve") if name in options}
     return Runtime(
         workspace,

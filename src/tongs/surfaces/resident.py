@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from tongs import __version__, places, wire
 from tongs.call import Call, Result
 from tongs.errors import ToolError
-from tongs.runtime import Runtime, Shared, share
+from tongs.runtime import Runtime, Shared, settings_stamp, share
 from tongs.state.locks import held
 from tongs.state.trail import SESSION_IDLE_SECONDS
 from tongs.surfaces import handover
@@ -396,7 +396,7 @@ class Resident:
             os.path.realpath(folder),
             tuple(sorted(options.items())),
             tuple(sorted(environ.items())),
-            _files(environ, folder),
+            settings_stamp(folder, environ),
         )
         with self._lock:
             found = self._runtimes.pop(key, None)
@@ -440,18 +440,6 @@ def _ask_for(runtime: Runtime, use: Callable[[str], None], connection: socket.so
             running.cancel()
         running.time_out_if_late()
     return results[0]
-
-
-def _files(environ: dict[str, str], folder: str) -> tuple[object, ...]:
-    """Return what tells whether the settings files changed: a runtime has its settings frozen."""
-    found: list[object] = []
-    for path in (os.path.join(places.config_dir(environ), "config.toml"), os.path.join(folder, ".tongs/config.toml")):
-        try:
-            status = os.stat(path)
-            found.append((status.st_size, status.st_mtime_ns, status.st_ino))
-        except OSError:
-            found.append(None)
-    return tuple(found)
 
 
 def _credentials(pid: int) -> tuple[object, ...] | None:

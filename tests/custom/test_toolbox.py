@@ -1,0 +1,176 @@
+"""Custom tools through the whole runtime: found, checked, decided on, run, and seen anew when their files change."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+
+from tongs.testing import Folder, temporary_runtime
+
+HELLO = """---
+name: hello
+description: Say hello.
+approval: never
+parameters:
+  who:
+    type: string
+    required: true
+---
+echo "hello {{ who }}"
+"""
+ECHO = """---
+name: echo-back
+description: Give back what came.
+runtime: python
+script: run.py
+requireApproval: false
+inputSchema:
+  type: object
+  properties:
+    text: {type: string}
+  required: [text]
+outputSchema:
+  type: object
+---
+Gives back what came.
+"""
+ECHO_SCRIPT = "import json, sys\nprint(json.dumps({'echo': json.load(sys.stdin)['text']}))\n"
+SHOUT = '''from tongs import tool
+
+
+@tool(effects="read")
+def shout(text: str) -> str:
+    """Shout."""
+    return text.upper()
+'''
+
+
+@pytest.fixture
+def personal(base) -> Folder:
+    folder = Folder(os.path.join(base, "config", "tools"))
+    os.makedirs(folder.path)
+    return folder
+
+
+@pytest.fixture
+def project(workspace) -> Folder:
+    folder = Folder(workspace.join(".tongs/tools"))
+    os.makedirs(folder.path)
+    return folder
+
+
+def settle() -> None:
+    """Let the next call look at the folders again."""
+    time.sleep(0.3)
+
+
+def test_every_format_runs_like_a_built_in_tool(personal, runtime):
+    personal.write("hello.md", HELLO)
+    personal.write("echo/tool.md", ECHO)
+    personal.write("echo/run.py", ECHO_SCRIPT)
+    personal.write("shout.py", SHOUT)
+
+    assert runtime.call("hello", who="$(id) 'x'").text == "hello $(id) 'x'\n"
+    assert json.loads(runtime.call("echo-back", text="back").result) == {"echo": "back"}
+    assert runtime.call("shout", text="loud").text == "LOUD"
+    assert [row.entry.tool for row in runtime.trail.rows()] == ["hello", "echo-back", "shout"]
+
+
+def test_arguments_are_checked_in_the_words_of_the_format(personal, runtime):
+    personal.write("hello.md", HELLO)
+    personal.write("echo/tool.md", ECHO)
+    personal.write("echo/run.py", ECHO_SCRIPT)
+
+    assert runtime.call("hello").error.message == "⚒ Missing required parameter: who"
+    assert runtime.call("echo-back", text=1).error.code == "invalid_args"
+
+
+def test_they_are_listed_with_their_source(personal, runtime):
+    personal.write("hello.md", HELLO)
+
+    listed = {tool["name"]: tool["source"] for tool in runtime.call("list_tools").data["tools"]}
+
+    assert listed["hello"] == "personal"
+    assert listed["read_file"] == "built-in"
+
+
+def test_a_tool_is_added_changed_broken_mended_and_deleted_while_a_session_runs(personal, runtime):
+    assert runtime.call("hello", who="a").error.code == "unknown_tool"
+    path = personal.write("hello.md", HELLO)
+    settle()
+    assert runtime.call("hello", who="a").text == "hello a\n"
+    personal.write("hello.md", HELLO.replace("echo", "echo well,"))
+    settle()
+    assert runtime.call("hello", who="a").text == "well, hello a\n"
+    personal.write("hello.md", HELLO.replace("approval: never", "approval: perhaps"))
+    settle()
+    broken = runtime.call("hello", who="a")
+    assert (broken.error.code, broken.error.details["line"]) == ("tool_invalid", 4)
+    personal.write("hello.md", HELLO)
+    settle()
+    assert runtime.call("hello", who="a").ok
+    os.unlink(path)
+    settle()
+    assert runtime.call("hello", who="a").error.code == "unknown_tool"
+
+
+def test_a_project_s_tool_is_neither_listed_nor_run_before_it_is_trusted(project, runtime):
+    project.write("hello.md", HELLO.replace("echo", "touch made; echo"))
+
+    assert runtime.call("hello", who="a").error.code == "untrusted"
+    assert "hello" not in [tool["name"] for tool in runtime.call("list_tools").data["tools"]]
+    assert not os.path.exists(os.path.join(runtime.root, "made"))
+
+    path = os.path.join(project.path, "hello.md")
+    with open(path, "rb") as file:
+        runtime.authority.trust().trust("tool", path, file.read())
+    settle()
+    assert runtime.call("hello", who="a").text == "hello a\n"
+
+
+def test_the_built_in_tool_of_a_name_stays(personal, runtime, workspace):
+    personal.write("read_file.md", HELLO.replace("name: hello", "name: read_file"))
+    workspace.write("a.txt", "own")
+
+    assert "own" in runtime.call("read_file", path="a.txt").text
+
+
+@pytest.mark.parametrize(
+    "approval, mode, runs",
+    [
+        ("never", "normal", True),
+        ("always", "normal", False),
+        ("destructive", "normal", False),
+        ("destructive", "auto-accept", True),
+        ("always", "auto-accept", False),
+        ("always", "yolo", True),
+        ("never", "plan", True),
+        ("always", "plan", False),
+        ("never", "scheduler", True),
+        ("destructive", "scheduler", False),
+    ],
+)
+def test_the_approval_of_a_tool_and_the_mode_decide(base, personal, approval, mode, runs):
+    personal.write("hello.md", HELLO.replace("approval: never", f"approval: {approval}"))
+    with temporary_runtime(base, flags={"mode": mode}) as (runtime, _):
+        assert runtime.call("hello", who="a").ok is runs
+
+
+def test_folders_of_tools_can_be_named(base):
+    folder = Folder(os.path.join(base, "more"))
+    folder.write("hello.md", HELLO)
+    with temporary_runtime(base, flags={"custom.dirs": [folder.path]}) as (runtime, _):
+        assert runtime.call("hello", who="a").text == "hello a\n"
+
+
+def test_a_tool_that_asks_for_a_sandbox_is_confined(personal, runtime, workspace):
+    key = "approval: never\nsandbox: {network: false}"
+    personal.write("hello.md", HELLO.replace("approval: never", key).replace("echo", "touch made 2>&1; echo"))
+
+    result = runtime.call("hello", who="a")
+
+    assert "Read-only file system" in result.text
+    assert not os.path.exists(workspace.join("made"))
