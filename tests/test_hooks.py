@@ -680,3 +680,20 @@ def test_a_hook_that_calls_tools_has_hooks_itself_up_to_a_depth(runtime, workspa
 
     assert done.returncode == 0
     assert workspace.read("depth").splitlines() == ["1", "2", "3"]
+
+
+def test_every_hook_that_ran_is_on_record_with_its_outcome(base):
+    from tongs.testing import Folder, temporary_runtime
+
+    config = Folder(os.path.join(base, "config"))
+    config.write(
+        "hooks.yaml",
+        "- {event: pre_tool_execution, command: 'true'}\n- {event: pre_tool_execution, command: 'exit 2'}\n",
+    )
+    with temporary_runtime(base) as (runtime, workspace):
+        workspace.write("a.txt", "x")
+        runtime.call("read_file", path="a.txt")
+        rows = [(row.entry.tool, row.entry.outcome) for row in runtime.trail.rows()]
+
+    assert [outcome for name, outcome in rows if name.startswith("hook ")] == ["ok", "deny"]
+    assert rows[-1] == ("read_file", "hook_blocked")

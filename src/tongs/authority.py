@@ -32,7 +32,7 @@ from tongs.subjects import effects_of, names_of, risk_of, subject_of, touched
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.consent import Asker, Consent
-    from tongs.hooks import Hooks, Seen
+    from tongs.hooks import Hooks, Ran, Seen
     from tongs.policy.commands import Risk
     from tongs.policy.forms import Names
     from tongs.policy.hooks import Hook, HookSet
@@ -95,6 +95,7 @@ class Authority:
         self._consent: Consent | None = None
         self._trust: Trust | None = None
         self._values: SessionValues | None = None
+        self.record_hook: Callable[[str, Hook, Ran], None] = lambda session, hook, ran: None
         self._database = os.path.join(place.state, "state.db")
         self._looked = -REFRESH_SECONDS
         self._book = Rulebook(
@@ -275,7 +276,7 @@ class Authority:
         if vote.verdict == "deny" and vote is default:
             dangerous = risk is not None and "dangerous" in vote.reason
             why = f"{vote.reason}: {risk.reason[:300]}" if risk is not None and dangerous else vote.reason
-            vote = vote._replace(reason=why, error=_blocked(vote, risk, ctx))
+            vote = vote._replace(reason=why, error=_blocked(vote, risk, ctx, prepared))
         return Weighed(vote, heard if any(one.verdict == vote.verdict for one in heard) else (*heard, vote))
 
     def _stricter_on_command(self, subject: Subject, ruling: Ruling | None) -> Ruling | None:
@@ -453,6 +454,7 @@ class Authority:
             names=self.names,
             change=lambda change: self.values().change(place.id, session, hooks.VALUE, change),
             home=place.home,
+            record=lambda hook, ran: self.record_hook(session, hook, ran),
         )
 
     def hooks_of_files(self) -> list[HookSet]:
@@ -522,8 +524,15 @@ def _traits(tool: Tool, effects: frozenset[str]) -> Traits:
     return Traits(tool.name, effects, custom=True, approval=definition.approval, read_only=definition.read_only)
 
 
-def _blocked(vote: Vote, risk: Risk | None, ctx: Context) -> ToolError:
+def _blocked(vote: Vote, risk: Risk | None, ctx: Context, prepared: Prepared) -> ToolError:
     """The error for a call that the defaults refuse."""
+    if prepared.tool.name == "shell_exec":
+        from tongs.policy.argv import refuse_argv
+
+        refusal = refuse_argv(prepared.args["argv"])
+        if refusal is not None:  # which no force lifts
+            advice = "Use a program of the list, or run_shell."
+            return ToolError("command_blocked", refusal, suggestion=advice, risk="dangerous")
     if risk is not None and risk.level == "dangerous" and "dangerous" in vote.reason:
         reason = risk.reason[:300].rstrip(".")
         message = f"The command is dangerous: {reason}."

@@ -105,7 +105,9 @@ class Hooks:
         names: Callable[[], Names],
         change: Change,
         home: str = "",
+        record: Callable[[Hook, Ran], None] = lambda hook, ran: None,
     ) -> None:
+        self._record = record
         self._sets = tuple(sets)
         self._run = run
         self._session = session
@@ -244,7 +246,9 @@ class Hooks:
         began = perf_counter()
 
         def ran(outcome: str, reason: str = "") -> Ran:
-            return Ran(hook.name, hook.event, outcome, round((perf_counter() - began) * 1000, 3), reason)
+            told = Ran(hook.name, hook.event, outcome, round((perf_counter() - began) * 1000, 3), reason)
+            self._record(hook, told)
+            return told
 
         try:
             answer = self._answer(hook, rules.told(hook.event, self._session, facts))

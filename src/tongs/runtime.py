@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tongs.hooks import After, Hooks, Ran, Seen
     from tongs.jobs import Jobs
     from tongs.knowledge.related import Knowledge
+    from tongs.policy.hooks import Hook
     from tongs.processes import Processes
     from tongs.sandbox.process import Confined
     from tongs.sandbox.profile import Profile, Sandbox
@@ -198,6 +199,7 @@ class Runtime:
         home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
         place = rulebook.Place(self.root, self.id, self._config, self.state, home)
         self.authority = Authority(place, self.settings, self.catalog, env, asker, self._was_used)
+        self.authority.record_hook = self._record_hook
         self._questioner = questioner
         self.voters: tuple[Voter, ...] = (self.authority.vote, paths)
         self._reading_voters: tuple[Voter, ...] = (reads, paths)
@@ -675,6 +677,22 @@ class Runtime:
             message = f"The call was made but could not be recorded, so its answer is withheld. {error.message}"
             return _failed(running.call, ToolError(error.code, message, suggestion=error.suggestion))
         return result._replace(meta={**result.meta, "timing": {"ms": round(micros / 1000, 3)}})
+
+    def _record_hook(self, session: str, hook: Hook, ran: Ran) -> None:
+        """Put a hook that ran on record, where calls are too: what it did is a part of what happened."""
+        entry = Entry(
+            time.time_ns(),
+            self.id,
+            session,
+            f"hook {hook.name}",
+            digest(hook.command),
+            "allow",
+            f"a hook of {ran.event}",
+            "",
+            {"ok": "ok", "changed": "ok", "allow": "ok"}.get(ran.outcome, ran.outcome),
+            int(ran.milliseconds * 1000),
+        )
+        self.trail.record(entry, {})
 
     def _blamed(self, prepared: Prepared, error: BaseException) -> ToolError:
         """Log an exception that left a tool, and return the error that names it."""

@@ -56,6 +56,7 @@ def test_what_is_not_allowed_is_refused_forced_or_not(runtime, workspace, argv):
     for force in (False, True):
         result = execute(runtime, *argv, force=force)
         assert result.error.code == "command_blocked"
+        assert "force" not in result.error.suggestion
 
 
 def test_a_program_that_is_not_installed_is_said_to_be_missing(base, monkeypatch):
