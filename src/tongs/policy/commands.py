@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from tongs.policy import arguments as argument_rules
@@ -19,6 +20,8 @@ _DISKS = (
     *("port", "nbd", "zram", "sr"),
 )
 _EVALUATED = ("$(", "`", "${")
+
+_REMEMBERED_LENGTH = 2000
 
 
 class Part(NamedTuple):
@@ -45,6 +48,11 @@ class Risk(NamedTuple):
 
 def classify(command: str, *, sandboxed: bool = True) -> Risk:
     """Rate a bash command line by its worst part; what cannot be parsed is dangerous."""
+    # one call is rated by several who vote on it
+    return (_remembered if len(command) <= _REMEMBERED_LENGTH else _classify)(command, sandboxed)
+
+
+def _classify(command: str, sandboxed: bool) -> Risk:
     rating = _Rating(sandboxed=sandboxed)
     try:
         rating.rate_text(command, None)
@@ -57,6 +65,8 @@ def classify(command: str, *, sandboxed: bool = True) -> Risk:
     worst = max(rating.parts, key=lambda part: ORDER[part.level])
     return Risk(worst.level, worst.reason, worst.text, tuple(rating.parts))
 
+
+_remembered = lru_cache(maxsize=64)(_classify)
 
 _RATED: dict[str, Rate] = {**builtins.RATED, **starters.RATED, **argument_rules.RATED, **git.RATED}
 
