@@ -113,7 +113,7 @@ if tongs call run_shell command=true >/dev/null 2>&1; then
     chapter 'What is dangerous is refused, whatever it is wrapped in.'
     refused "tongs call run_shell command='cat notes.txt | xargs env rm'"
     show "tongs explain '{\"tool\": \"Bash\", \"args\": {\"command\": \"sudo ls\"}}'"
-    tongs explain '{"tool": "Bash", "args": {"command": "sudo ls"}}' | cut -c 1-78 || true
+    tongs explain '{"tool": "Bash", "args": {"command": "sudo ls"}}' | fold -s -w 78
 fi
 
 chapter 'Every call is on record, each row chained to the one before.'

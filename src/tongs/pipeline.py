@@ -86,10 +86,15 @@ def run(prepared: Prepared, ctx: Context) -> Output:
 def permit(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver) -> None:
     """Return when the call may run: the decision allows it, or a person does."""
     if decision.verdict == "deny":
-        raise decision.error or ToolError("denied", f"{decision.reason[:1].upper()}{decision.reason[1:]}.")
+        raise decision.error or ToolError("denied", f"{_sentence(decision.reason, prepared.tool.name)}.")
     if decision.verdict == "ask":
         approve(prepared, decision)
     ctx.fence.check()
+
+
+def _sentence(reason: str, name: str) -> str:
+    # a tool's name is written as it is, also where a sentence begins
+    return reason if reason.startswith(name) else reason[:1].upper() + reason[1:]
 
 
 def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
 # what commands see of the user's environment
 SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "TMPDIR", "TZ", "SHELL")
-# what decides which settings and which state a call sees
-VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "JINN_CONFIG_DIR", "WORKSPACE_ROOT")
 
 
 def config_dir(environ: Mapping[str, str]) -> str:
@@ -40,11 +38,6 @@ def make_state_dir(state: str) -> None:
 def workspace_dir(environ: Mapping[str, str], cwd: str) -> str:
     """Return the workspace that the environment names, else the working directory."""
     return os.path.join(cwd, environ.get("TONGS_WORKSPACE") or environ.get("WORKSPACE_ROOT") or cwd)
-
-
-def settings_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of an environment that settings depend on."""
-    return {name: value for name, value in environ.items() if name.startswith(("TONGS_", "OTEL_")) or name in VARIABLES}
 
 
 def socket_address(state: str) -> tuple[str, int | None]:

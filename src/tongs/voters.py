@@ -1,4 +1,4 @@
-"""The voters that every call meets beside the authority: where its paths lead, and what hooks say."""
+"""The voter that every call meets beside the authority: where its paths lead."""
 
 from __future__ import annotations
 

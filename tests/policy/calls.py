@@ -7,7 +7,7 @@ from tongs.policy.forms import Names
 from tongs.policy.subject import Subject, Touched
 
 ROOT = "/project/project"
-HOME = "/home/ann"
+HOME = "/homes/ann"
 
 # the effects of tools, and all names of each, the tool's own first
 TOOLS = {

@@ -268,7 +268,7 @@ def test_too_many_rules_are_one_problem():
         ("Bash:ls.*", ["ls", "ls -la"], ["rm x", "make"]),
         ("Bash(cargo build:*)", ["cargo build", "cargo build --release"], ["cargo run", "cargo builder"]),
         ("Write(path:src/**)", ["src/a.py", "src/a/b.py"], ["docs/a.md"]),
-        ("Read(path:~/notes/*)", ["/home/ann/notes/a"], ["/home/bob/notes/a", "notes/a"]),
+        ("Read(path:~/notes/*)", ["/homes/ann/notes/a"], ["/homes/bob/notes/a", "notes/a"]),
         ("WebFetch(domain:docs.rs)", ["docs.rs", "https://DOCS.rs/serde"], ["docs.rs.evil.com", "www.docs.rs"]),
         ("ComputerUse(action:double_click)", ["double_click", "doubleclick"], ["click"]),
         ("Read:src/.*", ["src/a.py"], ["docs/a.md"]),

@@ -221,3 +221,12 @@ def test_what_a_flag_hides_is_not_listed(command):
         names = {one["name"] for one in json.loads(command.run("--schema", "mcp", *words).stdout)["tools"]}
         assert ("write_file" in names) is there
         assert ("undo" in names) is (not words)
+
+
+@pytest.mark.parametrize("request_text", ["nonsense", "[]", '{"args": {}}', '{"cancel": 1}', '{"tool": 1}'])
+def test_what_is_no_request_is_told_without_a_traceback(command, request_text):
+    done = command.run("explain", request_text)
+
+    assert done.returncode in (1, 2)
+    assert b"Traceback" not in done.stderr
+    assert done.stdout == b""

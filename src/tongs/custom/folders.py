@@ -8,19 +8,18 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from tongs import schema as schemas
 from tongs.call import Json, Output
 from tongs.custom import launching, security
+from tongs.custom.confining import Confine, confined
 from tongs.custom.definition import (
     Content,
     Definition,
     Execute,
     Loaded,
     Problem,
-    Sandbox,
     effects_from,
     examples_from,
     fingerprint,
@@ -34,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.context import Context
     from tongs.custom.launching import Launch
-    from tongs.sandbox.process import Captured, Confined, Finished
+    from tongs.sandbox.process import Captured, Finished
 
 MARKDOWN, JSON = "tool.md", "tool.json"  # the first that is there is read
 
@@ -58,12 +57,6 @@ _KEYS = frozenset(
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 _FENCE = re.compile(r"---[ \t]*(\w*)[ \t]*\Z")
-
-
-class Confine(Protocol):
-    """Yields how a script is confined that has a `sandbox` key, and holds what that needs while the block lasts."""
-
-    def __call__(self, ctx: Context, sandbox: Sandbox, cwd: str) -> AbstractContextManager[Confined]: ...
 
 
 # --- the definition -----------------------------------------------------------------------------------------------
@@ -401,17 +394,8 @@ class _FolderTool:
         security.permit(answer, args, self._grants, ctx.approve, warning="⚠ " if definition.dangerous else "")
 
     def _run(self, ctx: Context, launch: Launch, data: bytes, seconds: float) -> Finished:
-        with self._confined(ctx, launch.cwd) as confined:
-            return launching.run(launch, data, seconds=seconds, fence=ctx.fence, confined=confined)
-
-    def _confined(self, ctx: Context, cwd: str) -> AbstractContextManager[Confined | None]:
-        sandbox = self._definition.sandbox
-        if sandbox is None:
-            return nullcontext()
-        if self._confine is None:
-            message = f"{self._definition.name} wants to run in a sandbox, and there is none."
-            raise ToolError("sandbox_unavailable", message)
-        return self._confine(ctx, sandbox, cwd)
+        with confined(self._definition, self._confine, ctx, launch.cwd) as held:
+            return launching.run(launch, data, seconds=seconds, fence=ctx.fence, confined=held)
 
 
 class _Seal:

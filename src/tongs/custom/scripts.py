@@ -11,12 +11,13 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any, NamedTuple, Protocol
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 from tongs.call import Output
 from tongs.custom import binding, markdown
-from tongs.custom.definition import Definition, Execute, Sandbox
+from tongs.custom.confining import Confine, confined
+from tongs.custom.definition import Definition, Execute
 from tongs.errors import ToolError
 from tongs.output import printed
 from tongs.places import SHELL_VARIABLES
@@ -25,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.context import Context
     from tongs.processes import Folder
-    from tongs.sandbox.process import Captured, Confined, Finished
+    from tongs.sandbox.process import Captured, Finished
 
 SHOWN_CHARACTERS = 32_000
 TAIL_CHARACTERS = 8_000  # of these, when not all can be shown
@@ -43,15 +44,6 @@ PROVIDER_KEYS = frozenset(
 
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))")
 _INSTALL = "Install bash, or write shell: sh in the tool's file if the script needs no more."
-
-
-class Confine(Protocol):
-    """Yields how a script is confined that has a `sandbox` key, and holds what that needs while the block lasts.
-
-    The folder of the session's output must be readable inside: the script is there.
-    """
-
-    def __call__(self, ctx: Context, sandbox: Sandbox, cwd: str) -> AbstractContextManager[Confined]: ...
 
 
 class Program(NamedTuple):
@@ -159,7 +151,7 @@ class _Script:
 
         given_up = threading.Event()
         ctx.fence.watch(given_up.set)
-        with self._confined(ctx, folder.path) as confined:
+        with confined(self._definition, self._confine, ctx, folder.path) as held:
             finished = process.run(
                 argv,
                 cwd=folder.handle,
@@ -167,19 +159,10 @@ class _Script:
                 limits=process.Limits(timeout=self._definition.timeout),
                 cancelled=given_up,
                 spill=ctx.overflow.open,
-                confined=confined or process.Confined(),
+                confined=held or process.Confined(),
             )
         ctx.fence.check()
         return finished
-
-    def _confined(self, ctx: Context, cwd: str) -> AbstractContextManager[Confined | None]:
-        sandbox = self._definition.sandbox
-        if sandbox is None:
-            return nullcontext()
-        if self._confine is None:
-            message = f"{self._definition.name} wants to run in a sandbox, and there is none."
-            raise ToolError("sandbox_unavailable", message)
-        return self._confine(ctx, sandbox, cwd)
 
     def _output(self, ctx: Context, finished: Finished, script: str) -> Output:
         definition = self._definition

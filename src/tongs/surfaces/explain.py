@@ -22,7 +22,10 @@ def explain(options: dict[str, str], words: list[str]) -> int:
     words = [word for word in words if word != "--json"]
     if len(words) != 1:
         raise Usage('explain takes one request, such as \'{"tool": "run_shell", "args": {"command": "ls"}}\'')
-    call = wire.decode_request(words[0].encode())
+    try:
+        call = wire.decode_request(words[0].encode())
+    except wire.Refused as refused:
+        raise refused.result.error or refused from None
     if not isinstance(call, Call):
         raise Usage("explain takes a request, not a cancel")
     with open_runtime(options) as runtime:
