@@ -697,3 +697,18 @@ def test_every_hook_that_ran_is_on_record_with_its_outcome(base):
 
     assert [outcome for name, outcome in rows if name.startswith("hook ")] == ["ok", "deny"]
     assert rows[-1] == ("read_file", "hook_blocked")
+
+
+def test_what_a_hook_has_replaced_is_seen_in_no_other_form(base):
+    from tongs import wire
+    from tongs.testing import Folder, temporary_runtime
+
+    answer = '{"result": "[taken out]"}'
+    config = Folder(os.path.join(base, "config"))
+    config.write("hooks.yaml", f"- {{event: post_tool_execution, command: 'echo ''{answer}'''}}\n")
+    with temporary_runtime(base) as (runtime, workspace):
+        workspace.write("a.txt", "the secret word")
+        result = runtime.call("read_file", path="a.txt")
+
+    assert result.text == "[taken out]"
+    assert b"secret" not in wire.encode_result(result)

@@ -316,3 +316,25 @@ def test_tidying_bears_a_database_that_cannot_be_used(base):
         os.mkdir(os.path.join(base, "state", "trail.db"))
 
         runtime.tidy(0.1)
+
+
+def test_calls_that_may_wait_long_keep_no_other_call_waiting(base):
+    released = threading.Event()
+
+    @tool(effects="read", timeout=600)
+    def wait_long() -> str:
+        """Wait."""
+        released.wait(60)
+        return "waited"
+
+    with temporary_runtime(base, tools=[wait_long]) as (runtime, workspace):
+        workspace.write("a.txt", "read meanwhile")
+        waiting: list[Result] = []
+        for _ in range(WORKERS_MAX + 10):
+            runtime.submit(Call("wait_long"), waiting.append)
+        read = runtime.call("read_file", path="a.txt")
+        early = len(waiting)
+        released.set()
+
+    assert "read meanwhile" in read.text
+    assert early == 0
