@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.catalog import Catalog
     from tongs.config import Settings
+    from tongs.consent import Answer
     from tongs.declaration import Tool
     from tongs.door import Door
     from tongs.hooks import Hooks
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tongs.output.overflow import Overflow
     from tongs.processes import Processes
     from tongs.standing import Values
+    from tongs.state.approvals import Asked
     from tongs.state.memory import Memory
     from tongs.workspace import Workspace
 
@@ -98,6 +100,31 @@ class Standing(Protocol):
         """Return when the user approves, raise when not."""
 
 
+class Attendant(Protocol):
+    """The client of one call, for as long as it runs: it may be asked, and is told how far the call is.
+
+    What it cannot be asked, it answers with None.
+    """
+
+    def approve(self, asked: Asked) -> Answer | None:
+        """Return what a person says to a call that asks."""
+
+    def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
+        """Return what a person answers, by question."""
+
+    def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
+        """Return a form that a person filled in: `action`, and `content` when that is accept."""
+
+    def sample(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what the client's model says."""
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Tell how far the call is."""
+
+    def log(self, level: str, data: Any) -> None:
+        """Tell what a person may want to know while the call runs."""
+
+
 class Context:
     """The world of one call. Tools reach files, settings and the catalog only through here."""
 
@@ -107,6 +134,7 @@ class Context:
         "_memory",
         "_processes",
         "_standing",
+        "attendant",
         "catalog",
         "client",
         "door",
@@ -134,6 +162,7 @@ class Context:
         processes: Callable[[Fence], Processes],
         jobs: Callable[[], Jobs],
         standing: Callable[[Context], Standing],
+        attendant: Attendant | None = None,
     ) -> None:
         self.workspace = workspace
         self.door = door  # for tools that search: folders by handle, under the same rules
@@ -148,6 +177,7 @@ class Context:
         self._processes = processes
         self._jobs = jobs
         self._standing = standing
+        self.attendant = attendant
         self.meta: dict[str, Any] = {}  # facts for programs that do not depend on the outcome
 
     @property
@@ -201,3 +231,8 @@ class Context:
     def approve(self, summary: str, **facts: Any) -> None:
         """Return when the user approves, raise when not."""
         self.standing.approve(summary, **facts)
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell the caller, if it wants to know, how far the call is."""
+        if self.attendant is not None:
+            self.attendant.progress(done, total, message)

@@ -14,7 +14,7 @@ from tongs import config, pipeline, places, rulebook
 from tongs.authority import Authority, only_reads, reads
 from tongs.call import Call, Output, Result
 from tongs.catalog import Catalog, built_in_names, dialect
-from tongs.context import Context, Fence
+from tongs.context import Attendant, Context, Fence
 from tongs.custom.toolbox import Toolbox
 from tongs.declaration import TIMEOUT_SECONDS, Tool
 from tongs.door import Door, Root
@@ -81,8 +81,11 @@ class Explanation(NamedTuple):
 class Running:
     """A call under way: where its result goes, and the way to stop it."""
 
-    def __init__(self, runtime: Runtime, call: Call, done: Callable[[Result], None]) -> None:
+    def __init__(
+        self, runtime: Runtime, call: Call, done: Callable[[Result], None], attendant: Attendant | None = None
+    ) -> None:
         self.call = call
+        self.attendant = attendant
         self.fence = Fence()
         self.session = call.session or runtime.session
         self.prepared: Prepared | None = None
@@ -443,13 +446,15 @@ class Runtime:
         *,
         here: Callable[[], None] | None = None,
         began: Callable[[Running], None] | None = None,
+        attendant: Attendant | None = None,
     ) -> Running:
         """Start a call and return at once; `done` gets the result, from another thread or this one.
 
         With `here`, a call that need not wait for others runs on this thread; `here` is called before that, when the
-        call has its place in the order. `began` gets the call before anything else.
+        call has its place in the order. `began` gets the call before anything else. `attendant` is asked and told while
+        it runs.
         """
-        running = Running(self, call, done)
+        running = Running(self, call, done, attendant)
         if began is not None:
             began(running)
         try:
@@ -607,6 +612,7 @@ class Runtime:
             processes=lambda fence: self._processes(fence, running.session),
             jobs=self.jobs,
             standing=lambda ctx: self._standing(ctx, running.call),
+            attendant=running.attendant,
         )
         reports = workspace.recover()
         if reports:

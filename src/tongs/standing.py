@@ -52,6 +52,10 @@ class Standing:
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the user; answers come by question."""
+        attendant = self._ctx.attendant
+        answers = None if attendant is None else attendant.ask(questions)
+        if answers is not None:
+            return answers
         if self._questioner is None:
             raise ToolError("no_one_to_ask", "Nobody is there who could answer.")
         return self._questioner(questions)
