@@ -26,7 +26,8 @@ def points(tmp_path: Path) -> MountPoints:
 
 
 def records(tmp_path: Path) -> list[str]:
-    return os.listdir(tmp_path / "records")
+    """The records that say something is left."""
+    return [path.name for path in (tmp_path / "records").iterdir() if path.stat().st_size]
 
 
 def test_a_missing_folder_is_there_while_it_is_held_and_no_longer(points, tmp_path):
@@ -139,12 +140,26 @@ MountPoints({str(tmp_path / "records")!r}).hold([{str(path)!r}]).__enter__()
 
 def test_a_crash_between_the_record_and_the_folder_does_no_harm(tmp_path):
     (tmp_path / "records").mkdir()
-    os.symlink(tmp_path / "a", tmp_path / "records/x")
+    (tmp_path / "records/x").write_text(f"+0{tmp_path / 'a'}\0")
 
     with MountPoints(str(tmp_path / "records")).hold([]):
         pass
 
-    assert records(tmp_path) == []
+    assert os.listdir(tmp_path / "records") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "+", "+12", "+0{a}", "+x{a}\0", "-0{a}\0", "+0{a}\0-0{a}\0", "\0\0+\0/\0", "\xff\0"]
+)
+def test_a_record_that_names_no_folder_does_no_harm(tmp_path, text):
+    (tmp_path / "records").mkdir()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "records/x").write_bytes(text.format(a=tmp_path / "a").encode("latin-1"))
+
+    with MountPoints(str(tmp_path / "records")).hold([]):
+        assert (tmp_path / "a").is_dir()
+
+    assert os.listdir(tmp_path / "records") == []
 
 
 @pytest.mark.parametrize("content", ["file", "nothing"])
@@ -154,15 +169,14 @@ def test_after_a_crash_the_user_s_own_is_kept(tmp_path, content):
     if content == "file":
         (tmp_path / "a/x").write_text("theirs")
     # a record without an inode is of a folder that may not have been made; one with another, of one that was replaced
-    os.symlink(f"{1 if content == 'nothing' else ''}{tmp_path / 'a'}", tmp_path / "records/x")
+    (tmp_path / "records/x").write_text(f"+{1 if content == 'nothing' else 0}{tmp_path / 'a'}\0")
 
     with MountPoints(str(tmp_path / "records")).hold([]):
         assert (tmp_path / "a").is_dir()
 
 
-@pytest.mark.parametrize("count, length", [(5, 10), (40, 200)], ids=["in one record", "in several"])
-def test_many_folders_of_any_name_are_recorded(tmp_path, count, length):
-    names = [f"{number:02}\n\udcff%{'x' * length}" for number in range(count)]
+def test_many_folders_of_any_name_are_recorded(tmp_path):
+    names = [f"{number:02}\n\udcff%{'x' * 200}" for number in range(40)]
     paths = [str(tmp_path / name) for name in names]
     script = (
         "import os, sys; from tongs.sandbox.mountpoints import MountPoints\n"
@@ -170,7 +184,7 @@ def test_many_folders_of_any_name_are_recorded(tmp_path, count, length):
     )
 
     subprocess.run([sys.executable, "-c", script])
-    assert (len(records(tmp_path)) == 1) == (count == 5)
+    assert len(records(tmp_path)) == 1
     assert all(map(os.path.isdir, paths))
     with MountPoints(str(tmp_path / "records")).hold([]):
         assert not any(map(os.path.exists, paths))
@@ -198,6 +212,9 @@ def test_a_folder_that_is_left_to_another_process_is_removed_among_others(tmp_pa
         assert [os.path.isdir(path) for path in paths] == [False, True, False]
 
     assert not os.path.exists(paths[1])
+    assert len(records(tmp_path)) == 1
+    with first.hold(paths[:1]):
+        pass
     assert records(tmp_path) == []
 
 
@@ -209,6 +226,83 @@ def test_a_state_directory_that_is_cleared_meanwhile_is_made_again(points, tmp_p
 
     assert not (tmp_path / "a").exists()
     assert records(tmp_path) == []
+
+
+def test_the_record_of_a_living_process_stays_and_that_of_a_closed_one_goes(points, tmp_path):
+    with points.hold([str(tmp_path / "a")]):
+        MountPoints(str(tmp_path / "records")).recover()
+        assert (tmp_path / "a").is_dir()
+        assert len(records(tmp_path)) == 1
+    MountPoints(str(tmp_path / "records")).recover()
+    assert len(os.listdir(tmp_path / "records")) == 1
+
+    points.close()
+
+    assert os.listdir(tmp_path / "records") == []
+    with points.hold([str(tmp_path / "a")]):
+        assert len(records(tmp_path)) == 1
+    assert not (tmp_path / "a").exists()
+
+
+def test_the_child_of_a_fork_has_a_record_of_its_own(points, tmp_path):
+    with points.hold([str(tmp_path / "a")]):
+        child = os.fork()
+        if not child:
+            with points.hold([str(tmp_path / "b")]):
+                os.kill(os.getpid(), signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        assert len(records(tmp_path)) == 2
+        assert (tmp_path / "b").is_dir()
+
+        MountPoints(str(tmp_path / "records")).recover()
+        assert len(records(tmp_path)) == 1
+        assert not (tmp_path / "b").exists()
+        assert (tmp_path / "a").is_dir()
+
+
+def test_a_record_does_not_grow_without_end(points, tmp_path):
+    other = MountPoints(str(tmp_path / "others"))
+    left = points.hold([str(tmp_path / "left")])
+    left.__enter__()
+    with other.hold([str(tmp_path / "left")]):
+        left.__exit__(None, None, None)
+        for number in range(700):
+            with points.hold([str(tmp_path / f"{number}-{'x' * 200}")]):
+                pass
+        [name] = records(tmp_path)
+        assert (tmp_path / "records" / name).stat().st_size < 300_000
+        assert len(os.listdir(tmp_path / "records")) == 1
+    with MountPoints(str(tmp_path / "records")).hold([]):
+        assert not (tmp_path / "left").exists()
+
+
+def test_a_record_that_finds_no_room_is_not_spoilt(tmp_path):
+    path = tmp_path / "a"
+    script = f"""
+import os, resource, signal
+from tongs.errors import ToolError
+from tongs.sandbox.mountpoints import MountPoints
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+points = MountPoints({str(tmp_path / "records")!r})
+holding = points.hold([{str(path)!r}])
+holding.__enter__()
+[record] = os.listdir({str(tmp_path / "records")!r})
+room = os.stat(f"{tmp_path / "records"}/{{record}}").st_size + 10
+resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+try:
+    points.hold([{str(tmp_path / "b")!r}]).__enter__()
+except ToolError as error:
+    print(error.code)
+os.kill(os.getpid(), 9)
+"""
+    crashed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (crashed.stdout, crashed.returncode) == ("sandbox_unavailable\n", -signal.SIGKILL), crashed.stderr
+    assert not (tmp_path / "b").exists()
+    [record] = records(tmp_path)
+    assert (tmp_path / "records" / record).read_bytes().endswith(b"/a\0")
+
+    with MountPoints(str(tmp_path / "records")).hold([]):
+        assert not path.exists()
 
 
 def test_a_place_where_nothing_can_be_made_is_refused(points, tmp_path):

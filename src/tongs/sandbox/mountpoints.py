@@ -3,16 +3,17 @@
 A mount needs something to cover. So for each missing name an empty folder is made in the real workspace before a
 command starts, and removed when the last command that covers it has ended. Who covers it holds a shared lock on the
 folder itself: taking it away would also take the cover off in every sandbox, whoever started that. What is made is
-written down first, as a link in the state directory, so that a crash leaves nothing that the next use does not clear.
+written down first, in a file of the state directory, so that a crash leaves nothing that the next use does not clear.
 Folders also for the names of files: rmdir removes nothing that anyone has put something into meanwhile.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from time import sleep
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from tongs.errors import ToolError
 _ATTEMPTS = 400
 _PAUSE_SECONDS = 0.005
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_RECORD_BYTES = 4000  # a link holds no more than a path may
+_LOG_BYTES = 1 << 18  # beyond, a record that never became empty is written anew
 _UNKNOWN = 0  # no inode has this number
 
 
@@ -34,17 +35,13 @@ class Made(NamedTuple):
 
 
 class MountPoints:
-    """The empty folders that the commands of this process cover.
-
-    A record is a link that leads nowhere: its text is the paths of folders made together. A first one is there before
-    they are made, a second from then on has their inodes too, so that what someone else puts in the place of one is
-    not taken for ours.
-    """
+    """The empty folders that the commands of this process cover."""
 
     def __init__(self, records: str) -> None:
         self._records = records
         self._lock = threading.Lock()
         self._held: dict[str, _Held] = {}
+        self._log = _Log(records)
         self._is_recovered = False
 
     @contextmanager
@@ -69,6 +66,11 @@ class MountPoints:
                 with suppress(OSError):
                     _clear(record)
 
+    def close(self) -> None:
+        """Take the record away when nothing is left in it; the next use begins another."""
+        with self._lock:
+            self._log.close()
+
     def _take(self, paths: tuple[str, ...]) -> None:
         with self._lock:
             fresh = [path for path in paths if path not in self._held]
@@ -91,8 +93,9 @@ class MountPoints:
         """Make the folders unless they are there, and hold a shared lock on each."""
         missing = paths
         for _ in range(_ATTEMPTS):
-            for batch in _batches([path for path in missing if not os.path.lexists(path)]):
-                self._make(batch)
+            absent = [path for path in missing if not os.path.lexists(path)]
+            if absent:
+                self._make(absent)
             missing = [path for path in missing if path not in self._held and not self._lock_existing(path)]
             if not missing:
                 return
@@ -102,8 +105,7 @@ class MountPoints:
 
     def _make(self, paths: list[str]) -> None:
         """Make folders, recorded, and lock them; one that another process makes meanwhile is not ours."""
-        first = self._record([Made(path, _UNKNOWN) for path in paths])
-        record = _Record()
+        self._log.add([Made(path, _UNKNOWN) for path in paths])
         new: list[str] = []
         made: list[Made] = []
         try:
@@ -111,16 +113,14 @@ class MountPoints:
                 with suppress(FileExistsError, FileNotFoundError):
                     _make_folder(path)
                     new.append(path)
-                    if self._lock_existing(path, record):
+                    # one that cannot be locked is being removed by another process, which may crash: it stays recorded
+                    if self._lock_existing(path, is_ours=True):
                         made.append(Made(path, os.fstat(self._held[path].fd).st_ino))
         finally:
-            if made:
-                record.path = self._record(made)
-            # one that could not be locked is being removed by another process, which may crash
-            if len(made) == len(new):
-                _forget(first)
+            self._log.add(made)
+            self._log.drop([path for path in paths if path not in new], self._held)
 
-    def _lock_existing(self, path: str, record: _Record | None = None) -> bool:
+    def _lock_existing(self, path: str, *, is_ours: bool = False) -> bool:
         """Hold the folder at a path; False when there is none any more, or it is being removed."""
         try:
             fd = os.open(path, _OPEN)
@@ -131,25 +131,23 @@ class MountPoints:
         with suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if _is_at(fd, path):
-                self._held[path] = _Held(fd, record)
-                if record:
-                    record.left += 1
+                self._held[path] = _Held(fd, is_ours)
                 return True
         os.close(fd)
         return False
 
     def _let_go(self, paths: list[str]) -> None:
+        gone: list[str] = []
         for path in paths:
             held = self._held.pop(path)
             try:
-                if held.record:
-                    held.record.left -= _remove(held.fd, path)
-                    if not held.record.left:
-                        _forget(held.record.path)
-                else:
+                if not held.is_ours:
                     self._remove_left(held.fd, path)
+                elif _remove(held.fd, path):
+                    gone.append(path)
             finally:
                 os.close(held.fd)
+        self._log.drop(gone, self._held)
 
     def _remove_left(self, fd: int, path: str) -> None:
         """Remove a folder that was there before us, if another process has made it and left it to us."""
@@ -157,23 +155,8 @@ class MountPoints:
         for record in self._find_records():
             # a record may vanish while we look
             with suppress(OSError):
-                entries = _read(record)
-                if found in entries and _remove(fd, path) and not any(_is_left(made) for made in entries):
-                    _forget(record)
-
-    def _record(self, made: list[Made]) -> str:
-        # a link is made by one step, which a journal keeps in order: no file has to be synced
-        path = os.path.join(self._records, os.urandom(8).hex())
-        try:
-            try:
-                os.symlink(_write(made), path)
-            except FileNotFoundError:
-                # someone has cleared the state directory
-                os.makedirs(self._records, 0o700, exist_ok=True)
-                os.symlink(_write(made), path)
-        except OSError as error:
-            raise _unprotected(made[0].path, f"{self._records}: {error.strerror}") from error
-        return path
+                if found in _read(record) and _remove(fd, path):
+                    _clear(record)
 
     def _find_records(self) -> list[str]:
         try:
@@ -182,49 +165,131 @@ class MountPoints:
             return []
 
 
-class _Record:
-    """A record of ours, and how many of its folders are not yet seen to."""
+class _Log:
+    """The record of one process: what it is about to make, has made and has removed, one entry after the other.
 
-    def __init__(self) -> None:
-        self.path = ""
-        self.left = 0
+    The file is locked for as long as the process lives, so that others know whose it is; a first entry is there before
+    a folder is made, a second from then on has its inode too, so that what someone else puts in its place is not taken
+    for ours. Nothing is synced: what a crash of the whole machine leaves is an empty folder.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._path = ""
+        self._fd = -1
+        self._process = 0
+        self._entries: dict[str, int] = {}
+
+    def add(self, made: Iterable[Made]) -> None:
+        """Write down folders before they are made, or with their inodes afterwards."""
+        told = list(made)
+        if not told:
+            return
+        try:
+            self._have_file()
+            _append(self._fd, (_entry("+", *one) for one in told))
+        except OSError as error:
+            raise _unprotected(told[0].path, f"{self._folder}: {error.strerror}") from error
+        self._entries.update(told)
+
+    def drop(self, paths: Iterable[str], held: Container[str]) -> None:
+        """Write down that folders are gone; what others have removed for us is forgotten too."""
+        dropped = [path for path in paths if self._entries.pop(path, None) is not None]
+        if not dropped:
+            return
+        self._entries = {
+            path: inode for path, inode in self._entries.items() if path in held or _is_left(Made(path, inode))
+        }
+        # a record that cannot be written says too much: of what is gone, which the next use finds out
+        with suppress(OSError):
+            if not self._entries:
+                os.ftruncate(self._fd, 0)
+            elif os.fstat(self._fd).st_size > _LOG_BYTES:
+                self._begin()
+            else:
+                _append(self._fd, (_entry("-", path, _UNKNOWN) for path in dropped))
+
+    def close(self) -> None:
+        """Remove the file, unless something is left that it is needed for."""
+        if self._fd >= 0 and self._process == os.getpid():
+            if not self._entries:
+                _forget(self._path)
+            os.close(self._fd)
+        self._fd = -1
+
+    def _have_file(self) -> None:
+        """Begin a file unless there is one that is ours, and that nobody has removed."""
+        if self._fd < 0 or not os.fstat(self._fd).st_nlink:
+            self._begin()
+        elif self._process != os.getpid():
+            # in the child of a fork: the parent goes on with its own
+            self._entries = {}
+            self._begin()
+
+    def _begin(self) -> None:
+        """Begin a new file with what there is to tell; only then let go of the old one."""
+        path, fd = self._open()
+        try:
+            _append(fd, (_entry("+", *one) for one in self._entries.items()))
+        except OSError:
+            _forget(path)
+            os.close(fd)
+            raise
+        if self._fd >= 0:
+            if self._process == os.getpid():
+                _forget(self._path)
+            os.close(self._fd)
+        self._path, self._fd, self._process = path, fd, os.getpid()
+
+    def _open(self) -> tuple[str, int]:
+        while True:
+            path = os.path.join(self._folder, os.urandom(8).hex())
+            try:
+                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                # someone has cleared the state directory
+                os.makedirs(self._folder, 0o700, exist_ok=True)
+                continue
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if os.fstat(fd).st_nlink:
+                return path, fd
+            os.close(fd)  # taken for one of the dead before it was locked
 
 
 class _Held:
-    """The lock on one folder, how many commands of this process share it, and its record if this process made it."""
+    """The lock on one folder, how many commands of this process share it, and whether this process made it."""
 
-    def __init__(self, fd: int, record: _Record | None) -> None:
+    def __init__(self, fd: int, is_ours: bool) -> None:
         self.fd = fd
-        self.record = record
+        self.is_ours = is_ours
         self.users = 0
 
 
-def _write(made: list[Made]) -> str:
-    """Return folders as the text of a record: no path holds two slashes in a row."""
-    return "//".join(f"{inode or ''}{path}" for path, inode in made)
+def _append(fd: int, entries: Iterable[bytes]) -> None:
+    data = b"".join(entries)
+    written = os.write(fd, data)
+    if written != len(data):
+        os.ftruncate(fd, os.fstat(fd).st_size - written)  # what comes next must not become a part of it
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _entry(sign: str, path: str, inode: int) -> bytes:
+    return os.fsencode(f"{sign}{inode}{path}\0")
 
 
 def _read(record: str) -> list[Made]:
-    entries = []
-    for entry in os.readlink(record).split("//"):
-        inode, slash, rest = entry.partition("/")
-        entries.append(Made(slash + rest, int(inode or _UNKNOWN)))
-    return entries
-
-
-def _batches(paths: list[str]) -> Iterator[list[str]]:
-    """Yield the paths in groups of which each fits into a record."""
-    batch: list[str] = []
-    size = 0
-    for path in paths:
-        needed = len(os.fsencode(path)) + 24
-        if batch and size + needed > _RECORD_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append(path)
-        size += needed
-    if batch:
-        yield batch
+    """Return what a record says is there. An entry without its end was never acted on."""
+    fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        entries = file.read().split(b"\0")[:-1]
+    found: dict[str, int] = {}
+    for entry in entries:
+        number, slash, rest = os.fsdecode(entry[1:]).partition("/")
+        if entry[:1] == b"+" and number.isdecimal():
+            found[slash + rest] = int(number)
+        else:
+            found.pop(slash + rest, None)
+    return [Made(*one) for one in found.items()]
 
 
 def _make_folder(path: str) -> None:
@@ -237,10 +302,16 @@ def _make_folder(path: str) -> None:
 
 
 def _clear(record: str) -> None:
-    """Remove the folders of a record that a crash has left."""
+    """Remove the folders of a record that a crash has left, and the record when its process is gone."""
     settled = [_clear_one(made) for made in _read(record)]
-    if all(settled):
-        _forget(record)
+    fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if all(settled):
+                _forget(record)
+    finally:
+        os.close(fd)
 
 
 def _clear_one(made: Made) -> bool:
@@ -278,9 +349,11 @@ def _forget(record: str) -> None:
 
 def _is_left(made: Made) -> bool:
     try:
-        return os.lstat(made.path).st_ino == made.inode
-    except OSError:
+        return made.inode in (_UNKNOWN, os.lstat(made.path).st_ino)
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError:
+        return True  # nobody can look
 
 
 def _is_at(fd: int, path: str) -> bool:

@@ -128,6 +128,7 @@ class Sandbox:
             self._changed.wait_for(lambda: not self._confined, _CLOSE_SECONDS)
             means, self._means = self._means, None
         if means:
+            means[1].close()
             means[2].close()
 
     @contextmanager
