@@ -14,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: $(VENV)/.dev compiled ## create .venv with tongs and the development tools in it
+setup: $(VENV)/.programs compiled ## create .venv with tongs and the development tools in it
 
 .PHONY: run
 run: $(VENV)/.run compiled ## take the tour
@@ -43,16 +43,19 @@ stress: setup ## run every hostile command 200 times
 bench: setup ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
+.PHONY: conformance
+conformance: setup ## run the MCP conformance suite against tongs mcp
+	$(BIN)/python -m tests.conformance
+
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .PHONY: lock
-lock: setup ## pin again what pyproject.toml and requirements/*.in ask for; UPGRADE=1 takes the newest
-	$(PIP) install --require-hashes -r requirements/lock.txt
-	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/lock.in -o requirements/lock.txt
+lock: setup ## pin again what pyproject.toml, requirements/*.in and package.json ask for; UPGRADE=1 takes the newest
 	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/setup.in -o requirements/setup.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra tui -c requirements/setup.txt -o requirements/run.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras requirements/dev.in \
 		-c requirements/setup.txt -c requirements/run.txt -o requirements/dev.txt
+	sh requirements/programs.sh lock $(VENV) $(if $(UPGRADE),update,install)
 
 .PHONY: clean
 clean: ## remove .venv, caches and built files
@@ -90,4 +93,9 @@ $(VENV)/.run: requirements/run.txt pyproject.toml $(VENV)/.setup
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "Installing the development tools into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.programs: requirements/programs.sh requirements/package.json requirements/package-lock.json $(VENV)/.dev
+	@echo "Installing the programs that the tests run into $(VENV)"
+	@sh requirements/programs.sh install $(VENV)
 	@touch $@

@@ -228,6 +228,9 @@ class _View:
                 self._show(root, "workspace", Layer.ROOT, "--bind")
             else:
                 self._show(root, "workspace", Layer.ROOT)
+        for path in profile.write if profile.writable else ():
+            self._writable.add(path)
+            self._show(path, "workspace", Layer.ROOT, "--bind")
         cache = os.path.realpath(os.path.join(self._home, ".cache"))
         if os.path.isdir(cache) and profile.read == "all":
             self._keep_while_empty(cache)
@@ -239,6 +242,9 @@ class _View:
             self._own_folder("private cache", cache, "cache")
         for path in profile.closed:
             self._hide_closed(os.path.realpath(path))
+        for path in filter(os.path.exists, profile.shown):
+            if path not in self._writable:
+                self._show(path, "shown", hold=False)
         if profile.folder and os.path.isdir(profile.folder):
             folder = os.path.realpath(profile.folder)
             self._show(folder, "session folder", hold=False)
@@ -343,7 +349,7 @@ class _View:
             self._guard(path, "closed")
 
     def _hide(self, path: str, purpose: str, *, unreadable: bool = False, way: str = "") -> None:
-        if not self._is_shown(path) or path in self._empty:
+        if not self._is_shown(path) or path in self._empty or path in self._profile.shown:
             return
         try:
             mode = os.lstat(path).st_mode

@@ -147,7 +147,7 @@ def writable(profile: Profile) -> tuple[str, ...]:
 def readable(profile: Profile, search: Search) -> Iterator[str]:
     """Yield trees that together hold everything but what is hidden."""
     home = os.path.realpath(profile.home)
-    shown = [*profile.roots]
+    shown = [*profile.roots, *profile.shown]
     if profile.folder:
         shown.append(os.path.realpath(profile.folder))
     if profile.network == "full":

@@ -35,9 +35,10 @@ class Profile(NamedTuple):
 
     All paths are real and absolute. `is_sensitive` judges a path from a root by its last name. `protected` are names in
     each root that stay as they are, `closed` are paths that are not visible at all. `read` "workspace" hides what the
-    home directory holds besides programs. `session` says whose loopback network and private /tmp it is, `private` is
-    the folder that keeps them (ours alone, below the state directory), and `folder` the session's own folder, which can
-    be read.
+    home directory holds besides programs. `write` narrows what "workspace-write" lets a program write to these paths in
+    the roots, and `shown` can be read although something around them is hidden, or they themselves. `session` says
+    whose loopback network and private /tmp it is, `private` is the folder that keeps them (ours alone, below the state
+    directory), and `folder` the session's own folder, which can be read.
     """
 
     name: Name
@@ -51,11 +52,13 @@ class Profile(NamedTuple):
     session: str = "default"
     private: str = ""
     folder: str | None = None
+    write: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
     @property
     def writable(self) -> tuple[str, ...]:
-        """The workspace folders that can be written."""
-        return self.roots if self.name == "workspace-write" else ()
+        """The workspace folders that can be written, or what of them can be."""
+        return (self.write or self.roots) if self.name == "workspace-write" else ()
 
 
 class Availability(NamedTuple):

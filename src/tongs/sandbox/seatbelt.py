@@ -86,7 +86,7 @@ def make_rules(profile: Profile, found: Found) -> list[Rule]:
         rules.append(Rule("home", "deny file-read*", "subpath", (home,)))
         programs = tuple(dict.fromkeys(sensitive.toolchains(home, os.environ.get("PATH", ""))))
         rules.append(Rule("programs in the home", "allow file-read*", "subpath", programs))
-    rules.append(Rule("workspace", "allow file-read*", "subpath", profile.roots))
+    rules.append(Rule("workspace", "allow file-read*", "subpath", (*profile.roots, *profile.shown)))
     if profile.writable:
         rules.append(Rule("workspace writable", "allow file-write*", "subpath", profile.writable))
         guarded = tuple(dict.fromkeys(_guarded(profile, found, home)))
@@ -98,11 +98,13 @@ def make_rules(profile: Profile, found: Found) -> list[Rule]:
     hidden = (*secrets, *found.sensitive, *found.unreadable)
     closed = tuple(dict.fromkeys(os.path.realpath(path) for path in (*hidden, *profile.closed)))
     rules.append(Rule("hidden", "deny file-read* file-write*", "subpath", closed))
+    shown = tuple(path for path in profile.shown if innermost(path, closed))
+    rules.append(Rule("shown", "allow file-read*", "subpath", shown))
     if profile.folder:
         rules.append(Rule("session folder", "allow file-read*", "subpath", (os.path.realpath(profile.folder),)))
     rules.append(Rule("private folders", "allow file-read* file-write*", "subpath", own))
     # a path cannot be walked without looking at the folders on it
-    inner = (*profile.roots, *own, *((profile.folder,) if profile.folder else ()))
+    inner = (*profile.roots, *profile.shown, *own, *((profile.folder,) if profile.folder else ()))
     ancestors = tuple(dict.fromkeys(folder for path in inner for folder in _ancestors(path)))
     rules.append(Rule("folders around", "allow file-read-metadata", "literal", ancestors))
     return [rule for rule in rules if rule.paths]
