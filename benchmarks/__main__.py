@@ -6,10 +6,10 @@ import os
 import sys
 import time
 
-from benchmarks import editing, growth, knowledge, listing, reading, search, session, shell, startup
+from benchmarks import custom, editing, growth, knowledge, listing, mcp, reading, search, session, shell, startup
 from benchmarks.figure import heading, row
 
-_MODULES = (startup, session, growth, editing, reading, listing, knowledge, search, shell)
+_MODULES = (startup, session, growth, editing, reading, listing, knowledge, search, shell, custom, mcp)
 AREAS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 

@@ -26,7 +26,8 @@ prints the same for one tool; `tongs --schema` prints all of it as JSON Schema. 
 
 Under default, *required* marks an argument that must be sent, *optional* one that may be left out and has no default.
 A number marked *clamped* is moved to its limit, with a note in `meta.notes`; other values beyond a limit are refused,
-and so are unknown arguments.
+and so are unknown arguments. The schemas that models are shown leave out what goes without saying: a default of
+`false`, `0` or `""`, a lower limit of 0 or 1, limits that are only clamped to, and that unknown arguments are refused.
 """
 
 
@@ -52,6 +53,9 @@ def _tool(tool: Tool) -> Iterator[str]:
     yield ""
     yield tool.description
     yield ""
+    if tool.details:
+        yield tool.details
+        yield ""
     yield f"Effects: {', '.join(sorted(tool.effects))}. Time limit: {tool.timeout:g} s."
     yield ""
     yield from _arguments(tool.schema)

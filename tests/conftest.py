@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
+import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tongs import pipeline
 from tongs.runtime import Runtime
 from tongs.testing import Folder, environment, temporary_runtime
 
@@ -18,6 +21,24 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("tests")
+
+
+@pytest.fixture(autouse=True)
+def misfits(monkeypatch) -> Iterator[list[str]]:
+    """What structured answers of a test's calls have that their tools do not declare: nothing."""
+    found: list[str] = []
+    run = pipeline.run
+
+    def checked(prepared: Any, ctx: Any) -> Any:
+        output = run(prepared, ctx)
+        if output.data is not None and prepared.entry is None and prepared.tool.source == "built-in":
+            errors = jsonschema_rs.iter_errors(prepared.tool.output or {"not": {}}, output.data)
+            found.extend(f"{prepared.tool.name}: {error.message}" for error in errors)
+        return output
+
+    monkeypatch.setattr(pipeline, "run", checked)
+    yield found
+    assert found == []
 
 
 @pytest.fixture

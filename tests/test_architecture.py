@@ -187,6 +187,7 @@ def test_importing_a_module_does_no_work(module):
         ast.Import,
         ast.ImportFrom,
         ast.FunctionDef,
+        ast.AsyncFunctionDef,
         ast.ClassDef,
         ast.Assign,
         ast.AnnAssign,

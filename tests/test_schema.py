@@ -12,7 +12,25 @@ from hypothesis import strategies as st
 from tongs.call import Call
 from tongs.errors import ToolError
 from tongs.params import Bounds, Count, Items, Line, Mark, ReadPath, WritePath
-from tongs.schema import Schema, check, check_any, from_annotation, from_function, public
+from tongs.schema import (
+    INTEGER,
+    STRING,
+    TEXT,
+    Schema,
+    array,
+    check,
+    check_any,
+    compact,
+    cost,
+    from_annotation,
+    from_function,
+    lean,
+    mapping,
+    promised,
+    public,
+    record,
+    structured,
+)
 
 
 class Point(NamedTuple):
@@ -397,3 +415,136 @@ def test_a_schema_that_points_outside_itself_or_is_broken_is_refused_without_loo
         check_any(schema, {"a": 1})
 
     assert caught.value.code == "tool_invalid"
+
+
+# --- what a model is shown --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "annotation, schema",
+    [
+        (ReadPath, {"type": "string"}),
+        (Count, {"type": "integer"}),
+        (Annotated[int, Bounds(2, 9)], {"type": "integer", "minimum": 2, "maximum": 9}),
+        (Annotated[int, Bounds(2, 9, clamp=True)], {"type": "integer"}),
+        (Annotated[list[Line], Items(1, 20)], {"type": "array", "items": {"type": "integer"}, "maxItems": 20}),
+        (Annotated[list[str], Items(2)], {"type": "array", "items": {"type": "string"}, "minItems": 2}),
+        (dict[str, Count], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (str | Point, {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "properties": {
+                        "x": {"type": "integer", "description": "Across."},
+                        "name": {"type": "string", "description": "What it is called.", "default": "origin"},
+                    },
+                    "required": ["x"],
+                },
+            ],
+        }),
+    ],
+)  # fmt: skip
+def test_what_goes_without_saying_is_not_shown(annotation, schema):
+    made = from_annotation(annotation)
+    before = json.dumps(made)
+
+    assert compact(made) == schema
+    assert json.dumps(made) == before
+
+
+def keywords(default: Any, minimum: int, description: str = "") -> Any:
+    """Do it."""
+
+
+def test_names_of_parameters_are_not_taken_for_keywords():
+    made = from_function(keywords, skip=0)[1]
+
+    assert list(compact(made)["properties"]) == ["default", "minimum", "description"]
+    assert list(lean(made)["properties"]) == ["default", "minimum", "description"]
+
+
+def test_a_lean_schema_has_no_descriptions_at_any_depth():
+    made = {**from_annotation(list[Point]), "description": "Points.", "$defs": {"p": {"description": "P."}}}
+
+    assert lean(made) == {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"x": {"type": "integer"}, "name": {"type": "string", "default": "origin"}},
+            "required": ["x"],
+            "additionalProperties": False,
+        },
+        "$defs": {"p": {}},
+    }
+
+
+@given(
+    args=st.fixed_dictionaries(
+        {"path": st.text()}, optional={"limit": st.integers(), "deep": st.booleans(), "more": st.integers()}
+    )
+)
+def test_what_is_shown_allows_all_that_is_accepted(args):
+    try:
+        check(SCHEMA, args)
+    except ToolError:
+        return
+    check_any(compact(SCHEMA), args)
+
+
+def test_the_cost_of_a_tool_is_counted_in_characters_of_compact_json():
+    assert cost({"name": "é", "description": "a b", "inputSchema": {"type": "object"}}) == len(
+        '{"name":"é","description":"a b","inputSchema":{"type":"object"}}'
+    )
+
+
+# --- what a tool answers with -----------------------------------------------------------------------------------------
+
+
+def test_a_record_requires_what_is_not_optional():
+    made = record({"a": STRING, "b": array(INTEGER), "c": mapping(STRING)}, optional="b c")
+
+    assert made["required"] == ["a"]
+    check_any(made, {"a": "x", "b": [1], "c": {"any": "text"}})
+    for wrong in ({}, {"a": 1}, {"a": "x", "b": ["1"]}, {"a": "x", "c": {"any": 1}}):
+        with pytest.raises(ToolError):
+            check_any(made, wrong)
+
+
+@pytest.mark.parametrize(
+    "output, data",
+    [
+        (record({"a": STRING}), {"a": "x"}),
+        (array(STRING), ["x"]),
+        (STRING, "x"),
+        ({"type": ["integer", "null"]}, None),
+        ({"anyOf": [record({"a": STRING}), array(STRING)]}, {"a": "x"}),
+        ({"anyOf": [record({"a": STRING}), array(STRING)]}, ["x"]),
+        ({}, {"a": "x"}),
+    ],
+)
+def test_a_promise_is_of_an_object_and_kept_by_the_answer(output, data):
+    promise = promised(output)
+
+    assert promise is not None
+    assert promise["type"] == "object"
+    check_any(promise, structured(output, data))
+    with pytest.raises(ToolError):
+        check_any(promise, {} if promise != output else {"a": 1})
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        None,
+        record({"a": STRING}) | {TEXT: True},
+        {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string"}}},
+    ],
+)
+def test_nothing_is_promised_that_an_answer_may_not_keep(output):
+    assert promised(output) is None
+
+
+@pytest.mark.parametrize("data, shown", [({"a": 1}, {"a": 1}), ([1], {"result": [1]}), (0, {"result": 0})])
+def test_data_without_a_declared_schema_is_an_object_too(data, shown):
+    assert structured(None, data) == shown

@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from tongs.call import Call, Json
@@ -25,13 +26,13 @@ from tongs.digests import sha256
 from tongs.door import Door
 from tongs.errors import ToolError
 from tongs.pipeline import Prepared
-from tongs.policy.decision import Vote, decide
+from tongs.policy.decision import OWN, Vote, decide
 from tongs.rulebook import Place, Rulebook, is_settled, status
 from tongs.subjects import effects_of, names_of, risk_of, subject_of, touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tongs.consent import Asker, Consent
+    from tongs.consent import Asker, Consent, Sight
     from tongs.hooks import Hooks, Ran, Seen
     from tongs.policy.commands import Risk
     from tongs.policy.forms import Names
@@ -110,8 +111,12 @@ class Authority:
         self._sessions: dict[str, Kept] = {}
         # what makes even a plain read worth a longer look
         self._is_plain = (
-            settings["mode"] == "normal" and settings["profile"] == "full" and not settings["disabledTools"]
+            settings["mode"] == "normal"
+            and settings["profile"] == "full"
+            and not settings["disabledTools"]
+            and not settings["tools.only"]
         )
+        self._only: frozenset[str] | None = None
 
     def close(self) -> None:
         """Close what was opened."""
@@ -254,6 +259,8 @@ class Authority:
         rulesets = self.rulesets()
         mode = self.mode(ctx.session)
         refusal = self.hidden(prepared.tool, ctx.session)
+        if refusal is None and prepared.call.through is not None:
+            refusal = self.hidden(self._catalog.find(prepared.call.through).tool, ctx.session)
         if refusal is not None:
             denied = Vote("deny", "mode", refusal)
             return Weighed(denied, (denied,))
@@ -264,6 +271,9 @@ class Authority:
         ruling = rules.decide(rulesets, subject) if subject is not None else None
         if subject is not None and prepared.tool.name == "register_hook" and subject.command:
             ruling = self._stricter_on_command(subject, ruling)
+        if subject is not None and prepared.call.through is not None:
+            way = subject._replace(tool=prepared.call.through, names=frozenset((prepared.call.through,)))
+            ruling = self._denied(way) or ruling
         ruled = None if ruling is None else Vote(ruling.verdict, "rules", ruling.reason.rstrip("."))
         vote = modes.settle(mode, ruled, default)
         heard = (*([ruled] if ruled is not None else []), *votes)
@@ -281,13 +291,17 @@ class Authority:
 
     def _stricter_on_command(self, subject: Subject, ruling: Ruling | None) -> Ruling | None:
         """What is denied to be run is denied to be registered, to be run later."""
-        from tongs.policy import rules
-
         shell = subject._replace(
             tool="run_shell", names=self.names().twins["run_shell"], effects=frozenset({"execute"})
         )
-        denied = rules.decide(self.rulesets(), shell)
-        return denied if denied is not None and denied.verdict == "deny" else ruling
+        return self._denied(shell) or ruling
+
+    def _denied(self, subject: Subject) -> Ruling | None:
+        """Return the rule that denies a call, None when none does."""
+        from tongs.policy import rules
+
+        ruling = rules.decide(self.rulesets(), subject)
+        return ruling if ruling is not None and ruling.verdict == "deny" else None
 
     def _defaults(self, prepared: Prepared, ctx: Context, mode: Mode, risk: Risk | None) -> list[Vote]:
         """Return what happens to a call that no rule speaks of: the strictest counts."""
@@ -343,10 +357,24 @@ class Authority:
             return None
         from tongs.policy import modes
 
+        if self._settings["tools.only"] and tool.name not in modes.FINDERS and tool.name not in self._named_only():
+            return f"{tool.name} is not among the tools of the setting tools.only"
         profile = self._settings["profile"]
         return modes.hidden(
             self.mode(session), profile, _traits(tool, tool.effects), disabled=self._disabled(), action=None
         )
+
+    def _named_only(self) -> frozenset[str]:
+        """Return the tools' own names of those that a setting names; what is not there yet counts by its name."""
+        if self._only is None:
+            found = set()
+            for name in self._settings["tools.only"]:
+                found.add(name)
+                if not name.startswith("mcp__"):  # to look for one may start its server
+                    with suppress(ToolError):
+                        found.add(self._catalog.find(name, self._settings["dialect"]).tool.name)
+            self._only = frozenset(found)
+        return self._only
 
     def _disabled(self) -> frozenset[str]:
         """Return every name of the tools that a setting disables; a name that is nearly one of a tool is refused."""
@@ -383,18 +411,26 @@ class Authority:
 
         risk = risk_of(prepared, self._settings)
         subject = self.subject(prepared, ctx.door, risk)
-        sight = look_at(prepared, ctx, risk)
+
+        def look() -> Sight:
+            seen = look_at(prepared, ctx, risk)
+            # what a tool asks for itself is a part of what was shown
+            own = {f"permission {number}": sha256(kept.encode()) for number, kept in enumerate(decision.keeps)}
+            return seen._replace(files={**seen.files, **own}) if own else seen
+
+        sight = look()
+        kept = () if decision.voter == OWN else rules.narrowest(subject)
         asked = question(
             self.place,
             prepared.tool.name,
             told_arguments(prepared),
             decision.reason,
             ctx.session,
-            rules=rules.narrowest(subject),
+            rules=(*decision.keeps, *kept),
             folder=self._folder(prepared, ctx.door),
             **sight.facts,
         )
-        by = self.consent().obtain(asked, prepared.args, ctx, call, sight, lambda: look_at(prepared, ctx, risk))
+        by = self.consent().obtain(asked, prepared.args, ctx, call, sight, look)
         if decision.voter == "sandbox":
             self.values().set(self.place.id, ctx.session, PARTIAL, value=True)
         return by
@@ -521,7 +557,15 @@ def _traits(tool: Tool, effects: frozenset[str]) -> Traits:
     definition = getattr(tool.run, "definition", None)
     if definition is None:
         return Traits(tool.name, effects)
-    return Traits(tool.name, effects, custom=True, approval=definition.approval, read_only=definition.read_only)
+    server = definition.details["server"] if getattr(definition, "format", "") == "server" else ""
+    return Traits(
+        tool.name,
+        effects,
+        custom=True,
+        approval=definition.approval,
+        read_only=definition.read_only,
+        server=server,
+    )
 
 
 def _blocked(vote: Vote, risk: Risk | None, ctx: Context, prepared: Prepared) -> ToolError:

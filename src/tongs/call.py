@@ -21,6 +21,7 @@ class Call(NamedTuple):
     client: str | None = None
     dialect: str | None = None
     approval: str | None = None
+    through: str | None = None  # the tool that was called to call this one
 
 
 class Output(NamedTuple):
@@ -30,7 +31,7 @@ class Output(NamedTuple):
     data: Json = None
     view: dict[str, Json] | None = None
     meta: Mapping[str, Json] = _NO_META
-    content: tuple[dict[str, str], ...] = ()
+    content: tuple[dict[str, Any], ...] = ()  # blocks as MCP has them
     classification: str | None = None
     risk: str | None = None
     bounded: bool = False  # the tool cut the text itself and says how to go on
@@ -44,7 +45,7 @@ class Result(NamedTuple):
     error: ToolError | None = None
     view: dict[str, Json] | None = None
     meta: Mapping[str, Json] = _NO_META
-    content: tuple[dict[str, str], ...] = ()
+    content: tuple[dict[str, Any], ...] = ()  # blocks as MCP has them
     classification: str | None = None
     risk: str | None = None
     id: Json = None

@@ -13,6 +13,7 @@ from tongs.schema import Schema, did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tongs.custom.servers import Servers
     from tongs.custom.toolbox import Toolbox
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -76,10 +77,17 @@ def dialect(name: str) -> dict[str, Entry]:
 
 
 class Catalog:
-    """Finds tools: built-in first, then the ones given to the runtime, then the user's files, then dialects."""
+    """Finds tools: built-in ones, those given to the runtime, those of MCP servers, the user's files, then dialects."""
 
-    def __init__(self, extra: Iterable[Tool] = (), custom: Toolbox | None = None) -> None:
+    def __init__(
+        self,
+        extra: Iterable[Tool] = (),
+        custom: Toolbox | None = None,
+        servers: Callable[[], Servers | None] = lambda: None,
+    ) -> None:
+        """`servers` gives the tools of other MCP servers, when any are configured."""
         self._custom = custom
+        self._servers = servers
         self._extra: dict[str, Tool] = {}
         self._found: dict[str, Tool] = {}  # built-in ones already imported
         for tool in extra:
@@ -107,14 +115,20 @@ class Catalog:
         return list(self._extra)
 
     def extra_names(self) -> list[str]:
-        """Return the names of the tools that were given or found in files."""
-        return [*self._extra, *(self._custom.found().definitions if self._custom is not None else ())]
+        """Return the names of the tools that were given, are known of MCP servers, or were found in files."""
+        servers = self._servers()
+        custom = self._custom.found().definitions if self._custom is not None else ()
+        return [*dict.fromkeys((*self._extra, *(servers.names() if servers is not None else ()), *custom))]
 
     def tools(self) -> list[Tool]:
-        """Return all canonical tools, by name; imports every one of them."""
-        found = [self._own(name, name) for name in built_in_names()]
+        """Return all canonical tools, by name; imports every one of them, and may wait for MCP servers to start."""
+        found = {name: self._own(name, name) for name in built_in_names()}
+        servers = self._servers()
+        others = [*(servers.tools() if servers is not None else ())]
         custom = self._custom.tools() if self._custom is not None else []
-        return sorted([*found, *self._extra.values(), *custom], key=lambda tool: tool.name)
+        for tool in (*self._extra.values(), *others, *custom):
+            found.setdefault(tool.name, tool)
+        return sorted(found.values(), key=lambda tool: tool.name)
 
     def _own(self, name: str, called: str) -> Tool:
         tool = self._lookup(name)
@@ -127,6 +141,8 @@ class Catalog:
         # by the listing: a file system that ignores case would say yes to READ_FILE
         if tool is None and name in built_in_names():
             tool = self._found[name] = getattr(_module("tools", name), name)
+        if tool is None and name.startswith("mcp__") and (servers := self._servers()) is not None:
+            tool = servers.find(name)
         if tool is None and self._custom is not None:
             tool = self._custom.find(name)
         return tool

@@ -58,6 +58,7 @@ KEYS: dict[str, Key] = {
     "mode": Key(str, "normal", choices=("normal", "auto-accept", "yolo", "plan", "scheduler", "headless")),
     "profile": Key(str, "full", _stricter(_PROFILES_OF_TOOLS), _PROFILES_OF_TOOLS),
     "disabledTools": Key(list, (), _more),
+    "tools.only": Key(list, ()),
     "alwaysAllow": Key(list, ()),
     "approve": Key(str, None, choices=("deny", "once", "always", "all")),
     "approvals.timeout_s": Key(int, 1800),
@@ -70,6 +71,7 @@ KEYS: dict[str, Key] = {
     "shell.memory_mb": Key(int, 16_384, min),
     "shell.file_mb": Key(int, 16_384, min),
     "custom.dirs": Key(list, ()),
+    "mcp.servers": Key(dict, {}),
     "output.overflow_chars": Key(int, 50_000, min),
     "output.keep_days": Key(int, 7),
     "output.keep_mb": Key(int, 500),
@@ -266,6 +268,10 @@ def checked(name: str, value: Any, shown: str) -> Any:
         if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
             return tuple(value)
         raise _broken(shown, f"{name} must be an array of texts, not {value!r}")
+    if key.type is dict:
+        if isinstance(value, dict):
+            return value
+        raise _broken(shown, f"{name} must be a table, not {value!r}")
     if not isinstance(value, key.type) or isinstance(value, bool):
         raise _broken(shown, f"{name} must be {'a whole number' if key.type is int else 'text'}, not {value!r}")
     if key.choices and value not in key.choices:
@@ -282,6 +288,9 @@ def from_text(name: str, text: str) -> Any:
         return text.split(os.pathsep)
     if kind is int and text.isdecimal():
         return int(text)
+    if kind is dict:
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
     return text
 
 

@@ -81,7 +81,7 @@ class Consent:
             approvals = self._approvals()
             found = approvals.use(approvals.find(call.approval).id, self._place.id, ctx.session, digest)
             return found.answered_by or "approval"
-        answer = self._answered(asked, ctx)
+        answer = self._answered(asked, digest, ctx)
         by = self._settle(asked, answer) if answer is not None else self._wait(asked, ctx, digest)
         if look().files != files:
             raise ToolError(
@@ -91,13 +91,13 @@ class Consent:
             )
         return by
 
-    def _answered(self, asked: Asked, ctx: Context) -> Answer | None:
+    def _answered(self, asked: Asked, digest: str, ctx: Context) -> Answer | None:
         automatic = self._settings["approve"]
         if automatic is not None:
             return Answer(automatic, "--approve deny", "--approve")
         if self._approves_all:
             return Answer("once", by=self._approves_all)
-        answer = None if ctx.attendant is None else ctx.attendant.approve(asked)
+        answer = None if ctx.attendant is None else ctx.attendant.approve(asked, digest)
         return self._asker(asked) if answer is None and self._asker is not None else answer
 
     def _settle(self, asked: Asked, answer: Answer) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tongs.errors import ToolError
@@ -106,8 +106,8 @@ class Attendant(Protocol):
     What it cannot be asked, it answers with None.
     """
 
-    def approve(self, asked: Asked) -> Answer | None:
-        """Return what a person says to a call that asks."""
+    def approve(self, asked: Asked, digest: str) -> Answer | None:
+        """Return what a person says to a call that asks; `digest` tells it from every other, changed files included."""
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
         """Return what a person answers, by question."""
@@ -117,6 +117,12 @@ class Attendant(Protocol):
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any] | None:
         """Return what the client's model says."""
+
+    def inputs(self, requests: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
+        """Return answers to several requests, by name and as MCP has them."""
+
+    def require(self, capability: str) -> None:
+        """Raise unless the client is capable of something: elicitation, sampling or roots."""
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Tell how far the call is."""

@@ -25,6 +25,21 @@ class Tool(NamedTuple):
     source: str = "built-in"
     timeout: float = TIMEOUT_SECONDS
     check: Callable[[Any], Checked] | None = None  # of arguments; None: against the schema, as a signature gives it
+    output: Schema | None = None  # of structured answers, an object; None: not declared
+    details: str = ""  # for people: what the reference says beyond the description
+    vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own Vote on a call, heard after all others
+
+    @property
+    def title(self) -> str:
+        """The name as people read it: `read_file` is "Read file"."""
+        words = self.name.replace("_", " ").strip()
+        return words[:1].upper() + words[1:]
+
+    @property
+    def parameters(self) -> Schema:
+        """The schema as a model is shown it; a foreign one as it is."""
+        shown: Schema = schemas.compact(self.schema) if self.check is None else schemas.public(self.schema)
+        return shown
 
     @property
     def summary(self) -> str:
@@ -43,6 +58,7 @@ def tool(
     touches: Callable[[dict[str, Any]], Iterable[Touch]] | None = None,
     partial: bool = False,
     timeout: float = TIMEOUT_SECONDS,
+    output: Schema | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -54,19 +70,21 @@ def tool(
     touches: Callable[[dict[str, Any]], Iterable[Touch]] | None = None,
     partial: bool = False,
     timeout: float = TIMEOUT_SECONDS,
+    output: Schema | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Turn a function into a Tool: its signature gives the schema, its docstring the manual.
 
     The first parameter is the Context when it is called `ctx`. `effects` names, separated by
     blanks, what the tool does to the world. `touches` computes what a call touches when that is not a marked
-    argument; `partial` says that one refused target does not refuse the whole call.
+    argument; `partial` says that one refused target does not refuse the whole call. `output` is the schema of the
+    answer, when that is structured.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
         names = frozenset(effects.split())
         if not names <= set(EFFECTS):
             raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
-        return _declared(function, names, touches, partial, timeout)
+        return _declared(function, names, touches, partial, timeout, output)
 
     return declare if function is None else declare(function)
 
@@ -77,9 +95,11 @@ def _declared(
     touches: Callable[[dict[str, Any]], Iterable[Touch]] | None,
     partial: bool,
     timeout: float,
+    output: Schema | None,
 ) -> Tool:
     takes_context = function.__code__.co_varnames[:1] == ("ctx",) and function.__code__.co_argcount > 0
     description, schema, annotations = schemas.from_function(function, skip=int(takes_context))
+    description, _, details = description.partition("\n\nDetails:\n")
     records = {name for name in annotations if _has_record(schema["properties"][name])}
 
     def run(ctx: Any, args: dict[str, Any]) -> Output:
@@ -96,7 +116,17 @@ def _declared(
             if args.get(name) is not None:
                 yield from marked_touches(known, args[name], partial=partial)
 
-    return Tool(function.__name__, description, schema, effects, run, touches or marked, timeout=timeout)
+    return Tool(
+        function.__name__,
+        description,
+        schema,
+        effects,
+        run,
+        touches or marked,
+        timeout=timeout,
+        output=output,
+        details=details.strip(),
+    )
 
 
 def _has_record(schema: Schema) -> bool:

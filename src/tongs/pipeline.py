@@ -13,7 +13,9 @@ from tongs.catalog import Catalog, Entry
 from tongs.context import Context
 from tongs.declaration import Tool
 from tongs.errors import ToolError
-from tongs.policy.decision import Vote, decide
+from tongs.policy.decision import Vote, decide, join
+
+CALLS = "tool_call"  # the tool that stands for others
 
 
 class Prepared(NamedTuple):
@@ -34,6 +36,7 @@ Approver = Callable[[Prepared, Vote], None]  # returns when the call may run, ra
 
 def prepare(call: Call, catalog: Catalog, dialect: str | None) -> Prepared:
     """Resolve the name and check the arguments."""
+    call = meant(call, catalog)
     tool, entry = catalog.find(call.tool, call.dialect or dialect)
     args = {} if call.args is None else call.args
     foreign: dict[str, Any] = {}
@@ -44,6 +47,20 @@ def prepare(call: Call, catalog: Catalog, dialect: str | None) -> Prepared:
     checked = check(tool, entry, args)
     touches = tuple(tool.touches(checked.args))
     return Prepared(call, tool, checked.args, [*notes, *checked.notes], touches, entry, foreign)
+
+
+def meant(call: Call, catalog: Catalog) -> Call:
+    """Return the call that a call of tool_call is about; any other call is itself."""
+    if call.tool != CALLS:
+        return call
+    try:
+        given = schema.check(catalog.find(CALLS).tool.schema, {} if call.args is None else call.args).args
+    except ToolError as error:
+        advice = "Send name, and what the tool itself takes inside arguments."
+        raise ToolError(error.code, error.message, suggestion=advice, **error.details) from None
+    if given["name"] == CALLS:
+        raise ToolError("invalid_request", f"{CALLS} does not call itself.", suggestion="Name the tool that is meant.")
+    return call._replace(tool=given["name"], args=given.get("arguments"), through=CALLS)
 
 
 def check(tool: Tool, entry: Entry | None, args: Any) -> schema.Checked:
@@ -63,6 +80,14 @@ def judge(prepared: Prepared, ctx: Context, voters: Sequence[Voter]) -> Vote:
     """Return the decision on a call: the strictest vote."""
     votes = (voter(prepared, ctx) for voter in voters)
     return decide(vote for vote in votes if vote is not None)
+
+
+def consult(prepared: Prepared, ctx: Context, decision: Vote) -> Vote:
+    """Return the decision after the tool itself was heard, which it is only when nothing has denied the call."""
+    if prepared.tool.vote is None or decision.verdict == "deny":
+        return decision
+    own = prepared.tool.vote(ctx, prepared.args)
+    return decision if own is None else join(decision, own)
 
 
 def perform(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver) -> Result:

@@ -81,8 +81,9 @@ class Processes:
         merge: bool = False,
         tty: bool = False,
         keep_bytes: int = 1 << 20,
+        hear: Callable[[bytes], None] | None = None,
     ) -> Finished:
-        """Run a command of the caller to its end, confined; nothing of it is left."""
+        """Run a command of the caller to its end, confined; nothing of it is left. `hear` gets output as it comes."""
         from tongs.sandbox import process
 
         given_up = threading.Event()
@@ -100,6 +101,7 @@ class Processes:
                 merge=merge,
                 tty=tty,
                 confined=confined,
+                hear=hear,
             )
         self._fence.check()
         return finished

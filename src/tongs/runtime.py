@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tongs import config, pipeline, places, rulebook
 from tongs.authority import Authority, only_reads, reads
 from tongs.call import Call, Output, Result
-from tongs.catalog import Catalog, built_in_names, dialect
+from tongs.catalog import Catalog, built_in_names
 from tongs.context import Attendant, Context, Fence
 from tongs.custom.toolbox import Toolbox
 from tongs.declaration import TIMEOUT_SECONDS, Tool
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tongs.consent import Asker
     from tongs.custom.definition import Sandbox as CustomSandbox
     from tongs.custom.discovery import Found
+    from tongs.custom.servers import Servers
     from tongs.hooks import After, Hooks, Ran, Seen
     from tongs.jobs import Jobs
     from tongs.knowledge.related import Knowledge
@@ -188,7 +189,8 @@ class Runtime:
             grants=self,
             confine=self._confine_custom,
         )
-        self.catalog = Catalog(tools, self._toolbox)
+        self._servers: Servers | None = None
+        self.catalog = Catalog(tools, self._toolbox, self.servers)
         self.trail = Trail(os.path.join(self.state, "trail.db"))
         self._journal = os.path.join(self.state, "journal", self.id)
         self._history: History | None = None
@@ -243,12 +245,14 @@ class Runtime:
             self._jobs.close()
         self._workers.close()
         self._waiters.close()
+        self._toolbox.close()
+        if self._servers is not None:
+            self._servers.close()
         if self._sandbox is not None and self._shared is None:
             self._sandbox.close()
         self._stores.clear()
         self.trail.close()
         self.end_telemetry()
-        self._toolbox.close()
         self.authority.close()
         for part in (self._history, self._memory, self._knowledge):
             if part is not None:
@@ -338,24 +342,66 @@ class Runtime:
         """Return the custom tools there are, what is broken and what is not trusted."""
         return self._toolbox.found()
 
+    def servers(self) -> Servers | None:
+        """Return the MCP servers whose tools join the catalogue; None when there are none, or tongs is one itself."""
+        if self._servers is not None:
+            return self._servers
+        named = self.settings["mcp.servers"] or any(
+            os.path.lexists(os.path.join(self.root, name)) for name in (".mcp.json", config.FOREIGN)
+        )
+        if not named or self._environ.get("TONGS_NESTED"):
+            return None
+        with self._lock:
+            if self._servers is None:
+                from tongs.custom.servers import Servers
+
+                self._servers = Servers(
+                    self.root,
+                    self._environ,
+                    self.state,
+                    personal=self.settings["mcp.servers"],
+                    trusts=partial(trusts_file, self.state, self._environ),
+                )
+            return self._servers
+
+    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` called, from any thread, when there are other tools than before; return how to stop."""
+        servers = self.servers()
+        stops = [self._toolbox.listen(callback), *([servers.listen(callback)] if servers is not None else [])]
+
+        def stop() -> None:
+            for one in stops:
+                one()
+
+        return stop
+
+    def is_sensitive(self, path: str) -> bool:
+        """Whether a path of the workspace is not for tools."""
+        return self._rules.is_sensitive(path)
+
     def has(self, grant: str) -> bool:
         """Whether the user keeps allowing what a custom tool asked about."""
         return self.authority.has_grant(grant)
 
-    def _confine_custom(self, ctx: Context, sandbox: CustomSandbox, cwd: str) -> AbstractContextManager[Confined]:
+    def _confine_custom(
+        self, ctx: Context, sandbox: CustomSandbox, cwd: str, folder: str | None
+    ) -> AbstractContextManager[Confined]:
         """Confine a custom tool as its `sandbox` key says; a mode may only make that stricter."""
-        network = "full" if sandbox.network and self.authority.mode(ctx.session) != "plan" else "none"
-        profile = self._profile(ctx.door, ctx.session, ctx.overflow.open(), network)
-        whole = [os.path.realpath(os.path.join(self.root, path)) == self.root for path in sandbox.write]
-        if not all(whole):
-            raise ToolError(
-                "sandbox_unavailable",
-                f"A tool can be given the whole workspace to write or nothing, not {', '.join(sandbox.write)}.",
-                suggestion="Ask the author of the tool to write [.] or nothing under sandbox.write.",
-            )
-        writes = bool(whole) and self.authority.mode(ctx.session) != "plan"
-        name = "workspace-write" if writes and self.settings["shell.sandbox"] != "read-only" else "read-only"
-        return self.sandbox().confine(profile._replace(name=name), cwd)  # type: ignore[arg-type]
+        from tongs.custom.confining import readable, writable
+
+        is_planning = self.authority.mode(ctx.session) == "plan"
+        profile = self._profile(
+            ctx.door, ctx.session, ctx.overflow.open(), "full" if sandbox.network and not is_planning else "none"
+        )
+        shown: tuple[str, ...] = () if folder is None else (os.path.realpath(folder),)
+        if sandbox.read:
+            shown += readable(sandbox.read, self.root, profile.home)
+            profile = profile._replace(read="all" if profile.home in shown else "workspace")
+        name = "read-only"
+        if sandbox.write and not is_planning and self.settings["shell.sandbox"] != "read-only":
+            name = "workspace-write"
+            profile = profile._replace(write=writable(sandbox.write, self.root, profile))
+        return self.sandbox().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
 
     def sandbox(self) -> Sandbox:
         """Return what confines commands; opened on first use."""
@@ -458,6 +504,7 @@ class Runtime:
         if began is not None:
             began(running)
         try:
+            running.call = call = pipeline.meant(call, self.catalog)
             running.prepared = prepared = pipeline.prepare(call, self.catalog, self.settings["dialect"])
             paths = self._lane_paths(prepared, running.session)
         except ToolError as error:
@@ -534,6 +581,7 @@ class Runtime:
             if hooks is None:
                 quick = calm and only_reads(prepared.tool)
                 running.decision = pipeline.judge(prepared, ctx, self._reading_voters if quick else self.voters)
+                running.decision = pipeline.consult(prepared, ctx, running.decision)
                 result = pipeline.perform(prepared, ctx, running.decision, partial(self._approve, running, ctx))
             else:
                 result = self._run_hooked(running, prepared, ctx, hooks)
@@ -560,6 +608,7 @@ class Runtime:
         try:
             if before.skipped is not None and running.decision.verdict != "deny":
                 return _told(pipeline.shape(prepared, ctx, before.skipped), before.context, None, before.ran)
+            running.decision = pipeline.consult(prepared, ctx, running.decision)
             pipeline.permit(prepared, ctx, running.decision, partial(self._approve, running, ctx))
             output, after = _between(prepared, ctx, hooks, self.authority.seen(prepared, door))
         except ToolError as error:
@@ -734,14 +783,9 @@ class Runtime:
 
     def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:
         """Return name, description and schema of every tool a model is shown, in the names of the dialect in force."""
-        from tongs.schema import public
+        from tongs.shown import shown
 
-        chosen = self.settings["dialect"]
-        shown = {tool.name: tool for tool in self.catalog.tools() if not self.authority.hidden(tool, self.session)}
-        if chosen in (None, "jinn"):
-            return [(tool.name, tool.description, public(tool.schema)) for tool in shown.values()]
-        entries = [entry for entry in dialect(chosen).values() if entry.tool in shown]
-        return [(entry.name, entry.description, public(entry.schema)) for entry in entries]
+        return [(entry.name, entry.description, entry.schema) for entry in shown(self, session=self.session)]
 
 
 def share(state: str, workspace: str) -> Shared:
@@ -756,13 +800,18 @@ def share(state: str, workspace: str) -> Shared:
 
 def trusts_settings(state: str, environ: Mapping[str, str], path: str, data: bytes) -> bool:
     """Whether the person trusts the settings of a project with this content."""
+    return trusts_file(state, environ, "config", path, data)
+
+
+def trusts_file(state: str, environ: Mapping[str, str], kind: str, path: str, data: bytes) -> bool:
+    """Whether the person trusts a file of a project, as what it is, with this content."""
     from contextlib import closing
 
     from tongs.digests import sha256
     from tongs.state.trust import Trust, trusts_all
 
     with closing(Trust(state, everything=trusts_all(environ))) as trust:
-        return trust.is_trusted("config", path, sha256(data))
+        return trust.is_trusted(kind, path, sha256(data))
 
 
 def settings_stamp(workspace: str, environ: Mapping[str, str]) -> tuple[object, ...]:

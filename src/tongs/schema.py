@@ -17,6 +17,7 @@ Schema = dict[str, Any]
 
 CLAMP = "x-clamp"  # marks a number that is moved to its limit instead of refused
 TOUCH = "x-touch"  # the effect of the call on what the argument names
+TEXT = "x-text"  # marks an output schema of a tool that answers some calls with text instead
 
 TOLD_MAX = 20  # violations in the message
 LISTED_MAX = 100  # violations in the details; a request can hold millions
@@ -31,6 +32,38 @@ _ARTICLES = {
     "object": "an object",
     "null": "null",
 }
+
+
+# what a tool's output schema is made of
+STRING: Schema = {"type": "string"}
+INTEGER: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+BOOLEAN: Schema = {"type": "boolean"}
+NEXT: Schema = {  # the call that goes on where an answer ends
+    "type": "object",
+    "properties": {"tool": STRING, "args": {"type": "object"}},
+    "required": ["tool", "args"],
+}
+
+
+def array(items: Schema) -> Schema:
+    """Return the schema of an array."""
+    return {"type": "array", "items": items}
+
+
+def mapping(values: Schema) -> Schema:
+    """Return the schema of an object with any names."""
+    return {"type": "object", "additionalProperties": values}
+
+
+def record(properties: dict[str, Schema], *, optional: str = "") -> Schema:
+    """Return the schema of an object that has these properties; `optional` names those it may lack, by blanks."""
+    absent = optional.split()
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in absent],
+    }
 
 
 class Violation(NamedTuple):
@@ -175,10 +208,78 @@ def _marked(schema: Schema, metadata: Iterable[object]) -> Schema:
 def public(schema: Any) -> Any:
     """Return the schema without the marks that only tongs reads."""
     if isinstance(schema, dict):
-        return {key: public(value) for key, value in schema.items() if key not in (CLAMP, TOUCH)}
+        return {key: public(value) for key, value in schema.items() if key not in (CLAMP, TOUCH, TEXT)}
     if isinstance(schema, list):
         return [public(item) for item in schema]
     return schema
+
+
+# --- what a model is shown --------------------------------------------------------------------------------------
+
+
+def compact(schema: Schema) -> Schema:
+    """Return a schema made from a signature as a model is shown it, without what it need not know to call the tool.
+
+    That is a default of false, 0 or "", a lower limit of 0 or 1, limits that a number is only moved to, and that other
+    arguments are refused.
+    """
+    unsaid = [CLAMP, TOUCH]
+    if schema.get("default") in (False, ""):
+        unsaid.append("default")
+    unsaid += [limit for limit in ("minimum", "minItems") if schema.get(limit) in (0, 1)]
+    if schema.get(CLAMP):
+        unsaid += ["minimum", "maximum"]
+    if schema.get("additionalProperties") is False:
+        unsaid.append("additionalProperties")
+    return _inside({key: value for key, value in schema.items() if key not in unsaid}, compact)
+
+
+def lean(schema: Schema) -> Schema:
+    """Return a schema without the descriptions of what it describes."""
+    return _inside({key: value for key, value in schema.items() if key != "description"}, lean)
+
+
+_HOLDS_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+
+
+def _inside(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
+    """Return the schema with the schemas directly inside it changed; names of properties are not keywords."""
+    for key, inner in schema.items():
+        if key in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas") and isinstance(
+            inner, dict
+        ):
+            schema[key] = {name: change(known) if isinstance(known, dict) else known for name, known in inner.items()}
+        elif key in ("anyOf", "oneOf", "allOf", "prefixItems", "items") and isinstance(inner, list):
+            schema[key] = [change(choice) if isinstance(choice, dict) else choice for choice in inner]
+        elif key in _HOLDS_ONE and isinstance(inner, dict):
+            schema[key] = change(inner)
+    return schema
+
+
+def cost(entry: Schema) -> int:
+    """Return what a tool costs a model that is shown it: the characters of name, description and schema as JSON."""
+    return len(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
+
+
+def promised(output: Schema | None) -> Schema | None:
+    """Return the schema that `structured` answers fit, an object as MCP wants it; None when some answers are text."""
+    if output is None or output.get(TEXT):
+        return None
+    shown: Schema = public(output)
+    if _is_object(output):
+        return shown
+    if '"$ref"' in json.dumps(shown):
+        return None  # which would lead elsewhere from inside another schema
+    return {"type": "object", "properties": {"result": shown}, "required": ["result"]}
+
+
+def structured(output: Schema | None, data: Any) -> dict[str, Any]:
+    """Return the data of an answer as an object: itself, or as the `result` of one, as `promised` says."""
+    return data if isinstance(data, dict) and (output is None or _is_object(output)) else {"result": data}
+
+
+def _is_object(output: Schema) -> bool:
+    return output.get("type") == "object"
 
 
 def build(annotation: Any, value: Any) -> Any:
@@ -214,7 +315,7 @@ def check_any(schema: Schema, args: Any) -> Checked:
 
     value = _with_defaults(schema, _decoded(schema, args))
     try:
-        validator = jsonschema_rs.validator_for(schema, retriever=_no_retrieval)
+        validator = jsonschema_rs.validator_for(schema, retriever=no_retrieval)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise ToolError("tool_invalid", f"The schema of the tool is not usable: {shown(str(error))}.") from error
     errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.instance_path)))
@@ -421,8 +522,8 @@ def _has_type(schema: Schema, value: Any) -> bool:
     return schema.get("type") in (kind, None) or (schema["type"] == "number" and kind == "integer")
 
 
-def _no_retrieval(uri: str) -> Any:
-    # a schema is data: checking arguments opens no file and no connection
+def no_retrieval(uri: str) -> Any:
+    """Refuse to follow a reference: a schema is data, and checking against it opens no file and no connection."""
     raise ToolError("tool_invalid", f"The schema refers to {uri}, which is not part of it.")
 
 

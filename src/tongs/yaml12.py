@@ -80,8 +80,11 @@ class _Built(NamedTuple):
 class _Open:
     """A list or mapping that is being read."""
 
-    def __init__(self, value: list[Any] | dict[Any, Any], anchor: str | None, mark: tuple[int, int]) -> None:
+    def __init__(
+        self, value: list[Any] | dict[Any, Any], anchor: str | None, mark: tuple[int, int], path: tuple[Any, ...]
+    ) -> None:
         self.value = value
+        self.path = path  # the keys and indexes that lead to it
         self.anchor = anchor
         self.mark = mark
         self.nodes = 1
@@ -171,7 +174,7 @@ class _Reading:
             raise _Refused(f"it is nested deeper than {MAX_DEPTH}", mark)
         self._count(1, mark)
         self._locate(mark)
-        self._stack.append(_Open(value, anchor, mark))
+        self._stack.append(_Open(value, anchor, mark, self._path()))
 
     def _scalar(self, event: Any, mark: tuple[int, int]) -> None:
         is_plain = not event.style
@@ -198,7 +201,11 @@ class _Reading:
     def _locate(self, mark: tuple[int, int]) -> None:
         """Note where a value begins, unless its key has told it."""
         if not self._expects_key():
-            self._lines.setdefault(tuple(level.step for level in self._stack), mark[0])
+            self._lines.setdefault(self._path(), mark[0])
+
+    def _path(self) -> tuple[Any, ...]:
+        """Return the keys and indexes that lead to the value which comes next."""
+        return (*self._stack[-1].path, self._stack[-1].step) if self._stack else ()
 
     def _count(self, nodes: int, mark: tuple[int, int]) -> None:
         self._nodes += nodes

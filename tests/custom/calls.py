@@ -6,6 +6,7 @@ import os
 from types import SimpleNamespace
 from typing import Any, cast
 
+from tests.programs import PATH
 from tongs.call import Output
 from tongs.context import Context, Fence
 from tongs.custom.definition import Definition, Execute
@@ -19,7 +20,7 @@ def call(execute: Execute, *, fence: Fence | None = None, session: str = "s", **
 
 def environment() -> dict[str, str]:
     """Return an environment for workers."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/")}
+    return {"PATH": PATH, "HOME": os.environ.get("HOME", "/")}
 
 
 def gone(pid: int) -> bool:
@@ -27,7 +28,7 @@ def gone(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 

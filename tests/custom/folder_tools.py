@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-import pytest
-
+from tests.programs import PATH
 from tongs.call import Result
 from tongs.consent import Answer
-from tongs.custom import folders, launching
+from tongs.custom import folders
 from tongs.custom.definition import Content, Definition, Loaded, Source, to_tool
 from tongs.runtime import Runtime
 from tongs.testing import environment
 
 OBJECT: dict[str, Any] = {"type": "object"}
 ECHO = "cat"
-VENV = os.path.dirname(os.path.dirname(sys.executable))
-# where the set-up of the tests installs runtimes, beside what the machine has
-PATH = os.pathsep.join(
-    [os.environ.get("PATH", os.defpath), os.path.join(VENV, "bin"), os.path.join(VENV, "node_modules", ".bin")]
-)
-
-
-def needs(program: str) -> None:
-    """Skip a test whose program is not on this machine."""
-    if launching.find_program(program, {"PATH": PATH}) is None:
-        pytest.skip(f"{program} is not installed")
 
 
 def markdown(fields: Mapping[str, Any], body: str = "Does something.") -> str:

@@ -479,20 +479,6 @@ def test_between_two_looks_the_folders_rest(desk):
     assert names(looking.current(look=True)) == ["a"]
 
 
-def test_a_watcher_announces_changes_until_it_is_stopped(desk):
-    looking, stop, heard = desk.open(), threading.Event(), threading.Event()
-    looking.listen(lambda found: heard.set())
-    thread = threading.Thread(target=looking.watch, args=(stop, 0.01))
-    thread.start()
-    try:
-        desk.config.write("tools/a.md", markdown("a"))
-        assert heard.wait(60)
-    finally:
-        stop.set()
-        thread.join(60)
-    assert not thread.is_alive()
-
-
 def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
     began, go_on = threading.Event(), threading.Event()
 

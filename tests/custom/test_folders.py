@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.custom.folder_tools import OBJECT, Bench, markdown, needs
+from tests.custom.folder_tools import OBJECT, Bench, markdown
 from tests.marks import STUBBORN, Mark, wait_until
+from tests.programs import program
 from tongs.call import Call
 from tongs.custom import folders
 from tongs.custom.definition import Content, Example, Problem, Sandbox
@@ -98,7 +99,7 @@ def defined(**fields: Any) -> Any:
 
 
 def test_the_example_of_the_document_runs_unchanged(bench):
-    needs("bun")
+    program("bun")
     bench.write("word-count", {"tool.md": WORD_COUNT, "script.ts": WORD_COUNT_SCRIPT})
     (bench.workspace / "a.txt").write_text("one two\nthree\n")
 
@@ -153,7 +154,7 @@ When to use it.
         "securitySeconds": 2.5,
         "files": ["check.sh", "script.sh", "tool.md"],
     }
-    assert found.timeout == 1.5 + 2.5 + folders.PERSON_SECONDS
+    assert found.timeout == 1.5 + 2.5
 
 
 def test_what_is_left_out_has_the_defaults_of_the_document():
@@ -170,14 +171,14 @@ def test_our_own_keys_are_read():
         sandbox={"network": True, "write": ["out"]},
         effects=["read"],
         examples=[{"args": {"a": 1}, "expect": {"b": 2}}],
-        result="text",
         warm=True,
     )
 
     assert found.sandbox == Sandbox(True, ("out",), ())
     assert (found.effects, found.read_only) == (frozenset(("read",)), True)
     assert found.examples == (Example({"a": 1}, {"b": 2}, True),)
-    assert (found.result, found.warm, found.notes) == ("text", True, ())
+    assert (found.result, found.warm, found.notes) == ("json", True, ())
+    assert (defined(result="text").result, defined().warm) == ("text", False)
 
 
 def test_a_tool_can_be_json_without_a_body(bench):
@@ -721,7 +722,7 @@ def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
     told: list[Any] = []
 
     @contextmanager
-    def confine(ctx: Any, sandbox: Sandbox, cwd: str) -> Any:
+    def confine(ctx: Any, sandbox: Sandbox, cwd: str, folder: str | None) -> Any:
         told.append((sandbox, cwd))
         yield Confined(prefix=("/usr/bin/env", "INSIDE=1"))
 

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.custom.calls import call, environment
+from tests.programs import program
 from tongs.call import Output
 from tongs.custom import javascript_tools
 from tongs.custom.definition import Content, Definition, Loaded
@@ -39,23 +39,6 @@ export default {
 PLAIN = TICKET.replace(", type NanocoderToolExport", "").replace(" satisfies NanocoderToolExport", "")
 
 
-def has_bun() -> bool:
-    return shutil.which("bun") is not None
-
-
-def has_types() -> bool:
-    try:
-        javascript_tools.runtime(".ts", environment())
-    except ToolError:
-        return False
-    return True
-
-
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-needs_bun = pytest.mark.skipif(not has_bun(), reason="bun is not installed")
-HOSTS = [pytest.param("node", marks=needs_node), pytest.param("bun", marks=needs_bun)]
-
-
 @pytest.fixture
 def workers() -> Iterator[Workers]:
     with Workers() as made:
@@ -72,9 +55,7 @@ class Module:
         programs = os.path.join(base, "bin")
         for path in (self.folder, self.root, programs):
             os.makedirs(path)
-        found = shutil.which(host)
-        assert found is not None
-        os.symlink(os.path.realpath(found), os.path.join(programs, host))
+        os.symlink(os.path.realpath(program(host)), os.path.join(programs, host))
         self.environ = {**environment(), "PATH": programs, "HOME": base}
         self.workers = workers
 
@@ -95,7 +76,7 @@ class Module:
         return self.call(loaded.definitions[0], **args)
 
 
-@pytest.fixture(params=HOSTS)
+@pytest.fixture(params=["node", "bun"])
 def module(base, workers, request) -> Module:
     return Module(base, workers, request.param)
 
@@ -121,16 +102,12 @@ def test_the_seeds_module_loads_and_runs(module):
     assert module.call(definition, key="A-1").text == "ticket A-1"
 
 
-@pytest.mark.skipif(not has_types(), reason="neither bun nor node 22.6 is installed")
-def test_the_seeds_module_runs_unchanged_as_typescript(base, workers):
-    module = Module(base, workers, "bun" if has_bun() else "node")
-
+def test_the_seeds_module_runs_unchanged_as_typescript(module):
     (definition,) = module.load(TICKET, "jira.ts").definitions
 
     assert module.call(definition, key="A-1").text == "ticket A-1"
 
 
-@needs_node
 def test_without_a_runtime_the_report_says_what_to_install(base, workers):
     module = Module(base, workers, "node")
     module.environ["PATH"] = os.path.join(base, "nothing")
@@ -149,7 +126,6 @@ def test_a_module_asks_unless_it_says_that_it_need_not(module, more, approval):
     assert (definition.approval, definition.read_only) == (approval, False)
 
 
-@needs_node
 def test_a_function_that_decides_on_approval_is_not_asked_so_a_person_is(base, workers):
     (definition,) = Module(base, workers, "node").load(made("() => 1", more=", needsApproval: () => false")).definitions
 
@@ -274,7 +250,6 @@ def test_nothing_of_the_workspace_or_of_the_environment_is_loaded(module):
     assert output.data == [module.root, None, "1"]
 
 
-@needs_node
 def test_a_copy_that_was_tampered_with_is_made_anew(base, workers):
     module = Module(base, workers, "node")
     (definition,) = module.load(made("() => 'right'")).definitions
@@ -288,7 +263,6 @@ def test_a_copy_that_was_tampered_with_is_made_anew(base, workers):
     assert os.stat(copy).st_mode & 0o077 == 0
 
 
-@needs_node
 def test_an_endless_loop_hurts_nobody(base, workers):
     module = Module(base, workers, "node")
     (definition,) = module.load(made("() => { for (;;) {} }")).definitions

@@ -4,12 +4,14 @@ import json
 import os
 import stat
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.custom.folder_tools import PATH, Bench, needs
+from tests.custom.folder_tools import Bench
+from tests.programs import PATH, program
 from tongs.context import Fence
 from tongs.custom import launching
 from tongs.errors import ToolError
@@ -66,8 +68,11 @@ PROBES = {
     ),
     "deno": (
         "script.ts",
+        "import { NAME } from './beside.ts';\n"
         "const told = JSON.parse(await new Response(Deno.stdin.readable).text());\n"
-        "console.log(JSON.stringify({told, cwd: Deno.cwd(), leak: Deno.env.get('LEAK') ?? ''}));\n",
+        "let lodash = ''; try { await import('lodash'); lodash = 'loaded'; } catch (error) { lodash = 'not found'; }\n"
+        "const leak = Deno.env.get('LEAK') ?? '';\n"
+        "console.log(JSON.stringify({told, cwd: Deno.cwd(), leak, loaded: NAME, lodash}));\n",
     ),
     "powershell": (
         "script.ps1",
@@ -82,6 +87,7 @@ BESIDE = {
 }
 EVIL_PYTHON = "import os; open('evil', 'w').close(); NAME = 'the workspace'\n"
 EVIL_SCRIPT = "require('fs').writeFileSync('evil', ''); exports.NAME = 'the workspace';\n"
+EVIL_PROGRAM = """#!/bin/sh\ntouch "${0%/.venv/*}/evil"\n"""
 # what a repository may hold that some runtime would read where it is started
 TRAPS = {
     ".env": "LEAK=env\n",
@@ -91,15 +97,23 @@ TRAPS = {
     "evil.js": EVIL_SCRIPT,
     "tsconfig.json": '{"compilerOptions": {"paths": {"lodash": ["./evil.js"], "./beside": ["./evil.js"]}}}',
     "package.json": '{"name": "x", "main": "evil.js"}',
-    "deno.json": '{"imports": {"./beside": "./evil.js"}}',
+    "deno.json": '{"imports": {"lodash": "./evil.js"}, "workspace": ["./.tongs/tools/probe"]}',
+    "deno.lock": "{}",
+    ".npmrc": "registry=http://127.0.0.1:9/\n",
     "beside.py": EVIL_PYTHON,
     "secrets.py": EVIL_PYTHON,
     "sitecustomize.py": EVIL_PYTHON,
     "usercustomize.py": EVIL_PYTHON,
     "json.py": EVIL_PYTHON,
     "beside.js": EVIL_SCRIPT,
+    "json.rb": "File.write('evil', '')\n",
+    "evil.rb": "File.write('evil', '')\n",
     "pyproject.toml": '[project]\nname = "x"\nversion = "1"\nrequires-python = ">=99"\n',
     "uv.toml": 'index-url = "http://127.0.0.1:9/"\npython-preference = "only-managed"\n',
+    ".python-version": "9.99\n",
+    ".venv/pyvenv.cfg": "home = /usr/bin\nversion = 3.12.0\n",
+    ".venv/bin/python": EVIL_PROGRAM,
+    ".venv/bin/python3": EVIL_PROGRAM,
     "go.mod": "module evil\n\ngo 1.99\n\ntoolchain go1.99.0\n",
     "go.work": "go 1.99\n",
     ".bashrc": "touch evil\n",
@@ -136,6 +150,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def traps(bench: Bench) -> None:
     for name, text in TRAPS.items():
         path = bench.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
     bench.environ.update(STEERING)
@@ -145,7 +160,7 @@ def traps(bench: Bench) -> None:
 @pytest.mark.parametrize("source", ["personal", "project"])
 @pytest.mark.parametrize("runtime", PROBES)
 def test_a_script_runs_in_the_workspace_and_nothing_there_gets_into_it(tmp_path, homes, runtime, source):
-    needs(launching.RUNTIMES[runtime].program or "sh")
+    program(launching.RUNTIMES[runtime].program or "sh")
     bench = Bench(tmp_path, source)
     traps(bench)
     if runtime == "go":
@@ -169,7 +184,7 @@ def test_a_script_runs_in_the_workspace_and_nothing_there_gets_into_it(tmp_path,
 
 
 def test_go_uses_the_modules_of_the_tool(tmp_path, homes):
-    needs("go")
+    program("go")
     bench = Bench(tmp_path, "project")
     traps(bench)
     bench.environ["HOME"] = str(homes)
@@ -184,7 +199,7 @@ def test_go_uses_the_modules_of_the_tool(tmp_path, homes):
 
 
 def test_bun_uses_the_tsconfig_of_the_tool(tmp_path):
-    needs("bun")
+    program("bun")
     bench = Bench(tmp_path, "project")
     traps(bench)
     script = "import { NAME } from 'aliased'; console.log(JSON.stringify({ NAME }));"
@@ -192,6 +207,62 @@ def test_bun_uses_the_tsconfig_of_the_tool(tmp_path):
     bench.add("probe", script, files={**BESIDE, **settings}, runtime="bun", script="script.ts")
 
     assert bench.data("probe") == {"NAME": "the tool"}
+
+
+def test_deno_uses_the_imports_of_the_tool(tmp_path):
+    program("deno")
+    bench = Bench(tmp_path, "project")
+    traps(bench)
+    script = "import { NAME } from 'aliased'; console.log(JSON.stringify({ NAME }));"
+    settings = {"deno.json": '{"imports": {"aliased": "./beside.ts"}}'}
+    bench.add("probe", script, files={**BESIDE, **settings}, runtime="deno", script="script.ts")
+
+    assert bench.data("probe") == {"NAME": "the tool"}
+
+
+def test_uv_gives_a_script_the_packages_and_programs_that_it_declares(tmp_path):
+    program("uv")
+    bench = Bench(tmp_path, "project")
+    traps(bench)
+    wheel = tmp_path / "words-1-py3-none-any.whl"
+    about = "words-1.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("words.py", "def say():\n    print('said')\n")
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: words\nVersion: 1\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/entry_points.txt", "[console_scripts]\nsay-words = words:say\n")
+        archive.writestr(f"{about}/RECORD", "")
+    script = (
+        f"# /// script\n# dependencies = ['words @ {wheel.as_uri()}']\n# ///\n"
+        "import json, subprocess, words\n"
+        "print(json.dumps({'said': subprocess.check_output('say-words', text=True)}))\n"
+    )
+    bench.add("probe", script, runtime="uv", script="script.py")
+
+    assert bench.data("probe") == {"said": "said\n"}
+    assert not (bench.workspace / "evil").exists()
+
+
+def test_uv_runs_a_script_that_declares_nothing(tmp_path):
+    program("uv")
+    bench = Bench(tmp_path, "project")
+    traps(bench)
+    script = "import json, os, beside\nprint(json.dumps({'cwd': os.getcwd(), 'loaded': beside.NAME}))\n"
+    bench.add("probe", script, files=BESIDE, runtime="uv", script="script.py")
+
+    assert bench.data("probe") == {"cwd": str(bench.workspace), "loaded": "the tool"}
+    assert not (bench.workspace / "evil").exists()
+
+
+def test_what_uv_cannot_provide_is_told(tmp_path):
+    program("uv")
+    bench = Bench(tmp_path)
+    script = f"# /// script\n# dependencies = ['words @ {(tmp_path / 'gone.whl').as_uri()}']\n# ///\nprint('{{}}')\n"
+    bench.add("probe", script, runtime="uv", script="script.py")
+
+    code, message = bench.error("probe")
+
+    assert (code, "gone.whl" in message) == ("tool_failed", True)
 
 
 @pytest.mark.parametrize("runtime", [name for name, known in launching.RUNTIMES.items() if known.program])

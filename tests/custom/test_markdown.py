@@ -226,7 +226,14 @@ def test_a_value_that_another_program_reads_as_code_is_noted():
         declared("parameters: {a: {type: string}}", body="ls {{ a }}\npython3 -c 'print({{ a }})' {{ a }}\n")
     )
 
-    assert definition.notes == ("line 7: python3 reads the value of a as code; pass it as an argument",)
+    (told,) = definition.notes
+    assert told.startswith("line 7: python3 reads the value of a as code; pass it as an argument; a call asks first")
+
+
+def test_a_value_that_the_file_itself_lists_is_not_noted():
+    definition = load(declared("parameters: {a: {type: string, enum: [ls, date]}}", body="sh -c {{ a }}\n"))
+
+    assert definition.notes == ()
 
 
 # --- what is wrong ------------------------------------------------------------------------------------------------
@@ -298,7 +305,7 @@ def test_a_readme_without_front_matter_is_ignored_quietly():
         (declared("", body="echo\nls \0\n"), 7, "NUL"),
         (declared("", body="echo hi\n\necho {{ nobody }}\n"), 8, "names no parameter"),
         (declared("parameters: {a: {type: string}}", body="echo\n{{# a }}x\n"), 7, "never closed"),
-        (declared("parameters: {a: {type: string}}", body="\neval {{ a }}\n"), 7, "as code"),
+        (declared("parameters: {a: {type: string}}", body="\nunset {{ a }}\n"), 7, "as code"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text, line, reason):

@@ -117,6 +117,13 @@ def test_a_tool_asks_by_the_effects_that_it_names(file, decorator, effects, appr
     assert to_tool(definition, lambda ctx, args: Output()).effects == (effects or {"execute"})
 
 
+@pytest.mark.parametrize("output, declared", [('{"type": "object"}', {"type": "object"}), ("None", None), ("3", None)])
+def test_the_schema_of_the_answer_comes_with_the_tool(file, output, declared):
+    (found,) = file.load(made("return {}", decorator=f'@tool(effects="read", output={output})')).definitions
+
+    assert to_tool(found, lambda ctx, args: Output()).output == declared
+
+
 def test_a_call_runs_in_the_workspace_in_a_process_that_stays(file):
     tools = named(file.load(GREETING).definitions)
 

@@ -364,7 +364,8 @@ def test_a_tool_that_wants_a_sandbox_is_given_to_what_confines(bench):
 
     seen = []
 
-    def confine(ctx, sandbox, cwd):
+    def confine(ctx, sandbox, cwd, folder):
+        assert folder is None
         seen.append((ctx.session, sandbox, cwd))
         return nullcontext(Confined(prefix=(shutil.which("env") or "env", "WRAPPED=yes")))
 

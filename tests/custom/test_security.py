@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.custom.folder_tools import Bench, grant_of
+from tests.custom.folder_tools import Bench
 from tests.marks import Mark, wait_until
 from tongs.call import Call
-from tongs.custom import security
+from tongs.custom import folders, security
+from tongs.custom.definition import to_tool
 from tongs.custom.security import Permission
+from tongs.errors import ToolError
+from tongs.runtime import Running
 
 RAN = "cat > /dev/null; touch ran; echo '{\"done\": true}'"
 CHECKED = {"hasSecurityCheck": True, "securityScript": "security.sh"}
@@ -182,10 +185,9 @@ def test_the_person_sees_the_tool_its_arguments_and_the_message(bench):
     bench.call("guarded", path="a.txt")
 
     (asked,) = bench.asked
-    assert (asked.tool, asked.reason) == ("guarded", "⚠ It wants to write /a.")
-    shown = {"arguments": {"path": "a.txt"}, "permissionType": "file_write", "permissionKey": "/a"}
-    assert asked.arguments.items() >= shown.items()
-    assert grant_of(asked) == GRANT
+    assert (asked.tool, asked.reason) == ("guarded", "⚠ It wants to write /a. (file_write /a)")
+    assert asked.arguments == {"path": "a.txt"}
+    assert asked.rules == (GRANT,)
 
 
 def test_a_check_that_blocks_without_a_message_says_so(bench):
@@ -202,25 +204,117 @@ def test_a_denial_carries_the_persons_reason(bench):
     assert (code, "not today" in message) == ("USER_REJECTION", True)
 
 
-@pytest.mark.parametrize("told, code", [("no_one_to_ask", "denied"), ("approval_required", "approval_required")])
-def test_without_anybody_to_ask_the_call_is_denied(bench, told, code):
-    from tongs.errors import ToolError
-
-    def approve(summary: str, **facts: Any) -> None:
-        raise ToolError(told, "Nobody is there.")
-
-    answer = security.Answer(True, True, Permission("guarded", "t", "k"))
-    with pytest.raises(ToolError) as raised:
-        security.permit(answer, {}, bench, approve)
-
-    assert raised.value.code == code
-
-
 def test_a_call_that_needs_approval_waits_in_the_list_when_nobody_attends(bench):
     checked(bench, says(allowed=False, requiresApproval=True))
     bench.attended = False
 
     assert (bench.error("guarded")[0], has_run(bench)) == ("approval_required", False)
+
+
+# --- together with others who ask -------------------------------------------------------------------------------------
+
+
+def rule(bench: Bench, text: str) -> None:
+    (bench.config / "permissions.yaml").write_text(text)
+
+
+@pytest.mark.parametrize("asks", ["its definition", "a rule"])
+@pytest.mark.parametrize("answer", ["once", "deny"])
+def test_one_answer_is_for_the_check_and_for_whoever_else_asks(bench, asks, answer):
+    checked(bench, says(allowed=True, requiresApproval=True), requireApproval=asks == "its definition")
+    if asks == "a rule":
+        rule(bench, "ask: [guarded]\n")
+    bench.answer = answer
+
+    result = bench.call("guarded", path="a.txt")
+
+    (asked,) = bench.asked
+    assert (result.ok, has_run(bench)) == (answer == "once", answer == "once")
+    assert asked.reason.startswith("It wants to write /a. (file_write /a); ")
+    assert asked.rules[0] == GRANT
+
+
+def test_one_answer_keeps_allowing_both(bench):
+    checked(bench, says(allowed=True, requiresApproval=True), requireApproval=True)
+    bench.answer = "always"
+
+    assert bench.call("guarded").ok
+    assert bench.call("guarded").ok
+
+    assert len(bench.asked) == 1
+
+
+def test_an_approval_is_used_by_one_call_and_only_for_what_was_shown(bench):
+    checked(bench, says(allowed=True, requiresApproval=True), requireApproval=True)
+    bench.attended = False
+    with bench.runtime(bench.load("guarded")) as runtime:
+        approval = runtime.call("guarded").error.details["approval"]
+        approvals = runtime.authority.approvals()
+        approvals.answer(approval, approved=True, by="test")
+
+        (bench.tools / "guarded/security.sh").write_text(
+            says(allowed=True, requiresApproval=True, permissionKey="/etc")
+        )
+        other = runtime.request(Call("guarded", {}, approval=approval))
+        assert (other.error.code, has_run(bench)) == ("denied", False)
+
+        (bench.tools / "guarded/security.sh").write_text(says(allowed=True, requiresApproval=True))
+        assert runtime.request(Call("guarded", {}, approval=approval)).ok
+        assert runtime.request(Call("guarded", {}, approval=approval)).error.code == "denied"
+
+
+def test_the_check_of_a_call_that_a_rule_denies_does_not_run(bench):
+    checked(bench, f"touch checked; {says(allowed=True, requiresApproval=False)}")
+    rule(bench, "deny: [guarded]\n")
+
+    assert bench.error("guarded")[0] == "denied"
+    assert not (bench.tools / "guarded/checked").exists()
+
+
+@pytest.mark.parametrize("decision, code", [("deny", "hook_blocked"), ("skip", None)])
+def test_the_check_of_a_call_that_a_hook_answers_does_not_run(bench, decision, code):
+    checked(bench, f"touch checked; {says(allowed=True, requiresApproval=False)}")
+    answer = _quoted(json.dumps({"decision": decision, "result": "Not today.", "reason": "Not today."}))
+    hook = {"event": "pre_tool_execution", "command": f"cat > /dev/null; printf %s {answer}"}
+    (bench.config / "hooks.yaml").write_text(json.dumps({"hooks": [hook]}))
+
+    result = bench.call("guarded")
+
+    assert (result.error.code if result.error else None) == code
+    assert (has_run(bench), (bench.tools / "guarded/checked").exists()) == (False, False)
+
+
+def test_a_check_is_asked_between_hooks_too(bench):
+    checked(bench, says(allowed=True, requiresApproval=True), requireApproval=True)
+    hook = {"event": "pre_tool_execution", "command": "cat > /dev/null"}
+    (bench.config / "hooks.yaml").write_text(json.dumps({"hooks": [hook]}))
+    bench.answer = "once"
+
+    assert bench.call("guarded").ok
+    assert (len(bench.asked), has_run(bench)) == (1, True)
+
+
+def test_a_tool_with_a_check_does_not_run_where_nobody_asked_it(bench):
+    checked(bench, says(allowed=True, requiresApproval=False))
+    tool = to_tool(bench.load("guarded"), folders.executor(bench.environ, bench)(bench.load("guarded")))
+
+    with bench.runtime() as runtime, pytest.raises(ToolError, match="its security check was not asked"):
+        tool.run(runtime._context(Running(runtime, Call("guarded"), lambda result: None)), {})
+
+    assert not has_run(bench)
+
+
+def test_what_the_check_says_is_on_record(bench):
+    checked(bench, says(allowed=False, requiresApproval=False))
+
+    with bench.runtime(bench.load("guarded")) as runtime:
+        runtime.call("guarded")
+        (row,) = runtime.trail.rows()
+
+    assert (row.entry.decision, row.entry.reason) == (
+        "deny",
+        "The security check of guarded blocked this call: It wants to write /a.",
+    )
 
 
 def test_a_call_that_is_given_up_during_its_check_does_not_run(bench):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
+from typing import Any
 
 import pytest
 
-from tongs.testing import Folder, temporary_runtime
+from tongs.consent import Answer
+from tongs.runtime import Runtime
+from tongs.testing import Folder, environment, temporary_runtime
 
 HELLO = """---
 name: hello
@@ -174,3 +177,56 @@ def test_a_tool_that_asks_for_a_sandbox_is_confined(personal, runtime, workspace
 
     assert "Read-only file system" in result.text
     assert not os.path.exists(workspace.join("made"))
+
+
+CODE = HELLO.replace('echo "hello {{ who }}"', 'sh -c "echo hello {{ who }}"')
+
+
+@pytest.mark.parametrize("mode", ["normal", "auto-accept", "plan", "scheduler", "yolo"])
+def test_a_value_that_a_script_would_run_as_code_is_asked_about_in_every_mode_but_one(base, personal, mode):
+    personal.write("hello.md", CODE)
+    with temporary_runtime(base, flags={"mode": mode}) as (runtime, workspace):
+        asked: Any = runtime.call("hello", who="a; touch made")
+
+        assert runtime.call("hello", who="plain").text == "hello plain\n"
+        if mode == "yolo":
+            assert asked.ok
+            return
+        assert asked.error.code == "approval_required"
+        assert "would run the value of who (line 10, by sh) as code" in asked.error.message
+        assert not os.path.exists(workspace.join("made"))
+
+
+def test_a_value_that_a_script_would_run_as_code_runs_once_a_person_approves_it(base, personal):
+    personal.write("hello.md", CODE)
+    seen = []
+
+    def ask(asked):
+        seen.append((asked.arguments, asked.rules))
+        return Answer("once")
+
+    workspace = os.path.join(base, "own")
+    os.mkdir(workspace)
+    with Runtime(workspace, environ=environment(base), asker=ask) as runtime:
+        assert runtime.call("hello", who="a; echo b").text == "hello a\nb\n"
+        assert runtime.call("hello", who="a; echo b").text == "hello a\nb\n"
+
+    assert seen == [({"who": "a; echo b"}, ())] * 2
+
+
+def test_a_rule_that_allows_a_tool_does_not_allow_its_values_to_be_code(base, personal):
+    personal.write("hello.md", CODE)
+    with temporary_runtime(base, flags={"alwaysAllow": ["hello"]}) as (runtime, _):
+        asked: Any = runtime.call("hello", who="a; touch made")
+
+    assert asked.error.code == "approval_required"
+
+
+def test_a_folder_whose_script_comes_later_is_mended_by_it(personal, runtime):
+    personal.write("echo/tool.md", ECHO)
+    assert "run.py is not in the folder" in runtime.call("echo-back", text="a").error.message
+
+    personal.write("echo/run.py", ECHO_SCRIPT)
+    settle()
+
+    assert runtime.call("echo-back", text="back").data == {"echo": "back"}

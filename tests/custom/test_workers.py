@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.custom.calls import environment, gone
+from tests.marks import wait_until
 from tongs.context import Fence
 from tongs.custom.workers import NOISE_BYTES, Recipe, Workers
 from tongs.errors import ToolError
@@ -47,6 +48,10 @@ for line in sys.stdin:
             time.sleep(0.005)
     if op == "big":
         reply(id=number, text="y" * request["size"])
+        continue
+    if op == "chatter":
+        sys.stdout.write(json.dumps({"id": number, "count": count}) + "\\nand that was it\\n")
+        sys.stdout.flush()
         continue
     reply(id=number, pid=os.getpid(), count=count, op=op, text=request.get("text"))
 """
@@ -214,6 +219,21 @@ def test_only_so_many_idle_workers_are_kept_and_not_for_ever():
         assert [gone(pid) for pid in pids] == [True, True, False, False]
     with Workers(idle=0.0) as workers:
         assert ask(workers)["pid"] != ask(workers)["pid"]
+
+
+def test_an_idle_worker_ends_by_itself():
+    with Workers(idle=0.05) as workers:
+        pid = ask(workers)["pid"]
+
+        wait_until(lambda: gone(pid))
+
+        assert workers.pids == []
+
+
+def test_noise_right_after_a_reply_does_not_hide_the_next_one(workers):
+    assert ask(workers, "chatter")["count"] == 1
+    assert ask(workers, "chatter")["count"] == 2
+    assert ask(workers)["count"] == 3
 
 
 def test_closing_ends_all_workers_and_what_they_started():

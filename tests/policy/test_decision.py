@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tongs.errors import ToolError
-from tongs.policy.decision import Vote, decide
+from tongs.policy.decision import OWN, Vote, decide, join
 
 STRICTER = ("allow", "ask", "deny")
 words = st.text(max_size=3)
@@ -36,3 +36,19 @@ def test_a_denial_answers_with_its_own_error():
     decision = decide([Vote("allow", "a", ""), Vote("deny", "b", "no", error), Vote("deny", "c", "never")])
 
     assert decision.error is error
+
+
+@given(st.sampled_from(STRICTER), st.sampled_from(STRICTER), st.booleans())
+def test_the_vote_of_the_tool_itself_joins_the_decision_and_never_loosens_it(first, second, kept):
+    decision, own = Vote(first, "rules", "a rule."), Vote(second, OWN, "It wants to.", keeps=("grant",) * kept)
+
+    joined = join(decision, own)
+
+    assert joined.verdict == max(first, second, key=STRICTER.index)
+    if (first, second) == ("ask", "ask"):
+        assert (joined.reason, joined.keeps) == ("It wants to; a rule.", own.keeps)
+        assert joined.voter == ("rules" if kept else OWN)
+    elif STRICTER.index(second) > STRICTER.index(first):
+        assert joined is own
+    else:
+        assert joined is decision

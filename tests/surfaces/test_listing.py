@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from typing import Any
 
 import jsonschema_rs
 import pytest
 
 from tongs import catalog
+from tongs.policy.modes import FINDERS
 
 
 @pytest.mark.parametrize(
@@ -25,8 +28,8 @@ def test_schemas_are_valid_and_say_what_every_parameter_is(command, kind, name, 
     found = json.loads(command.run(*words).stdout)
 
     tools = found["tools"] if kind == "mcp" else found
-    names = catalog.built_in_names() if dialect in (None, "jinn") else list(catalog.dialect(dialect))
-    assert sorted(map(name, tools)) == sorted(names)
+    own = set(catalog.built_in_names()) - FINDERS
+    assert sorted(map(name, tools)) == sorted(own if dialect in (None, "jinn") else catalog.dialect(dialect))
     for tool in tools:
         schema = parameters(tool)
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
@@ -52,6 +55,7 @@ def test_tools_are_listed_with_effect_and_summary(command):
 
     assert [line.split()[0] for line in lines] == catalog.built_in_names()
     assert any(line.startswith("read_file ") and " read " in line for line in lines)
+    assert [line.split()[0] for line in lines if line.endswith("Shown with --search.")] == sorted(FINDERS)
     assert command.run("tools", "list").stdout.decode().splitlines() == lines
 
 
@@ -81,3 +85,96 @@ def test_under_a_dialect_only_its_names_are_listed(command):
     lines = command.run("tools", "--dialect", "jcli").stdout.decode().splitlines()
 
     assert [line.split()[0] for line in lines] == list(catalog.dialect("jcli"))
+
+
+# --- what they cost -----------------------------------------------------------------------------------------------
+
+
+def test_the_cost_of_every_tool_and_every_list_is_told(command):
+    told = json.loads(command.run("tools", "list", "--tokens", "--json").stdout)
+
+    listed = json.loads(command.run("--schema", "mcp").stdout)["tools"]
+    exact = {one["name"]: len(json.dumps(one, ensure_ascii=False, separators=(",", ":"))) for one in listed}
+    assert {one["name"]: one["characters"] for one in told["tools"]} == exact
+    assert all(one["lean"]["characters"] <= one["characters"] for one in told["tools"])
+    sets = {(one["profile"], one["lean"], one["search"]): one for one in told["sets"]}
+    full, lean, search = (sets["full", *how] for how in ((False, False), (True, False), (False, True)))
+    assert (full["tools"], full["characters"]) == (len(listed), sum(exact.values()))
+    assert lean["characters"] == sum(one["lean"]["characters"] for one in told["tools"])
+    assert (lean["tools"], search["tools"]) == (len(listed), 2)
+    assert full["tokens"] == -(-full["characters"] // told["characters_per_token"])
+    costs = [sets[profile, False, False]["characters"] for profile in ("full", "minimal", "nano")]
+    assert costs == sorted(costs, reverse=True)
+    assert search["characters"] < lean["characters"] < full["characters"]
+
+
+def test_the_cost_can_be_read(command):
+    text = command.run("tools", "list", "--tokens").stdout.decode()
+
+    lines = text.splitlines()
+    assert lines[0].split() == ["tool", "characters", "tokens", "with", "--lean", "tokens"]
+    assert any(line.startswith("read_file ") for line in lines)
+    assert any(line.startswith("--profile nano --search ") for line in lines)
+    assert len({len(line) for line in lines[:20]}) == 1
+    assert "4 to a token" in text
+
+
+def test_the_cost_is_of_what_is_shown(command):
+    told = json.loads(command.run("tools", "list", "--tokens", "--json", "--tools", "Read,undo").stdout)
+
+    assert [one["name"] for one in told["tools"]] == ["read_file", "undo"]
+    assert [one["tools"] for one in told["sets"]] == [2, 2, 2, 1, 1, 2, 1, 1, 2]
+
+
+def test_the_figures_in_the_guide_are_right(command):
+    with open(os.path.join(os.path.dirname(__file__), "../../docs/guides/mcp.md"), encoding="utf-8") as file:
+        shown = re.findall(
+            r"^\| (everything|`--[^`]+`) \| (\d+) \| ([\d,]+) \| ([\d,]+) \|$", file.read(), re.MULTILINE
+        )
+    sets = json.loads(command.run("tools", "list", "--tokens", "--json").stdout)["sets"]
+
+    assert len(shown) == 5
+    for name, *figures in shown:
+        tools, characters, tokens = (int(figure.replace(",", "")) for figure in figures)
+        (found,) = [
+            one
+            for one in sets
+            if (one["lean"], one["search"]) == ("--lean" in name, "--search" in name)
+            and one["profile"] == (name.strip("`").split()[1] if "--profile" in name else "full")
+        ]
+        assert tools == found["tools"]
+        assert characters == pytest.approx(found["characters"], rel=0.05)
+        assert tokens == pytest.approx(found["tokens"], rel=0.05)
+
+
+@pytest.mark.parametrize("words", [("list", "--json"), ("list", "--tokens", "--lean"), ("list", "x")])
+def test_wrong_flags_of_the_list_are_told(command, words):
+    done = command.run("tools", *words)
+
+    assert (done.returncode, b"list [--tokens [--json]]" in done.stderr) == (2, True)
+
+
+# --- only some of them --------------------------------------------------------------------------------------------
+
+
+def test_only_the_named_tools_are_listed_and_run(command):
+    command.folder.write("a", "x\n")
+
+    listed = json.loads(command.run("--schema", "mcp", "--tools", "Read, stat_file").stdout)["tools"]
+    replies = command.ask(
+        {"tool": "read_file", "args": {"path": "a"}},
+        {"tool": "write_file", "args": {"path": "b", "content": "x"}},
+        {"tool": "tool_call", "args": {"name": "write_file", "arguments": {"path": "b", "content": "x"}}},
+        words=("--tools", "Read,stat_file"),
+    )
+
+    assert [one["name"] for one in listed] == ["read_file", "stat_file"]
+    assert [reply.get("error_code", "ok") for reply in replies] == ["ok", "denied", "denied"]
+    assert "b" not in command.folder.tree()
+
+
+def test_a_name_among_them_that_is_no_tool_is_told_with_the_nearest(command):
+    done = command.run("--schema", "mcp", "--tools", "read_file,writ_file")
+
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"write_file" in done.stderr

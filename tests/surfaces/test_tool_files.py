@@ -137,6 +137,8 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
         ({"details": {"env": ["KEY"], "runtime": "bun"}}, "environment: KEY"),
         ({"approval": "never", "read_only": True}, "approval: never asks, read-only"),
         ({"dangerous": True}, "⚠ it calls itself dangerous"),
+        ({"warm": True}, "stays running between calls"),
+        ({"details": {"securityScript": "security.ts"}}, "security check: security.ts, before every call"),
         ({"notes": ("odd key",)}, "note: odd key"),
     ],
 )
@@ -219,6 +221,19 @@ def test_what_cannot_be_made_is_told_and_nothing_is_written(command, run, words,
     assert command.folder.tree() == before
 
 
+@pytest.mark.parametrize("words", [("new", "hi", "--personal"), ("new", "hi")])
+def test_a_folder_that_is_none_is_told(command, run, words):
+    command.folder.write(".tongs", "")
+    os.makedirs(os.path.dirname(own(command).rstrip("/")), exist_ok=True)
+    with open(own(command).rstrip("/"), "w", encoding="utf-8"):
+        pass
+
+    done = run(*words)
+
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "permission_denied" in done.stderr
+
+
 # --- check ----------------------------------------------------------------------------------------------------------
 
 
@@ -287,13 +302,16 @@ def test_one_file_that_is_not_trusted_is_read_and_never_run(command, tmp_path):
         looking = open_discovery(command.folder.path, command.environ, workers)
 
         def checked(path: str) -> Any:
-            return check_path(path, looking, workers, command.folder.path, no_call)
+            return check_path(path, looking.current(), command.folder.path, no_call)
 
         assert checked(markdown).ok
         assert (checked(python).ok, checked(broken).ok) == (False, False)
         assert "not trusted" in checked(python).lines[0]
+        (tmp_path / "x.txt").write_text("")
         with pytest.raises(ToolError, match="is no tool"):
             checked(str(tmp_path / "x.txt"))
+        with pytest.raises(ToolError, match=r"y\.md does not exist"):
+            checked(str(tmp_path / "y.md"))
     assert not ran.exists()
 
 
@@ -308,7 +326,7 @@ def test_a_folder_whose_runtime_is_missing_is_told(command, tmp_path):
     with Workers() as workers, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(tmp_path / "nothing"))
         looking = open_discovery(command.folder.path, command.environ, workers)
-        checked = check_path(path, looking, workers, command.folder.path, no_call)
+        checked = check_path(path, looking.current(), command.folder.path, no_call)
 
     assert not checked.ok
     assert "deno" in " ".join(checked.lines)
@@ -439,6 +457,51 @@ def test_a_tool_is_shown_and_installed_when_the_person_agrees(command, answered,
     installed = {name.removeprefix("f/"): text.encode() for name, text in folder_files().items()}
     assert kept == {"f": {"from": source, "checksum": fingerprint(installed)}}
     assert kept["f"]["checksum"] in text
+
+
+@pytest.mark.parametrize("change", ["the script", "a new file", "a file that went", "a link"])
+def test_an_installed_tool_that_was_changed_since_is_told(command, answered, run, tmp_path, change):
+    place = tmp_path / "source"
+    for name, text in folder_files().items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    answered("install", str(place / "f"))
+    tools = [sys.executable, "-m", "tongs", "tools"]
+    told = f"{own(command, 'f')}: note: it was changed since it was installed"
+
+    def said(*words: str) -> str:
+        return subprocess.run(
+            [*tools, *words], env=command.environ, cwd=command.folder.path, capture_output=True, text=True, timeout=60
+        ).stdout
+
+    assert told not in said("check")
+    assert "changed since installed" not in said("list")
+
+    script = next(name for name in os.listdir(own(command, "f")) if name.endswith(".sh"))
+    path = own(command, f"f/{script}")
+    if change == "the script":
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("# more\n")
+    elif change == "a new file":
+        with open(own(command, "f/new"), "w", encoding="utf-8"):
+            pass
+    else:
+        os.unlink(path)
+        if change == "a link":
+            os.symlink("/etc/hostname", path)
+
+    assert told in said("check")
+    assert told in said("check", own(command, "f"))
+    assert f"changed since installed:\n  {own(command, 'f')}\n" in said("list")
+
+
+def test_a_removed_tool_is_not_told_as_changed(command, answered, run, tmp_path):
+    (tmp_path / "greet.md").write_text(GREET)
+    answered("install", str(tmp_path / "greet.md"))
+
+    os.unlink(own(command, "greet.md"))
+
+    assert "changed" not in run("check").stdout
 
 
 def test_a_program_is_not_run_to_be_shown(command, answered, tmp_path):
@@ -575,6 +638,30 @@ def test_a_link_is_removed_and_not_what_it_leads_to(command, answered, tmp_path)
 
     assert not os.path.lexists(own(command, "f"))
     assert (tmp_path / "kept" / "tool.md").exists()
+
+
+@pytest.mark.parametrize(
+    "file, name",
+    [("some file.md", "greet"), ("some file.md", "some file"), ("some file.md", "some file.md"), ("greet.md", "greet")],
+)
+def test_a_tool_is_removed_by_its_name_and_by_that_of_its_file(command, answered, file, name):
+    os.makedirs(own(command), exist_ok=True)
+    for written in (file, "other.md"):
+        with open(own(command, written), "w", encoding="utf-8") as opened:
+            opened.write(GREET if written == file else GREET.replace("name: greet", "name: other"))
+
+    status, _ = answered("remove", name)
+
+    assert (status, os.listdir(own(command))) == (0, ["other.md"])
+
+
+def test_a_link_that_leads_nowhere_is_removed(command, answered):
+    os.makedirs(own(command), exist_ok=True)
+    os.symlink("nowhere", own(command, "gone.md"))
+
+    status, _ = answered("remove", "gone")
+
+    assert (status, os.listdir(own(command))) == (0, [])
 
 
 def test_what_is_not_there_cannot_be_removed(answered):

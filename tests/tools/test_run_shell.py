@@ -384,3 +384,27 @@ def test_at_the_timeout_a_command_may_say_goodbye_from_inside_the_sandbox(runtim
 
     assert body(result).startswith("ready\nbye\n")
     assert result.classification == "timeout"
+
+
+def test_a_caller_that_can_hear_is_told_the_last_line_while_the_command_runs(runtime, workspace):
+    told: list[str] = []
+    ended = threading.Event()
+    results: list[Result] = []
+
+    class Attendant:
+        approve = ask = elicit = sample = log = staticmethod(lambda *args: None)
+
+        def progress(self, done, total, message):
+            told.append(message)
+            workspace.write("go", "")
+
+    def done(result):
+        results.append(result)
+        ended.set()
+
+    command = r"until [ -e go ]; do printf '\033[1mstep\033[0m one\n'; sleep 0.05; done"
+    runtime.submit(Call("run_shell", {"command": command}), done, attendant=Attendant())
+
+    assert ended.wait(60)
+    assert results[0].ok
+    assert set(told) == {"step one"}

@@ -10,14 +10,18 @@ values of a call will be. The script of a call begins with what gives the values
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from tongs.custom.shell_text import MARK, OF_THE_SHELL, Manner, Part, Reader, Reference, Section, Shell, Unbindable
+from tongs.custom.shell_commands import OF_THE_SHELL
+from tongs.custom.shell_flow import AWK, SHELLS, Code
+from tongs.custom.shell_parts import MARK, Manner, Part, Reference, Section, Shell, Unbindable
+from tongs.custom.shell_text import Reader
 from tongs.errors import ToolError
 
-__all__ = ["Shell", "Template", "Unbindable", "bind", "is_given", "render"]
+__all__ = ["Shell", "Template", "Unbindable", "bind", "evaluated", "is_given", "note", "render"]
 
+_PLAIN = re.compile(r"[A-Za-z0-9_.,:@%+=/-]*\Z")
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,19}\Z")
 
 
@@ -28,7 +32,7 @@ class Template(NamedTuple):
     shell: Shell
     prefix: str  # of the variables
     line: int
-    notes: tuple[str, ...] = ()  # where another program reads a value as code
+    codes: tuple[Code, ...] = ()  # where another program reads a value as code
 
 
 def bind(body: str, names: set[str] | frozenset[str], *, shell: Shell, line: int = 1) -> Template:
@@ -39,7 +43,37 @@ def bind(body: str, names: set[str] | frozenset[str], *, shell: Shell, line: int
     if "{{" not in body or MARK.search(body) is None:
         return Template([body], shell, prefix, line)
     reader = Reader(body, names, shell, line)
-    return Template(reader.read(), shell, prefix, line, tuple(reader.notes))
+    return Template(reader.read(), shell, prefix, line, reader.flow.codes())
+
+
+def note(code: Code) -> str:
+    """Return what the author of a tool is told of a value that is read as code."""
+    advice = "pass it as an argument"
+    if code.program in SHELLS:
+        advice = f"""pass it as an argument: {code.program} -c '… "$1" …' {code.program} {{{{ {code.name} }}}}"""
+    elif code.program == "eval":
+        advice = "run the command without eval"
+    elif code.program in AWK:
+        advice = f"pass it as a variable: {code.program} -v x={{{{ {code.name} }}}}"
+    asks = "a call asks first unless the value is a plain word"
+    return f"line {code.line}: {code.program} reads the value of {code.name} as code; {advice}; {asks}"
+
+
+def evaluated(template: Template, args: Mapping[str, Any], own: Collection[str] = ()) -> list[Code]:
+    """Return where values of a call are read as code and are more than a plain word; those of `own` are the author's.
+
+    A plain word has no sign that means something to a shell, and does not stand where a command does.
+    """
+    return [code for code in template.codes if code.name not in own and not _is_plain(args.get(code.name), code)]
+
+
+def _is_plain(value: Any, code: Code) -> bool:
+    if isinstance(value, list):
+        return all(_is_plain(item, code) for item in value)
+    if not isinstance(value, str) or not value:
+        return True
+    # in the script of sed a slash ends an expression
+    return not code.leads and _PLAIN.match(value) is not None and not (code.program == "sed" and "/" in value)
 
 
 def is_given(value: Any) -> bool:

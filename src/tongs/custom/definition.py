@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from tongs.call import Output, Touch
 from tongs.digests import sha256
 from tongs.errors import ToolError
-from tongs.schema import TOUCH, Checked, Schema, check_any
+from tongs.schema import TEXT, TOUCH, Checked, Schema, check_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tongs.declaration import Tool
 
 Source = Literal["personal", "project", "directory"]  # directory: named by --tools-dir
-Format = Literal["folder", "markdown", "python", "javascript"]
+Format = Literal["folder", "markdown", "python", "javascript", "server"]
 Approval = Literal["never", "always", "destructive"]
 
 TIMEOUT_SECONDS = 30.0
@@ -104,7 +104,7 @@ class Content(NamedTuple):
 
 
 Reader = Callable[[Content], Loaded]
-Execute = Callable[["Context", dict[str, Any]], Output]
+Execute = Callable[["Context", dict[str, Any]], Output]  # may have a `vote`, the tool's own on a call
 
 
 def fingerprint(files: Mapping[str, bytes]) -> str:
@@ -149,7 +149,15 @@ def to_tool(definition: Definition, execute: Execute) -> Tool:
         source=definition.source,
         timeout=definition.timeout + MARGIN_SECONDS,
         check=_check_of(definition),
+        output=_output_of(definition),
+        vote=getattr(execute, "vote", None),
     )
+
+
+def _output_of(definition: Definition) -> Schema | None:
+    """Return the schema of structured answers; a script may print text instead, or what does not fit."""
+    declared = definition.details.get("outputSchema")
+    return {**declared, TEXT: True} if declared is not None and definition.format == "folder" else declared
 
 
 def _check_of(definition: Definition) -> Callable[[Any], Checked] | None:

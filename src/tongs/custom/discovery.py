@@ -161,6 +161,7 @@ def open_discovery(
         trusted=lambda: trusting(trust),
         reserved=reserved,
         cache=os.path.join(state, "cache", f"tools-{name}.json"),
+        also=[os.path.join(state, "state.db"), os.path.join(state, "state.db-wal")],
     )
     opened.listen(_forgetting(workers))
     return opened
@@ -171,7 +172,7 @@ def _forgetting(workers: Workers) -> Callable[[Found], None]:
     seen: set[str] = set()
 
     def heard(found: Found) -> None:
-        now = {one.origin for one in found.definitions.values() if one.format in ("python", "javascript")}
+        now = {one.origin for one in found.definitions.values() if one.warm or one.format in ("python", "javascript")}
         for origin in seen - now:
             workers.forget(origin)
         seen.clear()
@@ -218,9 +219,14 @@ class Discovery:
         reserved: Collection[str] = (),
         cache: str | None = None,
         every: float = LOOK_SECONDS,
+        also: Sequence[str] = (),
     ) -> None:
-        """Look in these places. `trusted` is asked anew at every look; `cache` is the file of what was read before."""
-        self._places = tuple(listed)
+        """Look in these places. `trusted` is asked anew at every look; `cache` is the file of what was read before.
+
+        `also` are the files which change when what is trusted does.
+        """
+        self.places = tuple(listed)
+        self.also = tuple(also)
         self._readers = readers
         self._trusted = trusted
         self._reserved = frozenset(reserved)
@@ -233,7 +239,7 @@ class Discovery:
         self._listeners: list[Callable[[Found], None]] = []
 
     def listen(self, listener: Callable[[Found], None]) -> None:
-        """Have `listener` called after every look that found other tools than the one before."""
+        """Have `listener` called after every look that found other tools, or others broken, than the one before."""
         self._listeners.append(listener)
 
     def current(self, *, look: bool = False) -> Found:
@@ -249,22 +255,17 @@ class Discovery:
             found = self._found
         finally:
             self._lock.release()
-        if found.definitions != before.definitions:
+        if (found.definitions, found.broken) != (before.definitions, before.broken):
             for listener in self._listeners:
                 listener(found)
         return found
-
-    def watch(self, stop: threading.Event, seconds: float = 0.5) -> None:
-        """Look again and again until told to stop; listeners hear of changes. For a thread of its own."""
-        while not stop.wait(seconds):
-            self.current()
 
     def _look(self) -> Found:
         trusted = self._trusted()
         saved = self._cache.load() if self._cache is not None and not self._known else {}
         known: dict[str, Entry] = {}
         layers: list[_Layer] = []
-        for place in self._places:
+        for place in self.places:
             layer = _Layer()
             folder = os.path.realpath(place.path)
             for candidate in _candidates(place, layer.problems):
@@ -297,7 +298,7 @@ class Discovery:
             at = time.time_ns()
             files = candidate.read(signature)
         except _Unreadable as error:
-            return Problem(candidate.path, str(error), name=candidate.stem)
+            return candidate.problem(error)
         hashes = {name: sha256(data) for name, data in files.items()}
         settled = all(at - max(item[2], item[3]) > _SETTLED_NS for item in signature)
         if entry is not None and entry.hashes == hashes and entry.source == candidate.place.source:
@@ -306,16 +307,16 @@ class Discovery:
         return Entry(candidate.place.source, signature, hashes, settled=settled, files=files)
 
     def _loaded(self, candidate: _Candidate, entry: Entry) -> Loaded:
-        if entry.loaded is None or entry.may_be_mended():
+        if entry.loaded is None or entry.may_be_mended(candidate.around):
             files = entry.files
             if files is None:
                 try:
                     files = candidate.read(entry.signature)
                 except _Unreadable as error:
-                    return Loaded(problems=(Problem(candidate.path, str(error), name=candidate.stem),))
+                    return Loaded(problems=(candidate.problem(error),))
                 if {name: sha256(data) for name, data in files.items()} != entry.hashes:
                     return Loaded(problems=(Problem(candidate.path, "It is just being changed.", name=candidate.stem),))
-            began = time.monotonic()
+            began, entry.around = time.monotonic(), candidate.around()
             entry.loaded = self._read(candidate, files)
             entry.at = time.monotonic()
             entry.took = entry.at - began
@@ -348,7 +349,7 @@ def read_tool(path: str, source: Source, readers: Mapping[Format, Reader]) -> Lo
     try:
         files = candidate.read(candidate.signature())
     except _Unreadable as error:
-        return Loaded(problems=(Problem(candidate.path, str(error)),))
+        return Loaded(problems=(candidate.problem(error),))
     return readers[candidate.format](Content(candidate.path, files, source))
 
 
@@ -476,6 +477,23 @@ class _Candidate(NamedTuple):
         """Whether it is the user's, not the project's: links are followed then, and only its definition is read."""
         return self.place.source != "project"
 
+    def around(self) -> object:
+        """Return what changes when files come to a folder of which only the definition counts."""
+        if self.format != "folder" or not self.own:
+            return None
+        try:
+            facts = os.stat(self.path)
+        except OSError:
+            return None
+        return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
+
+    def problem(self, error: _Unreadable) -> Problem:
+        """Return why it is not loaded; its own path is told with that anyway."""
+        message = str(error)
+        itself = f"{self.path} "
+        told = f"It {message.removeprefix(itself)}" if message.startswith(itself) else message
+        return Problem(self.path, told, name=self.stem)
+
     def names(self) -> list[str]:
         """Return the files that count, by their names in the tool."""
         if self.format != "folder":
@@ -556,7 +574,7 @@ def _candidates(place: Place, problems: list[Problem]) -> Iterator[_Candidate]:
         problems.append(Problem(place.path, f"The folder cannot be read: {os.strerror(error.errno or 0)}."))
         return
     for entry in entries:
-        if entry.name.startswith(".") or entry.name in _PASSED_OVER or entry.name.endswith(".d.ts"):
+        if is_passed_over(entry.name) or entry.name.endswith(".d.ts"):
             continue
         if entry.is_dir():
             if any(os.path.lexists(f"{entry.path}/{name}") for name in DEFINITIONS):
@@ -566,6 +584,11 @@ def _candidates(place: Place, problems: list[Problem]) -> Iterator[_Candidate]:
                     yield _Candidate(entry.path, "folder", place)
         elif (form := _FORMATS.get(os.path.splitext(entry.name)[1])) is not None:
             yield _Candidate(entry.path, form, place)
+
+
+def is_passed_over(name: str) -> bool:
+    """Whether a file or folder among the tools is none, by its name."""
+    return name.startswith(".") or name in _PASSED_OVER
 
 
 def _contents(path: str, *, follow: bool) -> bytes:

@@ -9,10 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
+from weakref import WeakSet
 
 from tongs import schema as schemas
-from tongs.call import Json, Output
-from tongs.custom import launching, security
+from tongs.call import Output
+from tongs.custom import answers, launching, security
 from tongs.custom.confining import Confine, confined
 from tongs.custom.definition import (
     Content,
@@ -25,15 +26,16 @@ from tongs.custom.definition import (
     fingerprint,
     sandbox_from,
 )
+from tongs.custom.front_matter import BadFrontMatter, FrontMatter, front_matter, json_file
 from tongs.errors import ToolError
-from tongs.output import views
-from tongs.yaml12 import BadYaml, load_with_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tongs.context import Context
+    from tongs.context import Context, Fence
     from tongs.custom.launching import Launch
-    from tongs.sandbox.process import Captured, Finished
+    from tongs.custom.workers import Workers
+    from tongs.policy.decision import Vote
+    from tongs.sandbox.process import Finished
 
 MARKDOWN, JSON = "tool.md", "tool.json"  # the first that is there is read
 
@@ -41,11 +43,7 @@ TIMEOUT_MS = 30_000
 SECURITY_TIMEOUT_MS = 10_000
 LARGEST_TIMEOUT_MS = 86_400_000
 SECURITY_SCRIPT = "security.ts"
-PERSON_SECONDS = 86_400.0  # a person may take their time; approvals end by themselves
 
-QUOTED_CHARACTERS = 200
-TOLD_CHARACTERS = 10_000  # of what a script printed, in errors and beside results
-_BLOCKS_TRIED = 20
 _SETTLED_NS = 50_000_000  # clocks of file systems are no finer than some milliseconds
 
 _KEYS = frozenset(
@@ -56,7 +54,6 @@ _KEYS = frozenset(
     )
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
-_FENCE = re.compile(r"---[ \t]*(\w*)[ \t]*\Z")
 
 
 # --- the definition -----------------------------------------------------------------------------------------------
@@ -69,8 +66,10 @@ def read(content: Content) -> Loaded:
         return Loaded()
     origin = os.path.join(content.path, name)
     try:
-        written = _front_matter(content.files[name]) if name == MARKDOWN else _json_file(content.files[name])
-    except _Unreadable as error:
+        # a definition is no script: every kind of line end is one
+        data = content.files[name].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        written = front_matter(data) if name == MARKDOWN else json_file(data)
+    except BadFrontMatter as error:
         return Loaded(problems=(Problem(origin, error.message, error.line),))
     reading = _Reading(written, content)
     definition = reading.definition(origin)
@@ -82,91 +81,10 @@ def read(content: Content) -> Loaded:
     return Loaded((definition,))
 
 
-class _Unreadable(Exception):
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.line = line
-
-
-class _Written(NamedTuple):
-    """A definition file: its fields, the lines they begin on, and the text after them."""
-
-    fields: dict[str, Any]
-    lines: Mapping[str, int]
-    body: str
-
-
-def _front_matter(data: bytes) -> _Written:
-    lines = _text(data).split("\n")
-    opening = _FENCE.match(lines[0])
-    if opening is None:
-        raise _Unreadable("The file must begin with a line ---, the front matter.", 1)
-    language = opening[1]
-    if language not in ("", "yaml", "json"):
-        raise _Unreadable(f"Front matter in {language} is not read: it is never evaluated. Use YAML or JSON.", 1)
-    end = next((number for number, line in enumerate(lines) if number and line.rstrip() == "---"), None)
-    if end is None:
-        raise _Unreadable("The front matter has no end: a line --- is missing.", 1)
-    front, body = "\n".join(lines[1:end]), "\n".join(lines[end + 1 :]).strip()
-    if language == "json":
-        fields = _decoded(front, offset=1)
-        return _Written(fields, _json_lines(front, fields, offset=1), body)
-    try:
-        value, places = load_with_lines(front, "front matter")
-    except BadYaml as error:
-        # its own message counts the lines of the front matter alone
-        reason = error.message.partition(": ")[2] or error.message
-        raise _Unreadable(f"The front matter is not understood: {reason}", error.line + 1) from None
-    if not isinstance(value, dict):
-        raise _Unreadable("The front matter must be keys with values.", 2)
-    return _Written(value, {str(path[0]): line + 1 for path, line in places.items() if len(path) == 1}, body)
-
-
-def _json_file(data: bytes) -> _Written:
-    text = _text(data)
-    fields = _decoded(text)
-    return _Written(fields, _json_lines(text, fields), "")
-
-
-def _text(data: bytes) -> str:
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise _Unreadable(f"The file is not UTF-8: byte 0x{data[error.start]:02x}.", line) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _decoded(text: str, offset: int = 0) -> dict[str, Any]:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            second = text.find(f'"{twice}"', text.find(f'"{twice}"') + 1)
-            raise _Unreadable(f"The key {twice!r} occurs twice.", text.count("\n", 0, second) + 1 + offset)
-        return dict(pairs)
-
-    try:
-        value = json.loads(text, object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        raise _Unreadable(f"The JSON is not understood: {error.msg}.", error.lineno + offset) from None
-    except (ValueError, RecursionError):
-        raise _Unreadable("The JSON is nested too deeply, or has a number of too many digits.", 1 + offset) from None
-    if not isinstance(value, dict):
-        raise _Unreadable("The definition must be a JSON object.", 1 + offset)
-    return value
-
-
-def _json_lines(text: str, fields: Mapping[str, Any], offset: int = 0) -> dict[str, int]:
-    places = {key: re.search(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:", text) for key in fields}
-    return {key: text.count("\n", 0, found.start()) + 1 + offset for key, found in places.items() if found}
-
-
 class _Reading:
     """Takes a definition out of its fields, and notes all that is wrong with them."""
 
-    def __init__(self, written: _Written, content: Content) -> None:
+    def __init__(self, written: FrontMatter, content: Content) -> None:
         self.problems: list[tuple[int, str]] = []
         self._notes: list[str] = []
         self._written = written
@@ -196,7 +114,7 @@ class _Reading:
         effects, wrong_effects = effects_from(fields.get("effects"))
         examples, wrong_examples = examples_from(fields.get("examples"))
         for key, messages in (("sandbox", wrong), ("effects", wrong_effects), ("examples", wrong_examples)):
-            self.problems += [(self._line(key), message + ".") for message in messages]
+            self.problems += [(self._written.line(key), message + ".") for message in messages]
         details = {
             "runtime": runtime,
             "script": script,
@@ -218,24 +136,20 @@ class _Reading:
             content_hash=fingerprint(files),
             approval="always" if self._flag("requireApproval") else "never",
             read_only=effects == frozenset(("read",)),
-            timeout=seconds + check_seconds + PERSON_SECONDS if has_check else seconds,
+            timeout=seconds + check_seconds if has_check else seconds,
             sandbox=sandbox,
             effects=effects,
             dangerous=self._flag("dangerous"),
             result=self._result(),
-            warm=self._flag("warm"),
+            warm=self._warm(),
             examples=examples,
             notes=(*self._notes, *self._unknown()),
-            line=self._line("name"),
+            line=self._written.line("name"),
             details=details,
         )
 
-    def _line(self, key: str) -> int:
-        # what is missing is missing at the beginning
-        return self._written.lines.get(key, 1)
-
     def _wrong(self, key: str, message: str) -> None:
-        self.problems.append((self._line(key), f"{key} {message}" + ("" if message.endswith("?") else ".")))
+        self.problems.append((self._written.line(key), f"{key} {message}" + ("" if message.endswith("?") else ".")))
 
     def _required(self, key: str, kind: type, called: str) -> Any:
         value = self._fields.get(key)
@@ -314,6 +228,12 @@ class _Reading:
                 self._notes.append(f"The variable {schemas.shown(name)} is never given to a tool: {reason}.")
         return names
 
+    def _warm(self) -> bool:
+        is_warm = self._flag("warm")
+        if is_warm and self._fields.get("result") == "text":
+            self._wrong("warm", "tools answer by lines of JSON, so that result cannot be text")
+        return is_warm
+
     def _result(self) -> Literal["text", "json"]:
         value = self._fields.get("result", "json")
         if value not in ("text", "json"):
@@ -324,7 +244,7 @@ class _Reading:
         value = self._fields.get("description")
         if value is not None and not isinstance(value, str):
             self._wrong("description", f"must be text, not {schemas.shown(value)}")
-        text = self._written.body or (value if isinstance(value, str) else "").strip()
+        text = self._written.body.strip() or (value if isinstance(value, str) else "").strip()
         if not text:
             self._notes.append("There is no description, so a model cannot know when to use the tool.")
         return text
@@ -341,13 +261,15 @@ class _Reading:
 
 
 def executor(
-    environ: Mapping[str, str], grants: security.Grants, confine: Confine | None = None
+    environ: Mapping[str, str], grants: security.Grants, confine: Confine | None = None, workers: Workers | None = None
 ) -> Callable[[Definition], Execute]:
-    """Return what makes folder tools run: with the user's environment and grants, and what confines those that ask."""
+    """Return what makes folder tools run: with the user's environment and grants, and what confines those that ask.
+
+    Those that stay warm are kept by the workers; without any, they are started for each call.
+    """
 
     def make(definition: Definition) -> Execute:
-        tool = _FolderTool(definition, environ, grants, confine)
-        return tool.execute
+        return _FolderTool(definition, environ, grants, confine, workers)
 
     return make
 
@@ -356,33 +278,64 @@ class _FolderTool:
     """Runs the calls of one folder tool; used from many threads at once."""
 
     def __init__(
-        self, definition: Definition, environ: Mapping[str, str], grants: security.Grants, confine: Confine | None
+        self,
+        definition: Definition,
+        environ: Mapping[str, str],
+        grants: security.Grants,
+        confine: Confine | None,
+        workers: Workers | None,
     ) -> None:
         self._definition = definition
         self._environ = environ
         self._grants = grants
         self._confine = confine
+        self._workers = workers
         self._seal = _Seal(definition)
+        self._heard: WeakSet[Fence] = WeakSet()  # of calls whose check has answered
 
-    def execute(self, ctx: Context, args: dict[str, Any]) -> Output:
+    def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
+        """Run the script."""
         definition, details = self._definition, self._definition.details
         args = schemas.check_any(definition.parameters, args).args
+        if details["securityScript"] is not None and ctx.fence not in self._heard:
+            raise ToolError("denied", f"{definition.name} was not run: its security check was not asked.")
         self._seal.check()
         root = ctx.workspace.root
         env = launching.environment(details["env"], self._environ)
         script = os.path.join(definition.folder, details["script"])
-        # looked up before anybody is asked about a call that cannot be made
         launch = launching.launch(details["runtime"], script, cwd=root, env=env)
-        if details["securityScript"] is not None:
-            self._permit(ctx, args, env)
-            self._seal.check()
-        data = _encoded({**args, "workspacePath": root, "sessionId": ctx.session})
-        finished = self._run(ctx, launch, data, details["seconds"])
-        return _output(definition, finished, ctx.overflow.limit)
+        request = {**args, "workspacePath": root, "sessionId": ctx.session}
+        if definition.warm and self._workers is not None:
+            return self._ask(self._workers, ctx, launch, request)
+        finished = self._run(ctx, launch, _encoded(request), details["seconds"])
+        return answers.output(definition, finished, ctx.overflow.limit)
 
-    def _permit(self, ctx: Context, args: dict[str, Any], env: Mapping[str, str]) -> None:
-        """Return when the security script, or the user whom it wants to be asked, lets the call run."""
+    def _ask(self, workers: Workers, ctx: Context, launch: Launch, request: dict[str, Any]) -> Output:
+        """Have a process answer that stays for the next call."""
+        from tongs.custom import warm
+
+        definition = self._definition
+        told = warm.ask(
+            workers,
+            definition,
+            launch,
+            json.loads(_encoded(request)),
+            ctx,
+            lambda: confined(definition, self._confine, ctx, launch.cwd),
+        )
+        return answers.result(definition, told.value, "", "", {}, limit=ctx.overflow.limit, noise=told.is_noisy)
+
+    def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
+        """Return what the security script says of a call; None when there is none, or it has nothing against it."""
         definition, details = self._definition, self._definition.details
+        if details["securityScript"] is None:
+            return None
+        self._seal.check()
+        env = launching.environment(details["env"], self._environ)
+        # looked up before anybody is asked about a call that cannot be made
+        launching.launch(
+            details["runtime"], os.path.join(definition.folder, details["script"]), cwd=ctx.workspace.root, env=env
+        )
         script = os.path.join(definition.folder, details["securityScript"])
         if not os.path.isfile(script):
             raise security.missing(definition.name, details["securityScript"])
@@ -391,7 +344,8 @@ class _FolderTool:
         asked = security.question(args, workspace=ctx.workspace.root, session=ctx.session, allowed_paths=allowed)
         finished = self._run(ctx, launch, _encoded(asked), details["securitySeconds"])
         answer = security.understand(definition.name, finished, details["securitySeconds"])
-        security.permit(answer, args, self._grants, ctx.approve, warning="⚠ " if definition.dangerous else "")
+        self._heard.add(ctx.fence)
+        return security.vote(answer, self._grants, warning="⚠ " if definition.dangerous else "")
 
     def _run(self, ctx: Context, launch: Launch, data: bytes, seconds: float) -> Finished:
         with confined(self._definition, self._confine, ctx, launch.cwd) as held:
@@ -464,129 +418,3 @@ def _contents(path: str) -> bytes:
 
 def _encoded(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-
-
-# --- what comes back ----------------------------------------------------------------------------------------------
-
-
-def _output(definition: Definition, finished: Finished, limit: int) -> Output:
-    """Return what a script that has ended says, or raise what went wrong with it."""
-    stdout, stderr = _printed(finished.stdout), _printed(finished.stderr)
-    if finished.reason == "timeout":
-        seconds = definition.details["seconds"]
-        raise _failure(definition, "timeout", f"took longer than {seconds:g} s and was ended", stdout, stderr)
-    if finished.reason == "limit" or finished.stdout.omitted:
-        raise _failure(
-            definition, "resource_limit", f"printed more than {launching.OUTPUT_BYTES >> 20} MiB", "", stderr
-        )
-    if finished.exit_code != 0:
-        raise _failed(definition, finished, stdout, stderr)
-    meta: dict[str, Json] = {"stderr": stderr[:TOLD_CHARACTERS]} if stderr.strip() else {}
-    if definition.result == "text":
-        return Output(stdout, meta=meta)
-    value, noise = _value(stdout)
-    if value is _NO_VALUE:
-        quoted = json.dumps(stdout[:QUOTED_CHARACTERS], ensure_ascii=False)
-        what = f"printed what is not JSON: {quoted}" if stdout.strip() else "printed nothing, where JSON is needed"
-        raise _failure(definition, "tool_failed", what, stdout, stderr)
-    value, view = views.extract(value)
-    if error := _error(value):
-        raise _failure(definition, "tool_failed", f"answered with an error: {error}", stdout, stderr)
-    warnings = [
-        *(["There was other output around the JSON of the script."] if noise else []),
-        *_misfits(definition, value),
-    ]
-    if warnings:
-        meta["warnings"] = warnings
-    if isinstance(value, str):
-        return Output(value, view=view, meta=meta)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # what is too long to answer with is kept on disk as text
-    if value is None or len(text) > limit:
-        return Output(text, view=view, meta=meta)
-    return Output(data=value, view=view, meta=meta)
-
-
-_NO_VALUE = object()
-
-
-def _value(stdout: str) -> tuple[Any, bool]:
-    """Return the JSON value that a script printed, _NO_VALUE when there is none, and whether there was more around it.
-
-    Of several things printed, the last object on a line of its own counts, else the last that begins on one.
-    """
-    value = _parsed(stdout)
-    if value is not _NO_VALUE:
-        return value, False
-    lines = stdout.split("\n")
-    for line in reversed(lines):
-        if line.startswith("{") and isinstance(value := _parsed(line), dict):
-            return value, True
-    begun = [number for number, line in enumerate(lines) if line.startswith("{")]
-    for number in reversed(begun[-_BLOCKS_TRIED:]):
-        end = next((end for end in range(number, len(lines)) if lines[end].rstrip() == "}"), number)
-        if isinstance(value := _parsed("\n".join(lines[number : end + 1])), dict):
-            return value, True
-    return _NO_VALUE, False
-
-
-def _parsed(text: str) -> Any:
-    try:
-        value = json.loads(text, parse_constant=_number, parse_float=_number)
-        if "\\u" in text:
-            # half a character, as of a text that was cut, cannot be sent on
-            whole = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
-            value = json.loads(whole.decode("utf-16-le", "replace"))
-    except (ValueError, RecursionError):
-        return _NO_VALUE
-    return value
-
-
-def _number(digits: str) -> float:
-    number = float(digits)
-    if number - number != 0:
-        raise ValueError(f"{digits} is not a finite number")
-    return number
-
-
-def _error(value: Any) -> str:
-    """Return the error that a result tells of; null, false and an empty text are none."""
-    error = value.get("error") if isinstance(value, dict) else None
-    if not error:
-        return ""
-    return (error if isinstance(error, str) else json.dumps(error, ensure_ascii=False))[:TOLD_CHARACTERS]
-
-
-def _misfits(definition: Definition, value: Any) -> list[str]:
-    try:
-        schemas.check_any(definition.details["outputSchema"], value)
-    except ToolError as error:
-        return [f"The result does not fit outputSchema: {error.message}"]
-    return []
-
-
-def _failed(definition: Definition, finished: Finished, stdout: str, stderr: str) -> ToolError:
-    value, _ = _value(stdout)
-    said = stderr.strip() or ("" if value is _NO_VALUE else _error(value)) or stdout.strip() or "it says nothing"
-    ended = "failed" if finished.reason == "exit" else "was ended by a signal"
-    what = f"{ended} (exit {finished.exit_code}): {said[:TOLD_CHARACTERS]}"
-    return _failure(definition, "tool_failed", what, stdout, stderr, exit_code=finished.exit_code)
-
-
-def _failure(definition: Definition, code: str, what: str, stdout: str, stderr: str, **details: Any) -> ToolError:
-    printed = {"stdout": _without_view(stdout), "stderr": stderr}
-    kept = {name: text[:TOLD_CHARACTERS] for name, text in printed.items() if text}
-    message = f"{definition.name} {what}"
-    return ToolError(code, message if message.endswith((".", "!", "?")) else message + ".", **kept, **details)
-
-
-def _without_view(stdout: str) -> str:
-    """Return what was printed without the part of it that is for people alone."""
-    if views.KEY not in stdout:
-        return stdout
-    value, _ = _value(stdout)
-    return stdout if value is _NO_VALUE else json.dumps(views.extract(value)[0], ensure_ascii=False)
-
-
-def _printed(stream: Captured) -> str:
-    return (stream.head + stream.tail).decode("utf-8-sig", "replace")

@@ -19,6 +19,7 @@ from tongs.custom.definition import (
 )
 from tongs.custom.workers import Recipe, Workers
 from tongs.errors import CODES, ToolError
+from tongs.output import views
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def read(content: Content, form: Format, workers: Workers, start: Start, describ
             format=form,
             folder=os.path.dirname(content.path),
             content_hash=fingerprint(content.files),
-            details={"function": told["name"]},  # the tool itself may come to be called otherwise
+            # the tool itself may come to be called otherwise
+            details={"function": told["name"], "outputSchema": _schema(told.get("output"))},
             **describe(told),
         )
         for told in reply["tools"]
@@ -55,6 +57,10 @@ def read(content: Content, form: Format, workers: Workers, start: Start, describ
     if not found:
         return Loaded(problems=(Problem(content.path, "It declares no tool."),))
     return Loaded(found)
+
+
+def _schema(told: Any) -> Any:
+    return told if isinstance(told, dict) else None
 
 
 def execute(definition: Definition, workers: Workers, start: Start, root: str) -> Execute:
@@ -71,9 +77,30 @@ def execute(definition: Definition, workers: Workers, start: Start, root: str) -
             "session": ctx.session,
         }
         recipe = start(path, verified(definition))
-        return _output(workers.ask(recipe, request, seconds=definition.timeout, fence=ctx.fence), definition)
+        reply = workers.ask(
+            recipe, request, seconds=definition.timeout, fence=ctx.fence, answer=lambda asked: _answer(ctx, asked)
+        )
+        return _output(reply, definition)
 
     return call
+
+
+def _answer(ctx: Context, asked: Any) -> dict[str, Any]:
+    """Return what a tool gets that asks, or tells, the client of the call while it runs."""
+    client = ctx.attendant
+    kind, value = asked.get("kind"), asked.get("value")
+    try:
+        if kind == "inputs":
+            return {"value": dict.fromkeys(value) if client is None else client.inputs(value)}
+        if kind == "require" and client is not None:
+            client.require(value)
+        elif kind == "progress":
+            ctx.progress(*value)
+        elif kind == "log" and client is not None:
+            client.log(*value)
+    except ToolError as error:
+        return {"error": {"code": error.code, "message": error.message, "suggestion": error.suggestion}}
+    return {"value": None}
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -95,14 +122,41 @@ def _output(reply: dict[str, Any], definition: Definition) -> Output:
     if not isinstance(told, dict) or not isinstance(told.get("text", ""), str):
         raise ToolError("tool_failed", f"The host of {definition.name} sent a reply that is not understood.")
     meta = told.get("meta")
+    data, view = views.extract(told.get("data"))
     return Output(
         told.get("text", ""),
-        told.get("data"),
-        view=told["view"] if isinstance(told.get("view"), dict) else None,
+        data,
+        view=view if told.get("view") is None else views.validate(told["view"]),
         meta=meta if isinstance(meta, dict) else {},
+        content=_content(told.get("content"), definition),
         classification=told.get("classification"),
         risk=told.get("risk"),
     )
+
+
+# of each kind of block, what it cannot be without
+_BLOCKS: dict[str, dict[str, type]] = {
+    "text": {"text": str},
+    "image": {"data": str, "mimeType": str},
+    "audio": {"data": str, "mimeType": str},
+    "resource": {"resource": dict},
+    "resource_link": {"uri": str, "name": str},
+}
+
+
+def _content(told: Any, definition: Definition) -> tuple[dict[str, Any], ...]:
+    """Return the blocks of an answer, which are as MCP has them."""
+    blocks = tuple(told) if isinstance(told, list) else ()
+    for block in blocks:
+        needed = _BLOCKS.get(str(block.get("type"))) if isinstance(block, dict) else None
+        if needed is None or not all(isinstance(block.get(name), kind) for name, kind in needed.items()):
+            kinds = ", ".join(_BLOCKS)
+            raise ToolError(
+                "tool_failed",
+                f"{definition.name} returned content that is not understood.",
+                suggestion=f"Mend the tool: a block is an object with a type ({kinds}) and what MCP asks of it.",
+            )
+    return blocks
 
 
 def _error(told: dict[str, Any], definition: Definition) -> ToolError:

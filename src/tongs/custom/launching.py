@@ -10,6 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from tongs import places
@@ -51,7 +52,7 @@ class Launch(NamedTuple):
 
 
 class Runtime(NamedTuple):
-    """What runs a kind of script: its program, how one gets it, and its arguments for a script and a working folder.
+    """What runs a kind of script: its program, how one gets it, and the command for program, script and working folder.
 
     `variables` are set for the program, `at_home` starts it in the folder of the script: it goes to the working folder
     by itself.
@@ -59,7 +60,7 @@ class Runtime(NamedTuple):
 
     program: str
     install: str
-    arguments: Callable[[str, str], list[str]]
+    command: Callable[[str, str, str], list[str]]
     variables: Callable[[str], dict[str, str]] = lambda script: {}
     at_home: bool = False
 
@@ -70,12 +71,12 @@ def _beside(script: str, *names: str) -> str | None:
     return next((path for path in paths if os.path.isfile(path)), None)
 
 
-def _bun(script: str, cwd: str) -> list[str]:
+def _bun(program: str, script: str, cwd: str) -> list[str]:
     # both files are looked for in the working folder and above the script
     settings = _beside(script, "tsconfig.json") or os.devnull
     neutral = ["--env-file=" + os.devnull, "--config=" + os.devnull, "--tsconfig-override=" + settings]
     # what is not installed beside the tool is not fetched: the workspace could say from where
-    return ["run", *neutral, "--no-install", script]
+    return [program, "run", *neutral, "--no-install", script]
 
 
 # go looks for modules where it is started, so that is the folder of the tool; the program then changes to its own
@@ -86,38 +87,56 @@ def _go_variables(script: str) -> dict[str, str]:
     return {"GOWORK": "off", "GO111MODULE": "on" if _beside(script, "go.mod") else "off"}
 
 
-def _deno(script: str, cwd: str) -> list[str]:
-    settings = _beside(script, "deno.json", "deno.jsonc")
-    chosen = f"--config={settings}" if settings else "--no-config"
-    return ["run", "--quiet", "--no-prompt", "--allow-all", chosen, script]
+def _deno(program: str, script: str, cwd: str) -> list[str]:
+    # of the tool's own settings only the imports: a file above could make itself the root of whatever else is read
+    imports = _beside(script, "deno.json", "deno.jsonc")
+    own = [f"--import-map={imports}"] if imports else []
+    return [program, "run", "--quiet", "--no-prompt", "--allow-all", "--no-config", *own, script]
 
 
-_UV = ["run", "--quiet", "--no-config", "--no-project", "--no-env-file", "--script"]
+# uv runs the python of a .venv where it is started, or above, to see if it fits; so uv is started in the root folder,
+# and only the script in its own
+_UV = """
+uv=$0 script=$1 cwd=$2 && shift 2 && cd / || exit
+[ "$1" != --script ] || "$uv" sync --quiet --no-config "$@" </dev/null >&2 || exit
+python=$("$uv" python find --no-config "$@" </dev/null) && cd -- "$cwd" && unset OLDPWD || exit
+PATH=${python%/*}:$PATH exec "$python" -B "$script"
+"""
+_DECLARES = re.compile(rb"^# /// script\s*$", re.MULTILINE)
+
+
+def _uv(program: str, script: str, cwd: str) -> list[str]:
+    wanted = ["--no-project"]  # what declares nothing needs no environment
+    with suppress(OSError), open(script, "rb") as file:  # python says so when it cannot be read
+        if _DECLARES.search(file.read()):
+            wanted = ["--script", script]
+    return ["/bin/sh", "-c", _UV, program, script, cwd, *wanted]
+
+
 _POWERSHELL = ["-NoLogo", "-NoProfile", "-NonInteractive", "-File"]
 
 RUNTIMES: dict[str, Runtime] = {
     "bun": Runtime("bun", "see https://bun.sh, or: npm install --global bun", _bun),
-    "node": Runtime("node", "see https://nodejs.org", lambda script, cwd: [script]),
+    "node": Runtime("node", "see https://nodejs.org", lambda program, script, cwd: [program, script]),
     # -B: what a tool imports of its own must not leave files in its folder, which is trusted as it is
-    "python": Runtime("python3", "see https://www.python.org", lambda script, cwd: ["-B", script]),
-    "bash": Runtime("bash", "use the package bash", lambda script, cwd: ["--noprofile", "--norc", script]),
+    "python": Runtime("python3", "see https://www.python.org", lambda program, script, cwd: [program, "-B", script]),
+    "bash": Runtime(
+        "bash", "use the package bash", lambda program, script, cwd: [program, "--noprofile", "--norc", script]
+    ),
     "go": Runtime(
         "go",
         "see https://go.dev/dl",
-        lambda script, cwd: ["run", "-exec", _GO_EXEC, script, cwd],
+        lambda program, script, cwd: [program, "run", "-exec", _GO_EXEC, script, cwd],
         _go_variables,
         at_home=True,
     ),
-    "binary": Runtime("", "", lambda script, cwd: []),
-    "powershell": Runtime("pwsh", "see https://aka.ms/powershell", lambda script, cwd: [*_POWERSHELL, script]),
-    "uv": Runtime(
-        "uv",
-        "see https://docs.astral.sh/uv, or: pip install uv",
-        lambda script, cwd: [*_UV, script],
-        lambda script: {"PYTHONDONTWRITEBYTECODE": "1"},
+    "binary": Runtime("", "", lambda program, script, cwd: [program]),
+    "powershell": Runtime(
+        "pwsh", "see https://aka.ms/powershell", lambda program, script, cwd: [program, *_POWERSHELL, script]
     ),
+    "uv": Runtime("uv", "see https://docs.astral.sh/uv, or: pip install uv", _uv),
     "deno": Runtime("deno", "see https://deno.com", _deno),
-    "ruby": Runtime("ruby", "see https://www.ruby-lang.org", lambda script, cwd: [script]),
+    "ruby": Runtime("ruby", "see https://www.ruby-lang.org", lambda program, script, cwd: [program, script]),
 }
 
 
@@ -135,7 +154,7 @@ def launch(runtime: str, script: str, *, cwd: str, env: Mapping[str, str]) -> La
             program=known.program,
         )
     folder = os.path.dirname(script) if known.at_home else cwd
-    return Launch((program, *known.arguments(script, cwd)), folder, {**env, **known.variables(script)})
+    return Launch(tuple(known.command(program, script, cwd)), folder, {**env, **known.variables(script)})
 
 
 def run(launch: Launch, data: bytes, *, seconds: float, fence: Fence, confined: Confined | None = None) -> Finished:

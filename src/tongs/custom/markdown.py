@@ -10,9 +10,8 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from tongs import yaml12
 from tongs.custom import binding
 from tongs.custom.definition import (
     Content,
@@ -24,15 +23,14 @@ from tongs.custom.definition import (
     fingerprint,
     sandbox_from,
 )
+from tongs.custom.front_matter import BadFrontMatter, FrontMatter, front_matter
 from tongs.errors import ToolError
 from tongs.schema import LISTED_MAX, TOLD_MAX, Schema, kind_of, shown
 
-MAX_BYTES = 1024 * 1024
 TIMEOUT_MS = 30_000
 MAX_TIMEOUT_MS = 300_000
 SIGN = "⚒ "  # before everything that a tool of this kind says to people
 
-_FENCE = re.compile(r"---([A-Za-z]*)[ \t]*\Z")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -64,24 +62,6 @@ _CONSTRAINTS = {
 _TYPES = ("string", "number", "integer", "boolean", "array")
 
 
-class FrontMatter(NamedTuple):
-    """The fields of a file, the line where each value begins by the keys that lead there, and what follows them."""
-
-    fields: dict[str, Any]
-    lines: Mapping[tuple[Any, ...], int]
-    body: str
-    body_line: int
-
-
-class BadFrontMatter(Exception):
-    """Front matter that is not understood: why, and the line."""
-
-    def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.line = line
-
-
 def read(content: Content) -> Loaded:
     """Return the tool of a file. A README without front matter is none of ours."""
     data = content.files[""]
@@ -103,68 +83,6 @@ def read(content: Content) -> Loaded:
     return Loaded(problems=tuple(Problem(content.path, message, line, known) for line, message in found))
 
 
-# --- the file -----------------------------------------------------------------------------------------------------
-
-
-def front_matter(data: bytes) -> FrontMatter:
-    """Split a file into its front matter, YAML or JSON, and its body; raise BadFrontMatter when that cannot be."""
-    if len(data) > MAX_BYTES:
-        raise BadFrontMatter(f"The file is larger than {MAX_BYTES >> 20} MiB.", 1)
-    try:
-        text = data.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise BadFrontMatter(f"The file is not UTF-8: byte 0x{data[error.start]:02x}.", line) from None
-    lines = text.split("\n")
-    opening = _FENCE.match(lines[0])
-    if opening is None:
-        raise BadFrontMatter("The file must begin with a line ---, the front matter.", 1)
-    language = opening[1].lower() or "yaml"
-    if language not in ("yaml", "json"):
-        raise BadFrontMatter(f"Front matter in {language} is not read: it is never evaluated. Use YAML or JSON.", 1)
-    end = next((number for number, line in enumerate(lines) if number and line.rstrip() == "---"), None)
-    if end is None:
-        raise BadFrontMatter("The front matter has no end: a line --- is missing.", 1)
-    front = "\n" + "\n".join(lines[1:end])  # so that its lines are those of the file
-    value, places = _json(front) if language == "json" else _yaml(front)
-    if not isinstance(value, dict):
-        raise BadFrontMatter("The front matter must be keys with values.", 2)
-    return FrontMatter(value, places, "\n".join(lines[end + 1 :]), end + 2)
-
-
-def _yaml(text: str) -> tuple[Any, Mapping[tuple[Any, ...], int]]:
-    try:
-        return yaml12.load_with_lines(text, "front matter")
-    except yaml12.BadYaml as error:
-        reason = error.message.partition(": ")[2] or error.message
-        raise BadFrontMatter(f"The front matter is not understood: {reason}", error.line) from None
-
-
-def _json(text: str) -> tuple[Any, Mapping[tuple[Any, ...], int]]:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise BadFrontMatter(f"The key {key!r} occurs twice.", _key_line(text, key, 1) or 2)
-            found[key] = value
-        return found
-
-    try:
-        value = json.loads(text, object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        raise BadFrontMatter(f"The JSON is not understood: {error.msg}.", error.lineno) from None
-    except (ValueError, RecursionError):
-        raise BadFrontMatter("The JSON is nested too deeply, or has a number of too many digits.", 2) from None
-    keys = value if isinstance(value, dict) else {}
-    lines = {(key,): _key_line(text, key, 0) for key in keys}
-    return value, {path: line for path, line in lines.items() if line is not None}
-
-
-def _key_line(text: str, key: str, skip: int) -> int | None:
-    found = list(re.finditer(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:", text))
-    return text.count("\n", 0, found[skip].start()) + 1 if len(found) > skip else None
-
-
 class _Reading:
     """Takes a definition out of its fields, and notes all that is wrong with them."""
 
@@ -178,7 +96,9 @@ class _Reading:
         fields = self._fields
         for key in fields:
             if key not in _KEYS:
-                self.notes.append(f"line {self._line(key)}: the key {key} is not known and ignored")
+                self.notes.append(f"line {self._written.line(key)}: the key {key} is not known and ignored")
+        if fields.get("warm") is True:
+            self.notes.append(f"line {self._written.line('warm')}: warm is for folder tools and ignored")
         approval = self._choice("approval", ("never", "always", "destructive"), "always")
         parameters = self._parameters()
         shell = self._choice("shell", ("bash", "sh"), None)
@@ -207,7 +127,7 @@ class _Reading:
             warm=self._flag("warm", default=False),
             examples=examples,
             notes=tuple(self.notes),
-            line=self._line("name"),
+            line=self._written.line("name"),
             details={
                 "body": body,
                 "line": self._written.body_line,
@@ -218,16 +138,12 @@ class _Reading:
             },
         )
 
-    def _line(self, *path: Any) -> int:
-        """The line of a value, or of the nearest one around it."""
-        while path and path not in self._written.lines:
-            path = path[:-1]
-        return self._written.lines.get(path, 1)
-
     def _wrong(self, message: str, *path: Any) -> None:
         # a key keeps its spelling
         starts = message.startswith(("the ", "in "))
-        self.problems.append((self._line(*path), (message[:1].upper() if starts else message[:1]) + message[1:] + "."))
+        self.problems.append(
+            (self._written.line(*path), (message[:1].upper() if starts else message[:1]) + message[1:] + ".")
+        )
 
     # --- single fields --------------------------------------------------------------------------------------------
 
@@ -308,7 +224,9 @@ class _Reading:
         try:
             # bash is what runs it where there is one; where there is none, it is bound again
             shell: binding.Shell = "sh" if wanted == "sh" else "bash"
-            self.notes += binding.bind(body, set(parameters["properties"]), shell=shell, line=line).notes
+            template = binding.bind(body, set(parameters["properties"]), shell=shell, line=line)
+            own = author_chosen(parameters)
+            self.notes += [binding.note(code) for code in template.codes if code.name not in own]
         except binding.Unbindable as error:
             self.problems.append((error.line, error.message[:1].upper() + error.message[1:] + "."))
         return body
@@ -351,7 +269,9 @@ class _Reading:
     def _parameter(self, name: str, entry: dict[Any, Any], path: tuple[Any, ...]) -> Schema:
         kind = entry.get("type")
         if kind is None:
-            self.notes.append(f"line {self._line(*path)}: the parameter {name} has no type and is taken as string")
+            self.notes.append(
+                f"line {self._written.line(*path)}: the parameter {name} has no type and is taken as string"
+            )
             kind = "string"
         if kind not in _TYPES:
             self._wrong(f"the type of {name} must be one of {', '.join(_TYPES)}, not {shown(kind)}", *path, "type")
@@ -390,7 +310,9 @@ class _Reading:
             return None
         known = {"minimum": "min", "maximum": "max"}.get(key, key)
         if known not in _CONSTRAINTS:
-            self.notes.append(f"line {self._line(*path, key)}: the key {key} of {name} is not known and ignored")
+            self.notes.append(
+                f"line {self._written.line(*path, key)}: the key {key} of {name} is not known and ignored"
+            )
             return None
         kinds, keyword = _CONSTRAINTS[known]
         if kind not in kinds:
@@ -423,6 +345,11 @@ def _compiles(pattern: str) -> bool:
     except (jsonschema_rs.ValidationError, ValueError):
         return False
     return True
+
+
+def author_chosen(parameters: Schema) -> frozenset[str]:
+    """Return the parameters whose values are all written in the file."""
+    return frozenset(name for name, schema in parameters["properties"].items() if "enum" in schema)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------

@@ -10,19 +10,113 @@ import ast
 import json
 import os
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from tongs.call import Output
 from tongs.declaration import Tool
 from tongs.errors import CODES, ToolError
 
 
-class Surroundings(NamedTuple):
-    """The `ctx` of a tool in a file: where it works, and for whom."""
+class Surroundings:
+    """The `ctx` of a tool in a file: where it works, for whom, and how it talks to the client of the call."""
 
-    root: str
-    session: str
+    def __init__(self, root: str, session: str, ask: Callable[[str, Any], Any]) -> None:
+        self.root = root
+        self.session = session
+        self._ask = ask
+        self._count = 0
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell the client, if it wants to know, how far the call is."""
+        self._ask("progress", [done, total, message])
+
+    def log(self, level: str, data: Any) -> None:
+        """Tell the client what a person may want to know: level is debug, info, notice, warning, error or worse."""
+        self._ask("log", [level, data])
+
+    def elicit(self, message: str, schema: dict[str, Any], name: str = "") -> dict[str, Any] | None:
+        """Have a person fill in a form; None when nobody can be asked.
+
+        A client may have to be asked by running the whole call again: do nothing before that must not happen twice.
+        """
+        params = {"mode": "form", "message": message, "requestedSchema": schema}
+        return self._one(name, {"method": "elicitation/create", "params": params})
+
+    def sample(self, request: dict[str, Any], name: str = "") -> dict[str, Any] | None:
+        """Have the client's model answer; None when the client does not offer it."""
+        return self._one(name, {"method": "sampling/createMessage", "params": request})
+
+    def inputs(self, requests: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """Ask the client several things at once, each by a name and as MCP has it; None for what it cannot be asked."""
+        found: dict[str, Any] = self._ask("inputs", requests)
+        return found
+
+    def require(self, capability: str) -> None:
+        """End the call unless the client offers this: elicitation, sampling or roots."""
+        self._ask("require", capability)
+
+    def _one(self, name: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        self._count += 1
+        name = name or f"input_{self._count}"
+        found: dict[str, Any] | None = self.inputs({name: request})[name]
+        return found
+
+
+class _Channel:
+    """The line to the runtime: requests in, replies out, and what a tool asks in between."""
+
+    def __init__(self, requests: BinaryIO, replies: int) -> None:
+        self._requests = requests
+        self._replies = replies
+        self._lock = threading.Lock()
+        self._number = 0  # of the request under way; 0 when there is none
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for line in self._requests:
+            request = json.loads(line)
+            self._number = request["id"]
+            yield request
+
+    def ask(self, kind: str, value: Any) -> Any:
+        """Ask the runtime on behalf of a tool, and wait."""
+        with self._lock:
+            if not self._number:
+                raise ToolError("cancelled", "The call is over; its client cannot be talked to any more.")
+            try:
+                line = _encoded({"id": self._number, "ask": {"kind": kind, "value": value}})
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ToolError("tool_failed", f"The tool tells what JSON cannot hold: {error}.") from None
+            self._send(line)
+            told = json.loads(self._requests.readline() or os._exit(0))  # nobody is there any more
+            self._number = told["id"]
+        answer = told["answer"]
+        if "error" in answer:
+            raise ToolError(**answer["error"])
+        return answer["value"]
+
+    def reply(self, reply: dict[str, Any]) -> None:
+        """Answer the request; threads that a tool left behind have no say after that."""
+        with self._lock:
+            try:
+                line = _encoded({"id": self._number, **reply})
+            except (TypeError, ValueError, RecursionError) as error:
+                failure = {"code": "tool_failed", "message": f"The tool returned what JSON cannot hold: {error}."}
+                line = _encoded({"id": self._number, "error": failure})
+            self._number = 0
+            self._send(line)
+
+    def _send(self, line: bytes) -> None:
+        sys.stdout.flush()
+        data = memoryview(line)
+        while data:
+            data = data[os.write(self._replies, data) :]
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 class Loading(Exception):
@@ -50,22 +144,9 @@ def main() -> None:
         os.close(nothing)
         os.dup2(2, 1)
         tools: dict[str, Tool] = {}
-        for line in requests:
-            request = json.loads(line)
-            reply = _load(request, tools) if request["op"] == "load" else _call(request, tools)
-            _write(replies, request["id"], reply)
-
-
-def _write(descriptor: int, number: int, reply: dict[str, Any]) -> None:
-    try:
-        text = json.dumps({"id": number, **reply}, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        failure = {"code": "tool_failed", "message": f"The tool returned what JSON cannot hold: {error}."}
-        text = json.dumps({"id": number, "error": failure})
-    data = memoryview(text.encode("utf-8", "backslashreplace") + b"\n")
-    sys.stdout.flush()
-    while data:
-        data = data[os.write(descriptor, data) :]
+        channel = _Channel(requests, replies)
+        for request in channel:
+            channel.reply(_load(request, tools) if request["op"] == "load" else _call(request, tools, channel))
 
 
 # --- load -----------------------------------------------------------------------------------------------------------
@@ -144,6 +225,7 @@ def _described(tool: Tool, function: Function) -> dict[str, Any]:
         "name": tool.name,
         "description": tool.description,
         "schema": tool.schema,
+        "output": tool.output,
         "effects": sorted(tool.effects) if function.takes_effects else None,
         "timeout": tool.timeout,
         "line": function.line,
@@ -153,11 +235,11 @@ def _described(tool: Tool, function: Function) -> dict[str, Any]:
 # --- call -----------------------------------------------------------------------------------------------------------
 
 
-def _call(request: dict[str, Any], tools: dict[str, Tool]) -> dict[str, Any]:
+def _call(request: dict[str, Any], tools: dict[str, Tool], channel: _Channel) -> dict[str, Any]:
     tool = tools[request["tool"]]
     try:
         os.chdir(request["root"])  # the call before may have gone elsewhere
-        output = tool.run(Surroundings(request["root"], request["session"]), request["args"])
+        output = tool.run(Surroundings(request["root"], request["session"], channel.ask), request["args"])
     except ToolError as error:
         code = error.code if error.code in CODES else "tool_failed"
         failure = {"code": code, "message": error.message, "suggestion": error.suggestion}
@@ -167,15 +249,16 @@ def _call(request: dict[str, Any], tools: dict[str, Tool]) -> dict[str, Any]:
         line = _line(error, path)
         where = "" if line is None else f" ({os.path.basename(path)}, line {line})"
         return {"error": {"code": "tool_failed", "message": f"{tool.name} failed{where}: {_told(error)}"}}
-    return {"output": _encoded(output)}
+    return {"output": _fields(output)}
 
 
-def _encoded(output: Output) -> dict[str, Any]:
+def _fields(output: Output) -> dict[str, Any]:
     return {
         "text": output.text,
         "data": output.data,
         "view": output.view,
         "meta": dict(output.meta),
+        "content": list(output.content),
         "classification": output.classification,
         "risk": output.risk,
     }

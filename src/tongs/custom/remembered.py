@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,7 +23,7 @@ Signature = list[list[Any]]  # of the files of a tool: name, size, mtime, ctime,
 class Entry:
     """A tool as it was last read: its bytes only until its reader has had them."""
 
-    __slots__ = ("at", "files", "hashes", "loaded", "settled", "signature", "source", "took")
+    __slots__ = ("around", "at", "files", "hashes", "loaded", "settled", "signature", "source", "took")
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Entry:
         self.loaded = loaded
         self.at = time.monotonic()
         self.took = 0.0
+        self.around: object = None  # what was in its folder, beside what counts
 
     def fits(self, source: Source, signature: Signature) -> bool:
         """Whether the tool has not changed since."""
@@ -51,14 +52,14 @@ class Entry:
     def again(self, signature: Signature, *, settled: bool) -> Entry:
         """Return the same content with other times."""
         entry = Entry(self.source, signature, self.hashes, settled=settled, files=self.files, loaded=self.loaded)
-        entry.at, entry.took = self.at, self.took
+        entry.at, entry.took, entry.around = self.at, self.took, self.around
         return entry
 
-    def may_be_mended(self) -> bool:
-        """Whether it failed, and it is time to see if it still does."""
+    def may_be_mended(self, around: Callable[[], object]) -> bool:
+        """Whether it failed, and it is time to see if it still does: its folder has changed, or a while has passed."""
         if self.loaded is None or not self.loaded.problems or self.took > SLOW_SECONDS:
             return False
-        return time.monotonic() - self.at > RETRY_SECONDS
+        return time.monotonic() - self.at > RETRY_SECONDS or around() != self.around
 
     def row(self) -> list[Any] | None:
         """Return what is kept on disk; None when that would not be safe to believe, or there is nothing to keep."""

@@ -19,8 +19,9 @@ from tongs.custom import binding, markdown
 from tongs.custom.confining import Confine, confined
 from tongs.custom.definition import Definition, Execute
 from tongs.errors import ToolError
-from tongs.output import printed
+from tongs.output import printed, views
 from tongs.places import SHELL_VARIABLES
+from tongs.policy.decision import OWN, Vote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def executor(environ: Mapping[str, str], confine: Confine | None = None) -> Call
     """Return what makes markdown tools run: with the user's environment, and what confines those that ask."""
 
     def make(definition: Definition) -> Execute:
-        return _Script(definition, environ, confine).execute
+        return _Script(definition, environ, confine)
 
     return make
 
@@ -109,7 +110,17 @@ class _Script:
         self._confine = confine
         self._templates: dict[str, binding.Template] = {}  # by shell; threads may make one twice, and it is the same
 
-    def execute(self, ctx: Context, args: dict[str, Any]) -> Output:
+    def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
+        """Ask where a value would be run as code by a program of the script; None where all of them are data."""
+        template = self._template(self._program().shell)
+        own = markdown.author_chosen(self._definition.parameters)
+        found = binding.evaluated(template, args, own) if template.codes else []
+        if not found or ctx.mode == "yolo":
+            return None
+        told = ", ".join(f"{one.name} (line {one.line}, by {one.program})" for one in found[:3])
+        return Vote("ask", OWN, f"the script would run the value of {told} as code")
+
+    def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
         """Run the script to its end."""
         definition = self._definition
         values = markdown.check_arguments(definition.parameters, args)
@@ -189,10 +200,11 @@ class _Script:
         if stdout.omitted:
             raise ToolError("tool_failed", f"Custom tool printed {stdout.total} bytes of JSON, which is too much.")
         try:
-            return Output(data=decode_value(stdout.head + stdout.tail), meta=meta)
+            data, view = views.extract(decode_value(stdout.head + stdout.tail))
         except ToolError as error:
             said = _text(stdout)[:200]
             raise ToolError("tool_failed", f"Custom tool printed no JSON: {error.message} It begins: {said}") from None
+        return Output(data=data, view=view, meta=meta)
 
     def _shown(self, ctx: Context, stdout: Captured) -> str:
         """Return what a model reads: all of it, or its beginning and its end and where the rest is."""

@@ -1,17 +1,19 @@
-"""The security script of a folder tool: asked before every call, and the call runs only when its answer lets it.
+"""The security script of a folder tool: it votes on every call, after everybody else and only when nobody denied it.
 
-An answer is `allowed`, `requiresApproval`, `permissionType`, `permissionKey` and perhaps a `message`. Whoever asks for
-approval gets it asked, whatever `allowed` says: that is how the scripts that exist mean it, and it is the safe reading.
-A script that is missing, fails, takes too long or is not understood lets nothing run.
+Where rules or the tool's own definition ask as well, the person is asked once, for all of it. An answer is `allowed`,
+`requiresApproval`, `permissionType`, `permissionKey` and perhaps a `message`. Whoever asks for approval gets it asked,
+whatever `allowed` says: that is how the scripts that exist mean it, and it is the safe reading. A script that is
+missing, fails, takes too long or is not understood lets nothing run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from tongs.errors import ToolError
+from tongs.policy.decision import OWN, Vote
 from tongs.wire import decode_value
 
 TYPE_CHECKING = False
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
 GRANT = "permission "  # begins every grant of a permission, and no rule
 MESSAGE_CHARACTERS = 2000
 QUOTED_CHARACTERS = 200
-
-Approve = Callable[..., None]  # as `Context.approve`: returns when the user approves, raises when not
 
 _MEND = "Ask the user to mend the security script of the tool."
 
@@ -82,36 +82,29 @@ def understand(tool: str, finished: Finished, seconds: float) -> Answer:
     return _answer(tool, value)
 
 
-def permit(answer: Answer, args: Mapping[str, Any], grants: Grants, approve: Approve, *, warning: str = "") -> None:
-    """Return when the call may run: the script allows it, the user keeps allowing it, or approves it now."""
+def vote(answer: Answer, grants: Grants, *, warning: str = "") -> Vote | None:
+    """Return what an answer means for the call; None when the script allows it, or the user keeps allowing it."""
     permission = answer.permission
     if not answer.requires_approval:
-        if answer.allowed:
-            return
-        message = answer.message or "it gives no reason"
-        raise ToolError(
-            "denied",
-            f"The security check of {permission.tool} blocked this call: {message}",
-            suggestion="Change the call so that the check allows it, or ask the user.",
-            permissionType=permission.type,
-            permissionKey=permission.key,
-        )
+        return None if answer.allowed else _blocked(permission, answer.message or "it gives no reason")
     if grants.has(permission.grant):
-        return
-    message = answer.message or f"{permission.tool} asks for {permission.type} {permission.key}."
-    try:
-        approve(
-            warning + message,
-            arguments=dict(args),
-            permissionType=permission.type,
-            permissionKey=permission.key,
-            grant=permission.grant,
-        )
-    except ToolError as error:
-        if error.code != "no_one_to_ask":
-            raise
-        reason = f"{permission.tool} needs the user's approval, and nobody is there to give it: {message}"
-        raise ToolError("denied", reason) from error
+        return None
+    reason = f"{permission.tool} asks for {permission.type} {permission.key}"
+    if answer.message:
+        reason = f"{answer.message} ({permission.type} {permission.key})"
+    return Vote("ask", OWN, warning + reason, keeps=(permission.grant,))
+
+
+def _blocked(permission: Permission, message: str) -> Vote:
+    reason = f"The security check of {permission.tool} blocked this call: {message}"
+    error = ToolError(
+        "denied",
+        reason,
+        suggestion="Change the call so that the check allows it, or ask the user.",
+        permissionType=permission.type,
+        permissionKey=permission.key,
+    )
+    return Vote("deny", OWN, reason, error)
 
 
 def missing(tool: str, script: str) -> ToolError:

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.custom.definition import Definition, Execute
     from tongs.custom.discovery import Discovery, Found
+    from tongs.custom.watching import Watch
     from tongs.custom.workers import Workers
     from tongs.declaration import Tool
 
@@ -39,13 +40,31 @@ class Toolbox:
         self._lock = threading.Lock()
         self._workers: Workers | None = None
         self._discovery: Discovery | None = None
+        self._watch: Watch | None = None
         self._made: dict[str, tuple[Definition, Tool]] = {}
 
     def close(self) -> None:
-        """End the workers."""
+        """End the workers, and the watch over the folders."""
         with self._lock:
-            if self._workers is not None:
-                self._workers.close()
+            watch, workers = self._watch, self._workers
+        if watch is not None:
+            watch.close()
+        if workers is not None:
+            workers.close()
+
+    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` called, from a thread of its own, soon after tools came, changed, broke, were mended or went.
+
+        What is returned ends that.
+        """
+        from tongs.custom.watching import Watch
+
+        discovery = self._open()
+        with self._lock:
+            if self._watch is None:
+                self._watch = Watch(discovery)
+            watch = self._watch
+        return watch.add(callback)
 
     def found(self) -> Found:
         """Return what there is now, what is broken and what is not trusted."""
@@ -76,7 +95,8 @@ class Toolbox:
         if definition.format == "folder":
             from tongs.custom import folders
 
-            return folders.executor(self._environ, self._grants, self._confine)(definition)
+            workers = self._workers if definition.warm else None
+            return folders.executor(self._environ, self._grants, self._confine, workers)(definition)
         self._open()
         assert self._workers is not None  # noqa: S101
         if definition.format == "python":

@@ -4,7 +4,9 @@
     reply    {"id": 1, ...}                    one line on its standard output; other lines there are noise
 
 A worker answers one request at a time, so calls at the same time have several. Whatever it prints beside its replies is
-kept, as far as it fits, for the message that tells of its end.
+kept, as far as it fits, for the message that tells of its end. A program that knows no numbers answers each request by
+one line; one that says more than it was asked for is not asked again, because its next answer could be that of another
+request.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import json
 import os
 import select
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -35,6 +37,10 @@ START_SECONDS = 20.0
 _CHUNK_BYTES = 1 << 16
 
 
+Confine = Callable[[], AbstractContextManager["Confined | None"]]
+Decode = Callable[[bytes], dict[str, Any] | None]
+
+
 class Recipe(NamedTuple):
     """How a worker is started. `greeting`, unless None, is its first request: it must be answered before any other."""
 
@@ -46,7 +52,8 @@ class Recipe(NamedTuple):
     cwd: str
     env: Mapping[str, str]
     greeting: Mapping[str, Any] | None = None
-    confined: Confined | None = None
+    confine: Confine = nullcontext  # holds how it is confined, for as long as it runs
+    decode: Decode | None = None  # what a line means that has no number, None for noise; without it replies have one
 
 
 class Workers:
@@ -61,6 +68,7 @@ class Workers:
         self._busy: dict[str, int] = {}
         self._current: dict[str, str] = {}  # the newest key of each place
         self._closed = False
+        self._timer: threading.Timer | None = None  # ends those that were idle for too long
 
     def __enter__(self) -> Workers:
         return self
@@ -69,11 +77,20 @@ class Workers:
         self.close()
 
     def ask(
-        self, recipe: Recipe, request: Mapping[str, Any], *, seconds: float, fence: Fence | None = None
+        self,
+        recipe: Recipe,
+        request: Mapping[str, Any],
+        *,
+        seconds: float,
+        fence: Fence | None = None,
+        on_noise: Callable[[], None] = lambda: None,
+        answer: Callable[[Any], Any] | None = None,
     ) -> dict[str, Any]:
         """Return the reply of a warm worker, or of a new one; it is ended when it takes longer or the call is given up.
 
-        Waiting for a worker counts as time of the request, starting one does not.
+        Waiting for a worker counts as time of the request, starting one does not. `on_noise` is called for every line
+        that is printed before the reply. A worker may ask for something before it replies: `answer` says what it gets,
+        and the time that takes is not the worker's.
         """
         deadline = monotonic() + seconds
         with self._turn(recipe, deadline, fence):
@@ -82,7 +99,12 @@ class Workers:
                 worker = _start(recipe, fence)
                 deadline = monotonic() + seconds
             try:
-                reply = worker.exchange(request, deadline, fence)
+                reply = worker.exchange(request, deadline, fence, on_noise)
+                while answer is not None and "ask" in reply:
+                    started = monotonic()
+                    told = answer(reply["ask"])
+                    deadline += monotonic() - started
+                    reply = worker.exchange({"answer": told}, deadline, fence, on_noise)
             except BaseException:
                 worker.close()
                 raise
@@ -112,6 +134,8 @@ class Workers:
         with self._changed:
             self._closed = True
             gone, self._idle = self._idle, []
+            if self._timer is not None:
+                self._timer.cancel()
             self._changed.notify_all()
         _close(gone)
 
@@ -178,6 +202,24 @@ class Workers:
             else:
                 self._idle.append(worker)
                 gone, self._idle = self._idle[: -self._in_all], self._idle[-self._in_all :]
+                self._set_timer()
+        _close(gone)
+
+    def _set_timer(self) -> None:
+        """See to it that the worker which has been idle longest ends in time."""
+        if self._timer is None and self._idle and not self._closed:
+            seconds = max(0.0, min(worker.used for worker in self._idle) + self._idle_seconds - monotonic())
+            self._timer = threading.Timer(seconds, self._end_idle)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end_idle(self) -> None:
+        with self._changed:
+            self._timer = None
+            oldest = monotonic() - self._idle_seconds
+            gone = [worker for worker in self._idle if worker.used <= oldest]
+            self._idle = [worker for worker in self._idle if worker.used > oldest]
+            self._set_timer()
         _close(gone)
 
     def _is_current(self, worker: _Worker) -> bool:
@@ -197,24 +239,47 @@ class _Worker:
         self._stderr = stderr
         self._held = held
         self._number = 0
+        self._on_noise: Callable[[], None] = lambda: None
         self._unread = bytearray()
         self._noise = bytearray()
 
     def lives(self) -> bool:
-        """Whether the process still waits for requests."""
+        """Whether the process still waits for requests, and has nothing more to say on the last one."""
         try:
-            return self.child.poll() is None and self.child.exit is None
+            return self.child.poll() is None and self.child.exit is None and self._is_quiet()
         except ToolError:
             return False
+
+    def _is_quiet(self) -> bool:
+        decode = self.recipe.decode
+        if decode is None:
+            return True
+        with suppress(BlockingIOError):
+            data = os.read(self._stdout, _CHUNK_BYTES)
+            if not data:
+                return False
+            self._unread += data
+        *lines, rest = self._unread.split(b"\n")
+        return not rest and not any(decode(bytes(line)) is not None for line in lines)
 
     def close(self) -> None:
         """End the process and everything it started."""
         self._held.close()
 
-    def exchange(self, request: Mapping[str, Any], deadline: float, fence: Fence | None) -> dict[str, Any]:
+    def exchange(
+        self,
+        request: Mapping[str, Any],
+        deadline: float,
+        fence: Fence | None,
+        on_noise: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
         """Send a request and return its reply, or raise; after an error the worker is of no more use."""
+        *noise, self._unread = self._unread.split(b"\n")  # what came after the last reply
+        self._remember(b"".join(line + b"\n" for line in noise if line.strip()))
         self._number += 1
-        line = json.dumps({**request, "id": self._number}, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+        self._on_noise = on_noise
+        whole = request if self.recipe.decode else {**request, "id": self._number}
+        line = json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
         attention = _Attention(self.child)
         if fence is not None:
             fence.watch(attention.kill)
@@ -278,10 +343,13 @@ class _Worker:
             line = bytes(self._unread[:end])
             del self._unread[: end + 1]
             searched = 0
-            reply = _decoded(line, self._number)
+            decode = self.recipe.decode
+            reply = _decoded(line, self._number) if decode is None else decode(line)
             if reply is not None:
                 return reply
-            self._remember(line + b"\n" if line.strip() else b"")
+            if line.strip():
+                self._remember(line + b"\n")
+                self._on_noise()
         if len(self._unread) > REPLY_BYTES:
             raise ToolError(
                 "resource_limit",
@@ -349,6 +417,7 @@ def _start(recipe: Recipe, fence: Fence | None, seconds: float = START_SECONDS) 
     with ExitStack() as unless_started:
         held = ExitStack()
         unless_started.callback(held.close)
+        confined = held.enter_context(recipe.confine())
         with ExitStack() as theirs:
             source, stdin = _pipe(theirs, held)
             stdout, sink = _pipe(held, theirs)
@@ -363,10 +432,11 @@ def _start(recipe: Recipe, fence: Fence | None, seconds: float = START_SECONDS) 
                 stdout=sink,
                 stderr=noise,
                 limits=process.Limits(timeout=None, grace=0, settle=0),
-                confined=recipe.confined or process.Confined(),
+                confined=confined or process.Confined(),
             )
             held.enter_context(child)
-        worker = _Worker(recipe, child, stdin, stdout, stderr, held)
+        # what confines it is held already, and would hold the call that it was started for
+        worker = _Worker(recipe._replace(confine=nullcontext), child, stdin, stdout, stderr, held)
         if recipe.greeting is not None:
             worker.greeting = worker.exchange(recipe.greeting, monotonic() + seconds, fence)
         unless_started.pop_all()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tongs.output.printed import SEQUENCES
-from tongs.output.views import View, validate
+from tongs.output.views import LANGUAGES, View, validate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,10 +23,12 @@ _MOST_ROWS = 1_000
 _MOST_WRAPS = 8
 _MOST_CELL = 1_000
 _TAB = 4
-_MOST_STYLE = 60
+_MOST_LOOKS = 8
 # past these a lexer or the Markdown parser can take seconds
 _RICH_LINE = 2_000
 _RICH_TEXT = 100_000
+_RICH_FENCED = 10_000
+_RICH_SECONDS = 1.0
 
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1", "2", "31", "32", "33", "36"
 
@@ -34,6 +38,10 @@ _Line: TypeAlias = list[_Span]
 
 
 _SGR = re.compile(r"\x1b\[([0-9;]{0,40})m")
+# bold, underlined and so on, and colours; not 8, which hides text
+_LOOK = re.compile(
+    r"(?<!\d)(?:[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3}|0?[0-79]|2[1-9]|[34][0-79]|9[0-7]|10[0-7])(?!\d)"
+)
 
 
 class _Row(NamedTuple):
@@ -69,8 +77,11 @@ def inert(text: str) -> str:
 def _visible_forms() -> dict[int, str]:
     forms = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
     forms[0x7F] = "␡"
-    hidden = [*range(0x80, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-    forms |= {code: f"<U+{code:04X}>" for code in hidden}
+    hidden = [*range(0x80, 0xA0), 0x2028, 0x2029]
+    turning = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    # no terminal shows these, and a model reads them; joiners and variation selectors shape what is visible
+    unseen = [0x180E, 0x200B, *range(0x2060, 0x2065), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080)]
+    forms |= {code: f"<U+{code:04X}>" for code in (*hidden, *turning, *unseen)}
     # lone surrogates, which no output stream can encode
     return forms | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
@@ -83,12 +94,25 @@ def _inline(text: str) -> str:
     return inert(text).replace("\n", "␊").replace("\t", "␉")
 
 
-def _split(text: str) -> list[str]:
+class _Lines(NamedTuple):
+    """The first lines of a text, and how many there are."""
+
+    shown: list[str]
+    total: int
+
+    @property
+    def more(self) -> list[_Row]:
+        """What is said of the others."""
+        return _more(self.total - len(self.shown), "line")
+
+
+def _split(text: str) -> _Lines:
     """Return the lines of a text, inert, with tabs expanded and line endings gone."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
-    return [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in lines]
+    shown = [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in lines[:_MOST_ROWS]]
+    return _Lines(shown, len(lines))
 
 
 def _layout(view: View, width: int, color: bool) -> list[_Row]:
@@ -112,9 +136,11 @@ def _diff(view: View, width: int, color: bool) -> _Page:
     stored_with_returns = all(change["content"].endswith("\r") for change in changes)
     rows: list[_Row] = []
     for hunk in view["hunks"]:
+        if len(rows) >= _MOST_ROWS:
+            break
         old, new = f"{hunk['oldStart']},{hunk['oldLines']}", f"{hunk['newStart']},{hunk['newLines']}"
         rows.append(_Row([(f"@@ -{old} +{new} @@", _CYAN)]))
-        for change in hunk["changes"]:
+        for change in hunk["changes"][: _MOST_ROWS - len(rows)]:
             sign, sgr = {"added": ("+", _GREEN), "removed": ("-", _RED), "context": (" ", "")}[change["type"]]
             content = change["content"].removesuffix("\r") if stored_with_returns else change["content"]
             old, new = change.get("oldLineNumber", ""), change.get("newLineNumber", "")
@@ -122,37 +148,49 @@ def _diff(view: View, width: int, color: bool) -> _Page:
             text = inert(content).expandtabs(_TAB).replace("\n", "␊")
             rows.append(_Row([(text, sgr)], [(numbers, _DIM), (f"{sign} ", sgr)]))
     subject = [(_inline(view["path"]), _BOLD), *_counts(view["additions"], view["deletions"])]
-    return _Page(subject, _cut(rows, "line") or [_note("no changes")], _number(len(changes), "line"))
+    rows += _more(len(view["hunks"]) + len(changes) - len(rows), "line")
+    return _Page(subject, rows or [_note("no changes")], _number(len(changes), "line"))
 
 
 def _diffs(view: View, width: int, color: bool) -> _Page:
     items = view["items"]
     rows: list[_Row] = []
+    total = 0
     for item in items:
-        rows += [*([_Row([])] if rows else []), *_layout(item, width, color)]
+        if len(rows) <= _MOST_ROWS:
+            rows += [*([_Row([])] if rows else []), *_layout(item, width, color)]
+            total = len(rows)
+        else:
+            total += 1 + _height(item)
     subject = [(_number(len(items), "file"), _BOLD)]
     subject += _counts(sum(item["additions"] for item in items), sum(item["deletions"] for item in items))
-    return _Page(subject, _cut(rows, "line"), _number(len(rows), "line"))
+    return _Page(subject, [*rows[:_MOST_ROWS], *_more(total - _MOST_ROWS, "line")], _number(total, "line"))
+
+
+def _height(diff: View) -> int:
+    """Return how many rows a diff has, without drawing it."""
+    if diff.get("collapsed"):
+        return 2
+    lines = len(diff["hunks"]) + sum(len(hunk["changes"]) for hunk in diff["hunks"])
+    return ("title" in diff) + 1 + max(1, min(lines, _MOST_ROWS + 1))
 
 
 def _code(view: View, width: int, color: bool) -> _Page:
     lines = _split(view["content"])
     first = view.get("firstLine", 1)
     marked = set(view.get("highlightLines", ()))
-    digits = len(str(first + max(len(lines) - 1, 0)))
-    shown = lines[:_MOST_ROWS]
+    digits = len(str(first + max(lines.total - 1, 0)))
     rows: list[_Row] = []
-    for number, text in enumerate(_highlight(shown, view.get("language"), color), first):
+    for number, text in enumerate(_highlight(lines.shown, view.get("language"), color), first):
         mark = "> " if number in marked else "  " if marked else ""
         numbers = _narrow(f"{mark}{number:>{digits}} ", width)
         rows.append(_Row(text, [(numbers, _YELLOW if number in marked else _DIM), ("│ ", _DIM)]))
-    total = view.get("lineCount", len(lines))
+    total = view.get("lineCount", lines.total)
     size = _number(total, "line")
-    if 0 < len(lines) < total:
-        size = f"lines {first:,} to {first + len(lines) - 1:,} of {total:,}"
+    if 0 < lines.total < total:
+        size = f"lines {first:,} to {first + lines.total - 1:,} of {total:,}"
     about = f"  created, {size}" if view["created"] else f"  {size}"
-    more = _more(len(lines) - len(shown), "line")
-    return _Page([(_inline(view["path"]), _BOLD), (about, _DIM)], rows + more or [_note("empty")], size)
+    return _Page([(_inline(view["path"]), _BOLD), (about, _DIM)], rows + lines.more or [_note("empty")], size)
 
 
 def _file_list(view: View, width: int, color: bool) -> _Page:
@@ -214,46 +252,58 @@ def _table(view: View, width: int, color: bool) -> _Page:
 
 def _markdown(view: View, width: int, color: bool) -> _Page:
     lines = _split(view["content"])
-    shown = lines[:_MOST_ROWS]
-    rows = (color and _formatted(shown, width)) or [_Row([(line, "")], words=True) for line in shown]
+    rows = (color and _formatted(lines.shown, width)) or [_Row([(line, "")], words=True) for line in lines.shown]
     subject = [(_inline(view["sourceUrl"]), _DIM)] if "sourceUrl" in view else []
-    rows += _more(len(lines) - len(shown), "line")
-    return _Page(subject, rows or [_note("empty")], _number(len(lines), "line"))
+    return _Page(subject, rows + lines.more or [_note("empty")], _number(lines.total, "line"))
 
 
 def _shell_output(view: View, width: int, color: bool) -> _Page:
-    command, *rest = _split(view["command"]) or [""]
-    output = [_Row(line) for line in _printed(view.get("stdout", ""))]
-    errors = [_Row([(text, sgr or _RED) for text, sgr in line]) for line in _printed(view.get("stderr", ""))]
-    size = _number(len(output) + len(errors), "line")
-    if errors:
-        output += [_Row([("stderr:", _DIM)]), *errors]
+    command = _split(view["command"])
+    first, *rest = command.shown or [""]
+    output, errors = _printed(view.get("stdout", "")), _printed(view.get("stderr", ""))
+    drawn = [_Row(line) for line in output.shown]
+    if errors.total:
+        drawn += [_Row([("stderr:", _DIM)])]
+        drawn += (_Row([(text, sgr or _RED) for text, sgr in line]) for line in errors.shown)
     # what went wrong is at the end
-    hidden = len(output) - _MOST_ROWS
+    hidden = output.total + errors.total + (errors.total > 0) - _MOST_ROWS
     if hidden > 0:
-        output = [_Row([(f"… {_number(hidden, 'earlier line')}", _DIM)]), *output[hidden:]]
+        drawn = [_Row([(f"… {_number(hidden, 'earlier line')}", _DIM)]), *drawn[-_MOST_ROWS:]]
     code = view["exitCode"]
     status = "no exit code" if code is None else f"exit code {code}"
-    rows = _cut([_Row([(line, _BOLD)], [("> ", _DIM)]) for line in rest], "line")
-    rows += [*(output or [_note("no output")]), _Row([(status, _DIM if code == 0 else _RED)])]
-    return _Page([("$ ", _DIM), (command, _BOLD)], rows, size)
+    rows = [_Row([(line, _BOLD)], [("> ", _DIM)]) for line in rest] + command.more
+    rows += [*(drawn or [_note("no output")]), _Row([(status, _DIM if code == 0 else _RED)])]
+    return _Page([("$ ", _DIM), (first, _BOLD)], rows, _number(output.total + errors.total, "line"))
 
 
-def _printed(text: str) -> list[_Line]:
-    """Return the lines that a program printed, with its colours; what else steers a terminal is left out."""
+class _Printed(NamedTuple):
+    """The last lines that a program printed, and how many it printed."""
+
+    shown: list[_Line]
+    total: int
+
+
+def _printed(text: str) -> _Printed:
+    """Return what a program printed, with its colours; what else steers a terminal is left out."""
     kept: list[str] = []
     at = 0
     for found in SEQUENCES.finditer(text):
         # colours alone change nothing but the look of what follows, and every span ends them
         kept += (text[at : found.start()], found[0] if _SGR.fullmatch(found[0]) else "")
         at = found.end()
-    lines: list[_Line] = []
+    lines = "".join((*kept, text[at:])).split("\n")
+    if not _SGR.sub("", lines[-1]).removesuffix("\r"):
+        lines.pop()
     style = ""
-    for line in "".join((*kept, text[at:])).split("\n"):
+    for earlier in lines[:-_MOST_ROWS]:
+        for codes in _SGR.findall(earlier):
+            style = _styled(style, codes)
+    shown: list[_Line] = []
+    for line in lines[-_MOST_ROWS:]:
         spans: _Line = []
         for index, piece in enumerate(_SGR.split(line.removesuffix("\r"))):
             if index % 2:
-                style = "" if piece.strip("0;") == "" else f"{style};{piece}".strip(";")[-_MOST_STYLE:]
+                style = _styled(style, piece)
                 continue
             # of a line that was drawn over, the last state is what a person saw
             _, drawn_over, rest = piece.rpartition("\r")
@@ -261,16 +311,22 @@ def _printed(text: str) -> list[_Line]:
                 spans.clear()
             if rest:
                 spans.append((inert(rest).expandtabs(_TAB), style))
-        lines.append(spans)
-    if not lines[-1]:
-        lines.pop()
-    return lines
+        shown.append(spans)
+    return _Printed(shown, len(lines))
+
+
+@lru_cache(maxsize=256)
+def _styled(style: str, codes: str) -> str:
+    """Return the colours in force after those of a program; text that it hides is shown."""
+    if codes.strip("0;") == "":
+        return ""
+    return ";".join(_LOOK.findall(f"{style};{codes}")[-_MOST_LOOKS:])
 
 
 def _todo_list(view: View, width: int, color: bool) -> _Page:
     items = view["items"]
     rows: list[_Row] = []
-    for item in items:
+    for item in items[:_MOST_ROWS]:
         mark, mark_sgr, sgr = _STATUSES[item["status"]]
         text = [(_inline(item["content"]), sgr)]
         if "priority" in item:
@@ -278,13 +334,14 @@ def _todo_list(view: View, width: int, color: bool) -> _Page:
         rows.append(_Row(text, [(f"{mark} ", mark_sgr)], words=True))
     done = sum(item["status"] == "completed" for item in items)
     subject = [(f"{done:,} of {len(items):,} done", _BOLD)]
-    return _Page(subject, _cut(rows, "item"), _number(len(items), "item"))
+    rows += _more(len(items) - len(rows), "item")
+    return _Page(subject, rows, _number(len(items), "item"))
 
 
 def _none(view: View, width: int, color: bool) -> _Page:
-    lines = _split(view.get("message", "")) or ["Nothing to show."]
-    rows = [_Row([(line, _DIM)], words=True) for line in lines]
-    return _Page([], _cut(rows, "line"), _number(len(lines), "line"))
+    lines = _split(view.get("message", "") or "Nothing to show.")
+    rows = [_Row([(line, _DIM)], words=True) for line in lines.shown]
+    return _Page([], rows + lines.more, _number(lines.total, "line"))
 
 
 _PAGES: dict[str, Callable[[View, int, bool], _Page]] = {
@@ -325,10 +382,6 @@ def _narrow(gutter: str, width: int) -> str:
 
 def _more(count: int, noun: str) -> list[_Row]:
     return [_Row([(f"… {_number(count, f'more {noun}')}", _DIM)])] if count > 0 else []
-
-
-def _cut(rows: list[_Row], noun: str) -> list[_Row]:
-    return rows[:_MOST_ROWS] + _more(len(rows) - _MOST_ROWS, noun)
 
 
 def _counts(additions: int, deletions: int) -> _Line:
@@ -455,13 +508,33 @@ def _highlight(lines: list[str], language: str | None, color: bool) -> list[_Lin
         from rich.syntax import Syntax
     except ImportError:
         return plain
-    console = _console(width=80)
-    text = Syntax("", language, theme="ansi_dark", background_color="default").highlight(source)
-    coloured = [_spans(line.render(console)) for line in text.split("\n", allow_blank=True)][: len(lines)]
+    lexer = _lexer(language)
+    if lexer is None:
+        return plain
+    theme = Syntax.get_theme("ansi_dark")
+    coloured: list[_Line] = [[]]
+    until = time.monotonic() + _RICH_SECONDS
+    for kind, token in lexer.get_tokens(source):
+        # the rules of some languages make their lexers take minutes
+        if time.monotonic() > until:
+            return plain
+        sgr = _sgr(theme.get_style_for_token(kind))
+        first, *others = token.split("\n")
+        coloured[-1].append((first, sgr))
+        coloured += ([(part, sgr)] for part in others)
+    coloured = coloured[: len(lines)]
     # a lexer may drop or change characters, and what is shown must be what is there
     if ["".join(text for text, _ in line) for line in coloured] != lines:
         return plain
     return coloured
+
+
+def _lexer(language: str) -> Any:
+    """Return what knows the syntax of a language; those that few people use are the ones that take forever."""
+    from rich.syntax import Syntax
+
+    lexer = Syntax("", language).lexer
+    return lexer if lexer is not None and not LANGUAGES.isdisjoint(lexer.aliases) else None
 
 
 def _formatted(lines: list[str], width: int) -> list[_Row]:
@@ -477,7 +550,11 @@ def _formatted(lines: list[str], width: int) -> list[_Row]:
     # links are printed as text: a terminal link can show one address and open another
     document = Markdown(source, code_theme="ansi_dark", hyperlinks=False)
     # HTML is markup too: shown, not obeyed or hidden
+    fenced = 0
     for token in document.parsed:
+        fenced += len(token.content) * (token.type == "fence")
+        if token.type == "fence" and (fenced > _RICH_FENCED or _lexer(token.info.partition(" ")[0]) is None):
+            token.info = ""
         if token.type == "html_block":
             token.type = "code_block"
         for child in token.children or ():

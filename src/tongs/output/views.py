@@ -589,3 +589,6 @@ _EXTENSIONS = {
     "zig": "zig",
     "zsh": "bash",
 }
+
+# every name that `language_of` gives
+LANGUAGES = frozenset((*_NAMES.values(), *_EXTENSIONS.values()))

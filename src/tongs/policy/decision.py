@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from tongs.errors import ToolError
 
 Verdict = Literal["allow", "ask", "deny"]
+OWN = "tool"  # the voter, when it is the tool itself
 
 _STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -17,6 +18,7 @@ class Vote(NamedTuple):
     voter: str
     reason: str
     error: ToolError | None = None
+    keeps: tuple[str, ...] = ()  # what an approval that is kept would allow, beside what rules say
 
 
 def decide(votes: Iterable[Vote]) -> Vote:
@@ -26,3 +28,12 @@ def decide(votes: Iterable[Vote]) -> Vote:
         if strictest is None or _STRICTNESS[vote.verdict] > _STRICTNESS[strictest.verdict]:
             strictest = vote
     return strictest or Vote("ask", "default", "no voter had an opinion")
+
+
+def join(decision: Vote, own: Vote) -> Vote:
+    """Return the decision with the vote of the tool itself: where both ask, one question is asked for both."""
+    if (decision.verdict, own.verdict) != ("ask", "ask"):
+        return decide((decision, own))
+    # what the tool cannot keep, nothing keeps: the person would be asked again
+    voter = decision.voter if own.keeps else own.voter
+    return own._replace(voter=voter, reason=f"{own.reason.rstrip('.')}; {decision.reason}")

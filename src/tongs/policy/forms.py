@@ -1,10 +1,13 @@
 """The forms of a rule: what one line of a rule file says, and which calls it speaks of.
 
-    rule    = "*" | name | name ":" expression | name "(" inside ")"
+    rule    = "*" | name | name ":" expression | name "(" inside ")" | server
+    server  = "mcp__" name | "mcp__" [ name "__" [ start ] ] "*"
     inside  = prefix ":*" | "/" expression "/" | "=" command | "path:" glob | "domain:" host | "action:" word
 
 Names may hold colons (`tool::x`): the longest name that is known wins. A form that names a tool means every name of
-that tool. A path form means every tool with the effect of the named one (`Write(path:…)` all that write), a domain
+that tool, one that names an MCP server all tools of it, or those whose names start so.
+
+A path form means every tool with the effect of the named one (`Write(path:…)` all that write), a domain
 form every tool that uses the network, an action form every tool of that effect when it tightens.
 
 An allow must cover all of a call, a deny or ask only has to find something in it: see `covers` and `finds`.
@@ -32,6 +35,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+(?:::[A-Za-z0-9_.-]+)*")
 # a command that begins with an assignment or a redirection, not with its program
 _PREPARED = re.compile(r"\s*(?:[A-Za-z_]\w*(?:\[|\+?=)|[0-9]*[<>]|\{\w+\}[<>]|&>)")
 _TESTS = ("[", "[[")
+# a server's name is without two underscores, which part it from a tool
+_SERVER = re.compile(r"mcp__(?:\*|(?:(?!__)[A-Za-z0-9_-])+(?:__[A-Za-z0-9_-]*\*)?)\Z")
 
 
 class Names(NamedTuple):
@@ -42,13 +47,16 @@ class Names(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What a rule can govern: tools by name, all with an effect, or everything when both are None."""
+    """What a rule can govern: tools by name, by an effect, by their MCP server, or everything when all are None."""
 
     names: frozenset[str] | None = None
     effect: str | None = None
+    server: str | None = None  # what the names of the tools begin with
 
     def governs(self, subject: Subject) -> bool:
         """Whether a call is in the scope."""
+        if self.server is not None:
+            return subject.tool.startswith(self.server)
         if self.names is None and self.effect is None:
             return True
         if self.names is not None and self.names & subject.names:
@@ -114,6 +122,33 @@ class Whole(NamedTuple):
 
     def finds(self, subject: Subject) -> Found:
         """Return whether the call is one of that tool."""
+        return "yes" if self.covers(subject) else "no"
+
+
+class Serving(NamedTuple):
+    """`mcp__server`, `mcp__server__*` or `mcp__server__get_*`: tools of an MCP server by how their names begin."""
+
+    server: str
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(server=self.server)
+
+    def covers(self, subject: Subject) -> bool:
+        """Return whether the call is one of that server."""
+        return subject.tool.startswith(self.server)
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Return whether the call is one of that server."""
+        return self.covers(subject)
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return whether the call is one of that server."""
+        return self.covers(subject)
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether the call is one of that server."""
         return "yes" if self.covers(subject) else "no"
 
 
@@ -360,6 +395,8 @@ def parse(text: str, names: Names, home: str = "") -> Form:
         return Whole(None)
     if len(text) > MAX_LENGTH:
         raise BadForm(f"the rule is longer than {MAX_LENGTH} characters")
+    if text not in names.twins and _SERVER.match(text):
+        return Serving(text[:-1] if text.endswith("*") else text + "__")
     name, rest = _divide(text, names)
     twins = names.twins.get(name, frozenset()) | {name}
     scope = Scope(twins)

@@ -36,6 +36,8 @@ _PLANNING = frozenset(
         *("agent", "agent_spawn"),  # their children plan too
     )
 )
+# these lead to other tools, which are looked at themselves: every mode and profile has them
+FINDERS = frozenset(("tool_search", "tool_call"))
 _LOOKING = frozenset(("screenshot", "ax_tree"))  # actions of the desktop that change nothing
 _DESKTOP = "computer"
 _NEEDS_PEOPLE = frozenset(("ask_user", "agent", "agent_spawn"))  # not in scheduler mode
@@ -51,6 +53,7 @@ class Traits(NamedTuple):
     custom: bool = False
     approval: Approval = "always"
     read_only: bool = False
+    server: str = ""  # the MCP server whose tool it is; only the user says that one reads
 
 
 class Circumstances(NamedTuple):
@@ -94,6 +97,8 @@ def hidden(
     name = traits.name
     if name in disabled:
         return f"{name} is disabled by the setting disabledTools"
+    if name in FINDERS:
+        return None
     members = PROFILES[profile]
     if members is not None and name not in named_tools and (traits.custom or name not in members):
         return f"{name} is not in the profile {profile}"
@@ -132,14 +137,15 @@ def _refusal(mode: Mode, traits: Traits, action: str | None) -> str | None:
         return f"{mode} mode looks at the desktop and does not touch it"
     if mode == "scheduler" and name in _NEEDS_PEOPLE:
         return f"{name} is not there in scheduler mode: nobody is there to answer"
-    if mode == "scheduler" and traits.custom and traits.approval != "never":
+    # a rule may allow what a server has; its own tools nobody but the user speaks for
+    if mode == "scheduler" and traits.custom and traits.approval != "never" and not traits.server:
         return f"{name} has approval: {traits.approval}, and in scheduler mode nobody can give it"
     return None
 
 
 def _is_for_planning(traits: Traits) -> bool:
     if traits.custom:
-        return traits.approval == "never" and traits.read_only
+        return (traits.approval == "never" or bool(traits.server)) and traits.read_only
     if traits.name in _PLANNING or traits.name in _SHELLS or traits.name == _DESKTOP:
         return True
     return traits.effects <= {"read", "network"}
@@ -148,6 +154,8 @@ def _is_for_planning(traits: Traits) -> bool:
 def _custom(mode: Mode, traits: Traits) -> Vote:
     """The tool's own approval; rules, its security script and trust vote beside it."""
     said = f"the tool says approval: {traits.approval}"
+    if traits.server:
+        said = f"it is a tool of the MCP server {traits.server}"
     if traits.approval == "never":
         return Vote("allow", "approval", said)
     if mode == "yolo" or (mode == "auto-accept" and traits.approval == "destructive"):

@@ -233,7 +233,7 @@ class _Reading:
     def _example(self, form: Form, example: str) -> Subject:
         """Return the call that an example means, by what the rule is about."""
         names = form.scope.names or frozenset()
-        if isinstance(form, forms.Whole):
+        if isinstance(form, forms.Whole | forms.Serving):
             return Subject(example, frozenset((example,)))
         if isinstance(form, forms.Acting):
             return Subject("", names, frozenset(("control",)), actions=frozenset((example,)))
@@ -265,8 +265,11 @@ class _Reading:
             return None
         rule = Rule(verdict, text, form, self._file, line)
         self._rules.append(rule)
-        names = form.scope.names
-        if names is not None and not any(name in self._names.twins for name in names):
+        names, server = form.scope.names, form.scope.server
+        known = self._names.twins
+        if (names is not None and not any(name in known for name in names)) or (
+            server is not None and not any(name.startswith(server) for name in known)
+        ):
             self._notes.append(f"{self._file}, line {line}: {text!r} names no tool that is here.")
         return rule
 

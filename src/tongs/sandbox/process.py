@@ -122,17 +122,18 @@ def run(
     merge: bool = False,
     tty: bool = False,
     confined: Confined = _UNCONFINED,
+    hear: Callable[[bytes], None] | None = None,
 ) -> Finished:
     """Run a program to its end and return its output; nothing that it started is left.
 
     With `merge` both streams share one pipe, so that their order is kept; with `tty` they share a terminal.
     `cwd` is a path or the descriptor of a directory, `env` the whole environment. `spill` is the directory for output
     that memory does not keep, or a function that is asked for it when it is needed; without it, head and tail are all.
-    Cancellation ends the program as the timeout does.
+    Cancellation ends the program as the timeout does. `hear` gets the output as it comes, on this thread.
     """
     began = monotonic()
     with _scarcity(), ExitStack() as ours:
-        outputs = ours.enter_context(_Outputs(limits, spill))
+        outputs = ours.enter_context(_Outputs(limits, spill, hear))
         feed = None
         with ExitStack() as theirs:
             sinks = []
@@ -427,11 +428,17 @@ class _Feed:
 class _Outputs:
     """The output streams of one child, and the room that they share."""
 
-    def __init__(self, limits: Limits, spill: StrPath | Callable[[], StrPath] | None) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        spill: StrPath | Callable[[], StrPath] | None,
+        hear: Callable[[bytes], None] | None = None,
+    ) -> None:
         self.streams: dict[int, _Stream] = {}
         self.overrun = False
         self._limits = limits
         self._spill = spill
+        self._hear = hear
 
     def __enter__(self) -> Self:
         return self
@@ -463,6 +470,8 @@ class _Outputs:
         if not chunk or self.overrun:
             return False
         self.streams[fd].take(chunk)
+        if self._hear is not None:
+            self._hear(chunk)
         return True
 
     def drain(self) -> None:

@@ -21,7 +21,7 @@ from tongs.state.trust import MAX_BYTES, PROJECT_FILES, Trust, Trusted, kind_of
 from tongs.surfaces.ancestry import tongs_above
 from tongs.surfaces.audit import valued, workspace_id
 from tongs.surfaces.cli import Usage
-from tongs.surfaces.prompt import Answer, Page, Terminal, controlling_terminal, one_line, prompt
+from tongs.surfaces.prompt import Answer, Terminal, controlling_terminal, decoded, one_line, prompt
 
 BY = "terminal"
 _SECOND = 1_000_000_000
@@ -31,7 +31,7 @@ _VALUE_MOST = 40
 
 def approve(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs approve [ID [--once|--always]|show ID]`."""
-    return _answered("approve", lambda screen: _approve(screen, options, words))
+    return answered("approve", lambda screen: _approve(screen, options, words))
 
 
 def deny(options: dict[str, str], words: list[str]) -> int:
@@ -39,20 +39,20 @@ def deny(options: dict[str, str], words: list[str]) -> int:
     given, rest = valued(words, ("--reason",))
     if len(rest) != 1 or not _is_name(rest[0]):
         raise Usage("deny needs the id of an approval, and may have --reason TEXT")
-    return _answered("deny", lambda _: _deny(rest[0], given.get("--reason", "")))
+    return answered("deny", lambda _: _deny(rest[0], given.get("--reason", "")))
 
 
 def grants(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs grants [list|revoke ID]`."""
-    return _answered("grants", lambda _: _grants(options, words))
+    return answered("grants", lambda _: _grants(options, words))
 
 
 def trust(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs trust [list|PATH|revoke PATH]`."""
-    return _answered("trust", lambda screen: _trust(screen, options, words))
+    return answered("trust", lambda screen: _trust(screen, options, words))
 
 
-def _answered(command: str, work: Callable[[Terminal], int]) -> int:
+def answered(command: str, work: Callable[[Terminal], int]) -> int:
     """Do the work of a command for a person at a terminal, and for nobody else."""
     found = tongs_above(os.getpid())
     if found is not None:
@@ -90,7 +90,7 @@ def _approve(screen: Terminal, options: dict[str, str], words: list[str]) -> int
                 workspace = workspace_id(options["workspace"]) if "workspace" in options else None
                 return _list_pending(screen, approvals.pending(workspace))
             case ["show", id]:
-                sys.stdout.write(_page(screen).draw(approvals.find(id).asked, whole=True))
+                sys.stdout.write(screen.page().draw(approvals.find(id).asked, whole=True))
                 return 0
             case [id] | [id, "--once" | "--always"] | ["--once" | "--always", id] if _is_name(id):
                 found = _pending(approvals, id)
@@ -112,7 +112,7 @@ def _pending(approvals: Approvals, id: str) -> Approval:
 def _choose(screen: Terminal, approval: Approval, words: list[str]) -> Answer:
     if len(words) == 1:
         return prompt(approval.asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
-    sys.stdout.write(_page(screen).draw(approval.asked, whole=False))
+    sys.stdout.write(screen.page().draw(approval.asked, whole=False))
     return Answer("always" if "--always" in words else "once")
 
 
@@ -145,7 +145,7 @@ def _list_pending(screen: Terminal, pending: list[Approval]) -> int:
     if not pending:
         sys.stdout.write("Nothing waits for approval.\n")
         return 0
-    page = _page(screen)
+    page = screen.page()
     for approval in pending:
         asked = approval.asked
         left = max(0, approval.expires_at - time.time_ns()) // _SECOND
@@ -223,7 +223,7 @@ def _trust(screen: Terminal, options: dict[str, str], words: list[str]) -> int:
                 sys.stdout.write(f"No longer trusted: {one_line(path)}\n")
                 return 0
             case [path] if _is_name(path):
-                answers = [_trust_one(screen, trusted, one) for one in _named(path)]
+                answers = [trust_file(screen, trusted, one) for one in _named(path)]
                 return 0 if all(answers) else 1
     raise Usage("trust takes list, the path of a file or a project, or revoke PATH")
 
@@ -251,7 +251,7 @@ def _files_of(project: str) -> list[str]:
     return list(dict.fromkeys([*filter(os.path.lexists, known), *project_files(project)]))
 
 
-def _trust_one(screen: Terminal, trusted: Trust, name: str) -> bool:
+def trust_file(screen: Terminal, trusted: Trust, name: str) -> bool:
     """Show a file and ask; what is trusted are the very bytes that were shown."""
     from tongs.digests import sha256
 
@@ -262,9 +262,9 @@ def _trust_one(screen: Terminal, trusted: Trust, name: str) -> bool:
         screen.write(f"{shown} is trusted already.\n")
         return True
     before = trusted.kept(path)
-    page = _page(screen)
+    page = screen.page()
     if before is None:
-        screen.write(f"{shown} ({kind}), {len(content):,} bytes:\n" + page.text(_text(content), whole=True))
+        screen.write(f"{shown} ({kind}), {len(content):,} bytes:\n" + page.text(decoded(content), whole=True))
     else:
         screen.write(f"{shown} ({kind}) has changed since it was trusted:\n")
         screen.write(page.diff(_difference(before, content), whole=True))
@@ -296,15 +296,11 @@ def _content(path: str) -> bytes:
     return content
 
 
-def _text(content: bytes) -> str:
-    return content.decode("utf-8", "backslashreplace")
-
-
 def _difference(before: bytes, after: bytes) -> str:
     from difflib import unified_diff
 
     # split at newlines alone: other ends of lines are shown, not obeyed
-    old, new = (_text(content).split("\n") for content in (before, after))
+    old, new = (decoded(content).split("\n") for content in (before, after))
     return "\n".join(unified_diff(old, new, "trusted", "now", lineterm=""))
 
 
@@ -338,7 +334,3 @@ def _present(one: Trusted) -> str:
         return "" if sha256(_content(one.path)) == one.hash else ", changed: not trusted"
     except ToolError:
         return ", gone"
-
-
-def _page(screen: Terminal) -> Page:
-    return Page(width=screen.width, color=screen.color)

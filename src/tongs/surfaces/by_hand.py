@@ -150,7 +150,9 @@ def _show_success(result: Result) -> None:
     if "truncation" in result.meta:
         sys.stdout.write(_inert(result.text.rpartition("\n")[2]) + "\n")
     for block in result.content:
-        sys.stdout.write(f"[{block['mimeType']}, {len(block['data']) * 3 // 4} bytes]\n")
+        held = block.get("resource", block)
+        data = held.get("data") or held.get("blob") or ""
+        sys.stdout.write(f"[{_inert(str(held.get('mimeType', block['type'])))}, {len(data) * 3 // 4} bytes]\n")
     for note in result.meta.get("notes", ()):
         sys.stderr.write(f"note: {_inert(note)}\n")
 

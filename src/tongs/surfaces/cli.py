@@ -17,6 +17,7 @@ COMMANDS = (
     "doctor",
     "explain",
     "grants",
+    "mcp",
     "resident",
     "session",
     "stats",
@@ -32,8 +33,12 @@ tongs: the tool runtime for AI agents
   echo '{"tool": "read_file", "args": {"path": "a.py"}}' | tongs
                               one request in, one reply out; several, one per line
   tongs stdio                 a session: JSON lines both ways until end of input
+  tongs mcp                   every tool for an MCP host, on standard input and output
+                              [--http [HOST:PORT]] [--no-token] [--search] [--lean]
+  tongs mcp install HOST      the entry by which claude, codex, cursor, vscode and others find tongs; uninstall HOST
+                              [--project|--user] [--name NAME] [--print] [--yes]
   tongs call NAME key=value   a call typed by hand  [--json '{...}'] [--raw]
-  tongs tools [list|show NAME|new NAME|check [PATH]|install PATH|remove NAME|trust [PATH]]
+  tongs tools [list [--tokens]|show NAME|new NAME|check [PATH]|install PATH|remove NAME|trust [PATH]]
   tongs undo [list|preview ID|restore ID|clear]
   tongs approve [ID]          what waits for approval; answer it  [--once|--always] [show ID]
   tongs deny ID               [--reason TEXT]
@@ -51,10 +56,10 @@ tongs: the tool runtime for AI agents
   tongs --version
 
   on every command: --workspace DIR  --session ID  --dialect NAME  --mode normal|auto-accept|yolo|plan|scheduler
-                    --profile full|minimal|nano  --approve deny|once|always|all  --tools-dir DIR
+                    --profile full|minimal|nano  --approve deny|once|always|all  --tools A,B  --tools-dir DIR
 """
 
-_VALUED = ("--workspace", "--session", "--dialect", "--mode", "--profile", "--approve", "--tools-dir")
+_VALUED = ("--workspace", "--session", "--dialect", "--mode", "--profile", "--approve", "--tools", "--tools-dir")
 
 
 class Usage(Exception):

@@ -26,7 +26,7 @@ def doctor(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs doctor`; 1 when something is wrong."""
     if words:
         raise Usage(f"doctor does not take {words[0]!r}")
-    looks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _packages, _resident)
+    looks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _packages, _servers, _resident)
     found = [finding for look in looks for finding in look(options)]
     for finding in found:
         remedy = f"  ->  {finding.remedy}" if finding.remedy else ""
@@ -132,6 +132,33 @@ def _packages(options: dict[str, str]) -> list[Finding]:
         else:
             found.append(Finding("ok", name, use))
     return found
+
+
+def _servers(options: dict[str, str]) -> list[Finding]:
+    try:
+        with open_runtime(options) as runtime:
+            servers = runtime.servers()
+            if servers is None:
+                return []
+            configured, states = servers.configured(), servers.states()
+    except ToolError:
+        return []  # already told
+    from tongs.output.terminal import inert
+    from tongs.surfaces.mcp_servers import summary
+
+    found = []
+    for state in states:
+        name, told = state.server.name, summary(state)
+        remedy = f"tongs mcp trust {name}" if state.difference else ""
+        found.append(Finding("missing" if remedy else "ok", "mcp server", inert(f"{name}: {told}"), remedy))
+    for path, names in configured.untrusted.items():
+        found.append(
+            Finding("missing", "mcp server", inert(f"{', '.join(names)}: {path} is not trusted"), f"tongs trust {path}")
+        )
+    return found + [
+        Finding("wrong", "mcp server", inert(f"{problem.origin}: {problem.message}"), "tongs mcp list")
+        for problem in configured.problems
+    ]
 
 
 def _resident(options: dict[str, str]) -> list[Finding]:

@@ -5,14 +5,13 @@ Nothing of a tool runs before the person has seen its files and agreed; what is 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tongs.custom import discovery
 from tongs.custom.definition import FILE_BYTES, Loaded, Problem, fingerprint
@@ -21,11 +20,10 @@ from tongs.custom.workers import Workers
 from tongs.errors import ToolError
 from tongs.output.terminal import inert
 from tongs.state.trust import TOOL_FOLDERS
-from tongs.surfaces.approving import _page, _text
-from tongs.surfaces.prompt import Terminal, one_line
-from tongs.surfaces.tool_files import abilities, own_folder
+from tongs.surfaces import installed
+from tongs.surfaces.prompt import Terminal, decoded, one_line
+from tongs.surfaces.tool_files import abilities
 
-INSTALLED = ".installed.json"  # beside the personal tools: where each came from, and its checksum
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 CLONE_SECONDS = 300.0
 
@@ -91,41 +89,25 @@ def _declares(path: str) -> bool:
 
 def _staged(path: str) -> Staged:
     """Read what would be installed, once: what is shown is what is written."""
-    files: dict[str, bytes] = {}
-    runs = set()
-    for file in discovery.tool_files(path):
-        name = os.path.relpath(file, path) if file != path else ""
-        if name.split(os.sep)[0] == ".git":
-            continue
-        facts = os.lstat(file)
-        if not stat.S_ISREG(facts.st_mode):
-            raise ToolError(
-                "tool_invalid",
-                f"{one_line(file)} is not a regular file.",
-                suggestion="Replace links by what they lead to.",
-            )
-        if facts.st_size > FILE_BYTES:
-            raise ToolError("file_too_large", f"{one_line(file)} is larger than {FILE_BYTES >> 20} MiB.")
-        with open(file, "rb") as opened:
-            files[name] = opened.read(FILE_BYTES + 1)
-        if facts.st_mode & stat.S_IXUSR:
-            runs.add(name)
-    return Staged(os.path.basename(path), files, frozenset(runs))
+    found = installed.contents(path)
+    return Staged(os.path.basename(path), found.files, found.runs)
 
 
 def _install_one(screen: Terminal, staged: Staged, source: str) -> bool:
-    target = os.path.join(own_folder(), staged.name)
+    target = os.path.join(installed.own_folder(), staged.name)
     if os.path.lexists(target):
         raise ToolError(
-            "already_exists", f"{one_line(target)} exists.", suggestion="Remove it first: tongs tools remove NAME."
+            "already_exists",
+            f"{one_line(target)} exists.",
+            suggestion=f"Remove it first: tongs tools remove {one_line(staged.name)}.",
         )
-    page = _page(screen)
+    page = screen.page()
     checksum = fingerprint(staged.files)
     screen.write(f"{one_line(staged.name)}, checksum {checksum}:\n")
     for name, content in staged.files.items():
         if name:
             screen.write(f"{one_line(name)}, {len(content):,} bytes:\n")
-        screen.write(page.text(_text(content), whole=True))
+        screen.write(page.text(decoded(content), whole=True))
     screen.write("".join(f"  {inert(one_line(fact))}\n" for fact in _promises(staged)))
     screen.write(f"Install it as {one_line(target)}? [y/n] > ")
     answer = screen.read()
@@ -133,7 +115,7 @@ def _install_one(screen: Terminal, staged: Staged, source: str) -> bool:
         screen.write(("" if answer else "\n") + "Not installed.\n")
         return False
     _write(staged, target)
-    _record(lambda known: {**known, staged.name: {"from": source, "checksum": checksum}})
+    installed.record(lambda known: {**known, staged.name: {"from": source, "checksum": checksum}})
     screen.write("Installed.\n")
     return True
 
@@ -169,24 +151,6 @@ def _write(staged: Staged, target: str) -> None:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
                 file.write(content)
         os.rename(top, target)
-
-
-def _record(change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    path = os.path.join(own_folder(), INSTALLED)
-    fresh = f"{path}.{os.getpid()}"
-    with open(fresh, "w", encoding="utf-8") as file:
-        json.dump(change(installed()), file, indent=2)
-    os.replace(fresh, path)
-
-
-def installed() -> dict[str, Any]:
-    """Return where installed tools came from, and their checksums, by the names of their files."""
-    try:
-        with open(os.path.join(own_folder(), INSTALLED), encoding="utf-8") as file:
-            known = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
 
 
 def _clone(url: str, folder: str) -> None:
@@ -296,13 +260,14 @@ def _refused(message: str) -> ToolError:
 
 def remove(screen: Terminal, name: str) -> int:
     """Remove a personal tool, if the person means it; return the exit status."""
-    folder = own_folder()
-    found = [path for path in discovery.tool_paths(folder, "personal") if name in (os.path.basename(path), _stem(path))]
+    folder = installed.own_folder()
+    there = discovery.tool_paths(folder, "personal")
+    found = [path for path in there if name in (os.path.basename(path), _stem(path))] or _declaring(name, there)
     if not found:
         raise ToolError(
             "not_found",
             f"There is no tool {one_line(name)} in {one_line(folder)}.",
-            suggestion="tongs tools list shows the file of each tool.",
+            suggestion="tongs tools show NAME tells where a tool is from.",
         )
     for path in found:
         screen.write(f"Remove {one_line(path)}? [y/n] > ")
@@ -319,10 +284,23 @@ def remove(screen: Terminal, name: str) -> int:
     return 0
 
 
+def _declaring(name: str, paths: Sequence[str]) -> list[str]:
+    """Return the paths of the tool that is called so, whatever its file is."""
+    with Workers() as workers:
+        found = discovery.open_discovery(os.getcwd(), os.environ, workers).current()
+    known = (found.definitions.get(name), *(one for one in found.hidden if one.name == name))
+    origins = [one.origin for one in known if one is not None]
+    return [path for path in paths if any(origin in (path, *_definitions(path)) for origin in origins)]
+
+
+def _definitions(path: str) -> list[str]:
+    return [os.path.join(path, name) for name in discovery.DEFINITIONS]
+
+
 def _forget(name: str) -> None:
-    if name in installed():
-        _record(lambda known: {key: value for key, value in known.items() if key != name})
+    if name in installed.records():
+        installed.record(lambda known: {key: value for key, value in known.items() if key != name})
 
 
 def _stem(path: str) -> str:
-    return os.path.splitext(os.path.basename(path))[0] if os.path.isfile(path) else os.path.basename(path)
+    return os.path.basename(path) if os.path.isdir(path) else os.path.splitext(os.path.basename(path))[0]

@@ -40,8 +40,11 @@ def open_runtime(
         flags["dialect"] = options["dialect"]
     if "tools-dir" in options:
         flags["custom.dirs"] = [os.path.join(folder, path) for path in options["tools-dir"].split(os.pathsep) if path]
+    only = [name.strip() for name in options.get("tools", "").split(",") if name.strip()]
+    if only:
+        flags["tools.only"] = only
     flags |= {name: options[name] for name in ("mode", "profile", "approve") if name in options}
-    return Runtime(
+    runtime = Runtime(
         workspace,
         session=options.get("session"),
         environ=env,
@@ -51,6 +54,14 @@ def open_runtime(
         asker=asker,
         questioner=questioner,
     )
+    try:
+        for name in only:
+            if not name.startswith("mcp__"):  # to look for one may start its server
+                runtime.catalog.find(name, runtime.settings["dialect"])  # as above
+    except ToolError:
+        runtime.close()
+        raise
+    return runtime
 
 
 def _working_directory() -> str:

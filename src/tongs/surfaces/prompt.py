@@ -53,6 +53,10 @@ class Terminal(NamedTuple):
     width: int
     color: bool
 
+    def page(self) -> Page:
+        """Return what draws on it."""
+        return Page(width=self.width, color=self.color)
+
 
 @contextmanager
 def controlling_terminal() -> Iterator[Terminal]:
@@ -293,6 +297,11 @@ class Page:
     @property
     def _bar(self) -> str:
         return _painted("|", _DIM, self._color) + " "
+
+
+def decoded(content: bytes) -> str:
+    """Return the text of a file to show it; what is not UTF-8 is seen as bytes."""
+    return content.decode("utf-8", "backslashreplace")
 
 
 def one_line(text: str) -> str:

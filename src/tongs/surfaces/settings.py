@@ -92,11 +92,24 @@ def _show(sources: Sources, *, as_json: bool) -> int:
     shown: dict[str, dict[str, Any]] = {}
     for key in KEYS:
         source = settings.sources[key]
-        shown[key] = {"value": settings[key], "source": source}
+        shown[key] = {"value": _told_value(settings[key]), "source": source}
         if source in files:
             shown[key] |= {"file": files[source], "line": lines[source].get(key)}
     sys.stdout.write(json.dumps(shown, ensure_ascii=False) + "\n" if as_json else "".join(map(_setting, shown.items())))
     return 0
+
+
+def _told_value(value: Any) -> Any:
+    """Return a value as people are shown it: what may be secret of MCP servers is told by its name alone."""
+    if not isinstance(value, dict):
+        return value
+    hidden = ("env", "headers")
+    return {
+        name: {key: sorted(inner) if key in hidden and isinstance(inner, dict) else inner for key, inner in one.items()}
+        if isinstance(one, dict)
+        else one
+        for name, one in value.items()
+    }
 
 
 def _trusts(sources: Sources) -> configuration.Trusts:

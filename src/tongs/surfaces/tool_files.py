@@ -9,21 +9,22 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from tongs import places
 from tongs.catalog import built_in_names
 from tongs.custom import discovery
 from tongs.custom.definition import Definition, Example
-from tongs.custom.discovery import Discovery, Found, is_tool
+from tongs.custom.discovery import Found, is_tool
 from tongs.custom.workers import Workers
 from tongs.errors import ToolError
 from tongs.output.terminal import inert
 from tongs.state.trust import TOOL_FOLDERS, Trust, kind_of
-from tongs.surfaces.approving import _answered, _trust_one
+from tongs.surfaces.approving import answered, trust_file
 from tongs.surfaces.cli import Usage
+from tongs.surfaces.installed import changed, own_folder
 from tongs.surfaces.prompt import Terminal, one_line
 
 TYPE_CHECKING = False
@@ -40,6 +41,20 @@ Call = Callable[[str, Mapping[str, Any]], "Result"]
 
 def tool_files(options: dict[str, str], words: list[str]) -> int:
     """Run `tongs tools new NAME`, `check [PATH]`, `install SOURCE`, `remove NAME` and `trust [PATH]`."""
+    try:
+        return _run(options, words)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = one_line(str(error.filename or "A file"))
+        raise ToolError(
+            "permission_denied",
+            f"{where}: {os.strerror(error.errno or 0)}.",
+            suggestion="See that folders of tools are folders, and that you may write there.",
+        ) from error
+
+
+def _run(options: dict[str, str], words: list[str]) -> int:
     from tongs.surfaces import installing
 
     match words:
@@ -48,12 +63,12 @@ def tool_files(options: dict[str, str], words: list[str]) -> int:
         case ["check"] | ["check", _]:
             return _check(options, words[1] if len(words) > 1 else None)
         case ["install", source] if not source.startswith("-"):
-            return _answered("tools install", lambda screen: installing.install(screen, source))
+            return answered("tools install", lambda screen: installing.install(screen, source))
         case ["remove", name] if not name.startswith("-"):
-            return _answered("tools remove", lambda screen: installing.remove(screen, name))
+            return answered("tools remove", lambda screen: installing.remove(screen, name))
         case ["trust"] | ["trust", _]:
             path = words[1] if len(words) > 1 else None
-            return _answered("tools trust", lambda screen: _trust(screen, options, path))
+            return answered("tools trust", lambda screen: _trust(screen, options, path))
     raise Usage("tools takes list, show NAME, new NAME, check [PATH], install SOURCE, remove NAME or trust [PATH]")
 
 
@@ -61,25 +76,11 @@ def _root(options: Mapping[str, str]) -> str:
     return os.path.realpath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
 
 
-def own_folder() -> str:
-    """Return the folder of the personal tools."""
-    return os.path.join(places.config_dir(os.environ), "tools")
-
-
-@contextmanager
-def _opened(options: Mapping[str, str]) -> Iterator[tuple[Discovery, Workers]]:
-    with Workers() as workers:
-        named = [part for part in options.get("tools-dir", "").split(os.pathsep) if part]
-        root = _root(options)
-        reserved = built_in_names()
-        yield discovery.open_discovery(root, os.environ, workers, directories=named, reserved=reserved), workers
-
-
 # --- list and show --------------------------------------------------------------------------------------------------
 
 
 def listed(found: Found) -> str:
-    """Return the custom tools by source, then what is wrong and what waits for trust."""
+    """Return the custom tools by source, then what is wrong, what waits for trust, and what was changed."""
     lines: list[str] = []
     width = max(map(len, found.definitions), default=0)
     for source in ("directory", "project", "personal"):
@@ -93,6 +94,9 @@ def listed(found: Found) -> str:
     if found.untrusted:
         lines.append("not trusted, so not loaded (tongs tools trust shows them):")
         lines += [f"  {one.path}" for one in found.untrusted]
+    if altered := changed():
+        lines.append("changed since installed:")
+        lines += [f"  {path}" for path in altered]
     return "".join(inert(one_line(line)) + "\n" for line in lines)
 
 
@@ -120,6 +124,10 @@ def abilities(definition: Definition) -> list[str]:
         facts.append(f"environment: {', '.join(details['env'])}")
     asks = {"never": "never asks", "always": "asks before every call", "destructive": "asks as changes of files do"}
     facts.append(f"approval: {asks[definition.approval]}{', read-only' if definition.read_only else ''}")
+    if details.get("securityScript"):
+        facts.append(f"security check: {details['securityScript']}, before every call")
+    if definition.warm:
+        facts.append("stays running between calls")
     if definition.dangerous:
         facts.append("⚠ it calls itself dangerous")
     facts.append(f"time limit: {definition.timeout:g} s")
@@ -151,7 +159,11 @@ def _new(options: dict[str, str], words: list[str]) -> int:
     name = names[0]
     if not (_DASHED if kind == "folder" else _PLAIN).match(name):
         wanted = "lower-case letters, digits, _" + (" and -" if kind == "folder" else "")
-        raise ToolError("invalid_args", f"{one_line(name)} is no name: {wanted}, a letter first.")
+        raise ToolError(
+            "invalid_args",
+            f"{one_line(name)} is no name: {wanted}, a letter first.",
+            suggestion="Choose a name such as word_count.",
+        )
     if name in built_in_names():
         raise ToolError("already_exists", f"{name} is the name of a built-in tool.", suggestion="Choose another name.")
     folder = own_folder() if personal else os.path.join(_root(options), ".tongs", "tools")
@@ -252,29 +264,24 @@ class Checked(NamedTuple):
 
 
 def _check(options: dict[str, str], path: str | None) -> int:
-    with _opened(options) as (found, workers):
+    from tongs.surfaces.opening import open_runtime
+
+    with open_runtime(options) as runtime:
+
+        def call(name: str, args: Mapping[str, Any]) -> Result:
+            return runtime.call(name, **args)  # through the pipeline, like any other
+
+        found = runtime.custom()
         if path is None:
-            checked = check(found.current(look=True), _caller(options))
+            checked = check(found, call, changed())
         else:
-            checked = check_path(os.path.abspath(path), found, workers, _root(options), _caller(options))
+            checked = check_path(os.path.abspath(path), found, runtime.root, call)
     sys.stdout.write("".join(inert(one_line(line)) + "\n" for line in checked.lines))
     return 0 if checked.ok else 1
 
 
-def _caller(options: dict[str, str]) -> Call:
-    """Return what makes the calls of examples: through the pipeline, like any other."""
-
-    def call(name: str, args: Mapping[str, Any]) -> Result:
-        from tongs.surfaces.opening import open_runtime
-
-        with open_runtime(options) as runtime:
-            return runtime.call(name, **args)
-
-    return call
-
-
-def check(found: Found, call: Call) -> Checked:
-    """Look at all tools there are, and run their examples."""
+def check(found: Found, call: Call, altered: Sequence[str] = ()) -> Checked:
+    """Look at all tools there are, and run their examples; `altered` were changed since they were installed."""
     lines = [f"{problem.place}: {problem.message}" for problem in found.problems]
     ok = not lines
     for _, definition in sorted(found.definitions.items()):
@@ -283,24 +290,27 @@ def check(found: Found, call: Call) -> Checked:
         ok = ok and fine
     lines += [f"{one.path}: not trusted, so not loaded; tongs tools trust shows it" for one in found.untrusted]
     lines += [f"{one.origin}: hidden by another tool {one.name}" for one in found.hidden]
+    lines += [f"{path}: note: it was changed since it was installed" for path in altered]
     return Checked(tuple(lines) or ("There are no custom tools.",), ok)
 
 
-def check_path(path: str, found: Discovery, workers: Workers, root: str, call: Call) -> Checked:
+def check_path(path: str, found: Found, root: str, call: Call) -> Checked:
     """Look at the tool at one path. What is not loaded as a tool is only read: nothing of it runs."""
-    current = found.current(look=True)
     inside = os.path.join(path, "")
-    mine = [one for one in current.definitions.values() if one.origin == path or one.origin.startswith(inside)]
+    mine = [one for one in found.definitions.values() if one.origin == path or one.origin.startswith(inside)]
+    only = _only(found, path)
     if mine:
-        return check(current._replace(definitions={one.name: one for one in mine}, **_only(current, path)), call)
+        named = found._replace(definitions={one.name: one for one in mine}, **only)
+        return check(named, call, [one for one in changed() if path in (one, os.path.dirname(one))])
+    if only["problems"]:
+        return Checked(tuple(f"{problem.place}: {problem.message}" for problem in only["problems"]), ok=False)
+    if not os.path.lexists(path):
+        raise ToolError("file_not_found", f"{one_line(path)} does not exist.", suggestion="Name the file of a tool.")
     if discovery.format_of(path) in ("python", "javascript"):
-        problems = _only(current, path)["problems"]
-        if problems:
-            return Checked(tuple(f"{problem.place}: {problem.message}" for problem in problems), ok=False)
         return Checked((f"{path}: not trusted, so not loaded; tongs tools trust shows it",), ok=False)
-    loaded = discovery.read_tool(
-        path, "project", discovery.readers(workers, os.environ, root, places.state_dir(os.environ))
-    )
+    with Workers() as workers:
+        known = discovery.readers(workers, os.environ, root, places.state_dir(os.environ))
+        loaded = discovery.read_tool(path, "project", known)
     lines = [f"{problem.place}: {problem.message}" for problem in loaded.problems]
     for definition in loaded.definitions:
         lines += [*_wrong(definition), f"{definition.name}: read; its examples run once it is loaded from its place"]
@@ -337,7 +347,7 @@ def _wrong(definition: Definition) -> list[str]:
 
     wrong = []
     try:
-        jsonschema_rs.validator_for(definition.parameters, retriever=schema._no_retrieval)
+        jsonschema_rs.validator_for(definition.parameters, retriever=schema.no_retrieval)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, ToolError) as error:
         wrong.append(f"{definition.origin}: its schema is not usable: {str(error).partition(chr(10))[0]}")
     if definition.format == "folder":
@@ -388,5 +398,5 @@ def _trust(screen: Terminal, options: dict[str, str], path: str | None) -> int:
             suggestion=f"Such folders are {' and '.join(TOOL_FOLDERS)}.",
         )
     with closing(Trust(places.state_dir(os.environ))) as trusted:
-        answers = [_trust_one(screen, trusted, file) for tool in tools for file in discovery.tool_files(tool)]
+        answers = [trust_file(screen, trusted, file) for tool in tools for file in discovery.tool_files(tool)]
     return 0 if all(answers) else 1

@@ -29,20 +29,22 @@ def apply_patch(
     if_checksums: dict[str, str] | None = None,
     force: bool = False,
 ) -> Output:
-    """Apply a patch to any number of files: all of it, or nothing when any part does not fit. `undo` takes it back.
+    """Apply a patch to any number of files, all or nothing. `undo` takes it back.
 
-    Two notations are understood. The first begins with `*** Begin Patch` and ends with `*** End Patch`; between them
-    stand `*** Add File: PATH` (lines with +), `*** Delete File: PATH`, and `*** Update File: PATH`, optionally followed
-    by `*** Move to: PATH`, with hunks that begin with `@@` (and optionally a line to look for first) and hold lines
-    with a leading blank (context), - (removed) or + (added). The second is the unified diff of `diff -u` and git.
-    Context is searched exactly first, then with blanks and typographic characters overlooked.
+    A unified diff, or `*** Begin Patch`, per file `*** Add File: PATH` (lines with +), `*** Delete File: PATH` or
+    `*** Update File: PATH` (perhaps `*** Move to: PATH`; hunks: `@@`, perhaps with a line to find first, then lines
+    with a leading blank, - or +), `*** End Patch`.
+
+    Details:
+    Context is searched exactly first, then with blanks and typographic characters overlooked. A hunk that fits in two
+    places is refused, unless the line after its `@@` decides.
 
     Args:
         patch: The patch.
-        dry_run: Show the change as a unified diff and write nothing.
-        path: The file that a unified diff without file names applies to.
+        dry_run: Return the diff, write nothing.
+        path: File of a unified diff without names.
         if_checksums: SHA-256 that files must have, by path.
-        force: Allow changing files larger than 50 MB.
+        force: Also files over 50 MB.
     """
     operations = parse_patch(patch, path=path)
     targets = [target for one in operations for target in (one.path, one.move_to) if target is not None]

@@ -10,6 +10,7 @@ from tongs.declaration import tool
 from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import Items
+from tongs.schema import STRING, array, mapping, record
 
 CALL_SECONDS = 86_400.0  # a person may take their time; questions end by themselves
 HEADER_CHARACTERS = 40
@@ -20,7 +21,7 @@ class Option(NamedTuple):
     """One answer to choose.
 
     Args:
-        label: The answer, in a few words.
+        label: In a few words.
         description: What choosing it means.
     """
 
@@ -32,10 +33,10 @@ class Question(NamedTuple):
     """One question.
 
     Args:
-        question: The full question.
-        options: Two to four answers to choose from: texts, or objects with label and description.
-        header: A short tag, such as "Style".
-        multi_select: Whether several may be chosen.
+        question: In full.
+        options: Texts or objects.
+        header: Short tag, such as "Style".
+        multi_select: Several may be chosen.
     """
 
     question: str
@@ -44,16 +45,21 @@ class Question(NamedTuple):
     multi_select: bool = False
 
 
-@tool(effects="read", timeout=CALL_SECONDS)
+_ANSWER = record({"answers": mapping({"anyOf": [STRING, array(STRING)]})})
+
+
+@tool(effects="read", timeout=CALL_SECONDS, output=_ANSWER)
 def ask_user(ctx: Context, questions: Annotated[list[Question], Items(minimum=1, maximum=4)]) -> Output:
     """Ask the user one to four questions with answers to choose from, and wait.
 
-    Use it when the work depends on a choice that is the user's: requirements that are not clear, approaches that are
-    all valid, preferences. The answer is JSON, {"answers": {QUESTION: LABEL}}, with a list of labels where several may
-    be chosen; the user may also answer in their own words. When nobody is there, the error is no_one_to_ask.
+    For unclear requirements, valid alternatives, preferences.
+
+    Details:
+    The answer is JSON, {"answers": {QUESTION: LABEL}}, with a list of labels where several may be chosen; the user may
+    also answer in their own words. When nobody is there, the error is no_one_to_ask.
 
     Args:
-        questions: The questions.
+        questions: All different.
     """
     asked = [question._replace(options=_options(question.options)) for question in questions]
     _check(asked)

@@ -9,30 +9,51 @@ from tongs.declaration import tool
 from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import ReadPath
+from tongs.schema import INTEGER, STRING, Schema, array, mapping, record
 from tongs.search.hashing import Hashes, hash_tree
 from tongs.search.selection import Selection
 
 SKIPPED_TOLD = 100
 
 
-@tool(effects="read")
+_ANSWER: Schema = {
+    "type": "object",
+    "anyOf": [
+        record(
+            {
+                "changed": array(STRING),
+                "added": array(STRING),
+                "removed": array(STRING),
+                "unchanged_count": INTEGER,
+                "not_compared": array(STRING),
+            },
+            optional="not_compared",
+        ),
+        mapping({"type": "string", "pattern": "^[0-9a-f]{64}$"}),
+    ],
+}
+
+
+@tool(effects="read", output=_ANSWER)
 def checksum_tree(
     ctx: Context,
     path: ReadPath = ".",
     pattern: str | None = None,
     baseline: dict[str, str] | None = None,
 ) -> Output:
-    """Compute the SHA-256 of every file in a folder and below it, or say what changed since an earlier answer.
+    """Return the SHA-256 of every file below a folder, by path, or what changed since.
 
+    Left out: links, files over 50 MB, .git, node_modules, vendor, dist, build, caches.
+
+    Details:
     The answer is a JSON object from path to hexadecimal digest, sorted. With baseline it is changed, added, removed
-    (paths) and unchanged_count, for the files that path and pattern name. Ignored and hidden files are hashed too. Left
-    out are links, files that are not regular, files over 50 MB, sensitive files, and the folders .git, node_modules,
-    vendor, __pycache__, .cache, dist and build.
+    (paths) and unchanged_count, for the files that path and pattern name. Ignored and hidden files are hashed too;
+    sensitive files, those that are not regular, `__pycache__` and `.cache` are left out.
 
     Args:
-        path: Folder to hash, relative to the workspace.
-        pattern: Glob that the files must match, such as *.go or src/**/*.py.
-        baseline: An earlier answer, to compare with.
+        path: Folder.
+        pattern: Glob of files, such as *.go or src/**/*.py.
+        baseline: Earlier answer to compare with.
     """
     accepts: Callable[[str], bool] | None = None
     if pattern is not None:

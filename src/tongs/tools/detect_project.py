@@ -10,6 +10,7 @@ from tongs.errors import ToolError
 from tongs.knowledge import projects
 from tongs.knowledge.projects import Project
 from tongs.params import ReadPath
+from tongs.schema import BOOLEAN, INTEGER, STRING, Schema, array, record
 
 DEPTH = 3
 FOLDERS_MAX = 1000
@@ -25,16 +26,39 @@ _SKIPPED = frozenset(
 )
 
 
-@tool(effects="read")
-def detect_project(ctx: Context, path: ReadPath = ".") -> Output:
-    """Tell what kind of project a folder is: languages, frameworks, and how to build, test and lint it.
+_FACTS: dict[str, Schema] = {
+    "languages": array(STRING),
+    "build_tool": STRING,
+    "test_command": STRING,
+    "linter": STRING,
+    "config_files": array(STRING),
+    "frameworks": array(STRING),
+    "type_checker": STRING,
+    "package_manager": STRING,
+}
+_UNKNOWN = "build_tool test_command linter type_checker package_manager"
+_ANSWER = record(
+    {
+        **_FACTS,
+        "projects": array(record({"path": STRING, **_FACTS}, optional=_UNKNOWN)),
+        "truncated": BOOLEAN,
+        "total_count": INTEGER,
+    },
+    optional=f"{_UNKNOWN} projects truncated total_count",
+)
 
+
+@tool(effects="read", output=_ANSWER)
+def detect_project(ctx: Context, path: ReadPath = ".") -> Output:
+    """Tell a project's languages, frameworks, and commands to build, test, lint and type-check it.
+
+    Details:
     The answer is JSON: languages, build_tool, test_command, linter, config_files, frameworks, and where known
     type_checker and package_manager; commands that are not known are left out. In a monorepo, projects lists the
     projects in folders below, each with its path, where its commands are to be run.
 
     Args:
-        path: Folder of the project, relative to the workspace.
+        path: Folder of the project.
     """
     names = _names(ctx, path)
     shown, _ = ctx.workspace.status(path)

@@ -12,12 +12,12 @@ from tongs.text.lines import count_lines
 
 @tool(effects="read")
 def diff_files(ctx: Context, path_a: ReadPath, path_b: ReadPath, context_lines: Count = 3) -> Output:
-    """Compare two files and return a unified diff; empty when they are the same.
+    """Compare two files as a unified diff; empty when they are the same.
 
     Args:
-        path_a: The first file, relative to the workspace.
-        path_b: The second file.
-        context_lines: Unchanged lines to show around each change.
+        path_a: Old file.
+        path_b: New file.
+        context_lines: Unchanged lines around each change.
     """
     a, b = (ctx.workspace.read(path, remember=False) for path in (path_a, path_b))
     identical = a.data == b.data

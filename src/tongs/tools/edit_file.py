@@ -20,21 +20,24 @@ def edit_file(
     if_checksum: str | None = None,
     force: bool = False,
 ) -> Output:
-    """Replace one piece of text in a file. `undo` takes it back.
+    """Replace text that occurs exactly once in a file. `undo` takes it back.
 
-    old_text must occur exactly once. When it does not occur, blanks at line ends, typographic quotes and dashes,
-    Unicode spaces and line endings are overlooked, if that leaves exactly one place. Only the matched text changes:
-    encoding, line endings and every other byte stay.
+    Refused if the file changed since you read it.
+
+    Details:
+    When old_text does not occur, blanks at line ends, typographic quotes and dashes, Unicode spaces and line endings
+    are overlooked, if that leaves exactly one place. Only the matched text changes: encoding, line endings and every
+    other byte stay. With show_context, changed lines are marked with a star.
 
     Args:
-        path: File to edit, relative to the workspace.
-        old_text: Text to find, copied exactly; include a neighbouring line when it occurs more than once.
-        new_text: Text to put in its place; empty deletes it.
-        dry_run: Show the change as a unified diff and write nothing.
-        fuzzy_indent: Also accept old_text with another indentation, and indent new_text as the file does.
-        show_context: Also return this many lines around the change, changed lines marked with a star.
-        if_checksum: Edit only when the file has this SHA-256.
-        force: Allow editing a file larger than 50 MB.
+        path: File in the workspace.
+        old_text: Exact; with neighbouring lines until it is unique.
+        new_text: Empty deletes.
+        dry_run: Return the diff, write nothing.
+        fuzzy_indent: Let indentation differ; new_text follows the file.
+        show_context: Lines to return around the change.
+        if_checksum: SHA-256 the file must have.
+        force: Also over 50 MB.
     """
     if not old_text:
         raise ToolError("old_text_empty", "old_text is empty.")

@@ -18,11 +18,13 @@ and how it will be checked. Then call exit_plan_mode with the plan, for the user
 
 @tool(effects="control")
 def enter_plan_mode(ctx: Context) -> Output:
-    """Enter plan mode, to explore and design before anything is changed: tools that read work, others are blocked.
+    """Enter plan mode, to explore and design first: only reading works until exit_plan_mode.
 
-    Use it for a new feature with architectural decisions, when several approaches are valid and the user should choose,
-    when a change affects existing behaviour, or when it spans more than two or three files. exit_plan_mode leaves it,
-    once the user approves the plan.
+    For architectural decisions, several valid approaches, changed behaviour, more than 2-3 files.
+
+    Details:
+    Tools that write are blocked, and shell commands can only read. exit_plan_mode leaves it, once the user approves the
+    plan.
     """
     if ctx.mode == "plan":
         return Output("The session is in plan mode already.", view=views.none("Plan mode, as before"))

@@ -25,8 +25,8 @@ class Prompt(NamedTuple):
     """Something the plan needs permission for.
 
     Args:
-        tool: The tool, such as run_shell.
-        prompt: What it will be asked to do, such as "run the tests".
+        tool: Such as run_shell.
+        prompt: What it will do.
     """
 
     tool: str
@@ -40,16 +40,17 @@ def exit_plan_mode(
     plan_file: ReadPath | None = None,
     allowed_prompts: Annotated[list[str | Prompt], Items(maximum=PROMPTS_MAX)] | None = None,
 ) -> Output:
-    """Leave plan mode: submit the plan to the user, who approves it or says what to change.
+    """Submit the plan to the user, who approves it, which ends plan mode, or says what to change.
 
+    Details:
     Approved, the session is in its former mode again and the work can begin. Rejected, the answer is the error
-    USER_REJECTION with the user's reason, and the session stays in plan mode.
+    USER_REJECTION with the user's reason, and the session stays in plan mode. A permission is a text, or an object such
+    as {"tool": "run_shell", "prompt": "run the tests"}.
 
     Args:
-        plan: The plan, in Markdown. Without plan and plan_file, the plan is what you wrote in the conversation.
-        plan_file: A file of the workspace that holds the plan.
-        allowed_prompts: Permissions that the implementation will need, such as "run the tests" or {"tool": "run_shell",
-            "prompt": "run the tests"}. The user sees them; they grant nothing by themselves.
+        plan: Markdown. Default: what you wrote in the conversation.
+        plan_file: In place of plan.
+        allowed_prompts: Permissions needed, such as "run the tests"; shown, not granted.
     """
     if ctx.mode != "plan":
         raise ToolError(

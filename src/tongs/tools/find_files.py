@@ -7,13 +7,30 @@ from tongs.context import Context
 from tongs.declaration import tool
 from tongs.output import views
 from tongs.params import Bounds, ReadPath
+from tongs.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record
 from tongs.search.selection import Selection
 from tongs.search.tree import open_tree
 
 LITTLE = 3  # fewer files than this make one wonder what ignore rules hide
 
 
-@tool(effects="read")
+_ANSWER = record(
+    {
+        "files": array(STRING),
+        "truncated": BOOLEAN,
+        "total_count": INTEGER,
+        "limit_used": INTEGER,
+        "backend": STRING,
+        "total_is_minimum": BOOLEAN,
+        "ignored": INTEGER,
+        "hint": STRING,
+        "next": NEXT,
+    },
+    optional="total_is_minimum ignored hint next",
+)
+
+
+@tool(effects="read", output=_ANSWER)
 def find_files(
     ctx: Context,
     pattern: str,
@@ -25,21 +42,24 @@ def find_files(
     hidden: bool = False,
     no_ignore: bool = False,
 ) -> Output:
-    """Find files by a glob such as `*.go`, `**/*.json`, `src/**/*_test.go` or `*.{js,ts}`.
+    """Find files by a glob: `*.go` at any depth; with a slash, `src/**/*.{js,ts}`, from path on.
 
-    A glob without a slash matches names at any depth, one with a slash is relative to path. Files that .gitignore
-    hides are left out, and so are the folders .git, node_modules, vendor, __pycache__, .cache, dist and build. The
-    answer is JSON: files, truncated, total_count, limit_used, backend; when truncated, next is the call that goes on.
+    Never .git, node_modules, vendor, dist, build or caches.
+
+    Details:
+    Files that .gitignore hides are left out, and always the folders .git, node_modules, vendor, `__pycache__`, .cache,
+    dist and build. Sensitive files never appear. The answer is JSON: files, truncated, total_count, limit_used,
+    backend; when truncated, next is the call that goes on.
 
     Args:
-        pattern: Glob that the files must match.
-        path: Folder to look in, relative to the workspace.
-        limit: How many files to return at most.
-        offset: Skip this many files.
-        sort: By name, or by mtime with the newest first.
-        exclude: Glob of files to leave out.
-        hidden: Also find names that begin with a dot; sensitive ones never appear.
-        no_ignore: Also find files that .gitignore hides.
+        pattern: The glob.
+        path: Folder.
+        limit: Most files.
+        offset: Files to skip.
+        sort: mtime: newest first.
+        exclude: Glob to leave out.
+        hidden: Also dotfiles.
+        no_ignore: Also what .gitignore hides.
     """
     selection = Selection(
         include=[pattern],

@@ -4,20 +4,22 @@ from tongs.call import Output
 from tongs.context import Context
 from tongs.declaration import tool
 from tongs.output import views
+from tongs.schema import INTEGER, STRING, record
 
 
-@tool(effects="execute")
+@tool(effects="execute", output=record({"status": STRING, "sent": INTEGER}))
 def job_input(ctx: Context, task_id: str, input: str, enter: bool = True) -> Output:
-    r"""Type text into a background job that was started with tty: true, as a person would at its terminal.
+    r"""Type into a background job that was started with tty: true.
 
-    Answers with JSON: status and sent, the number of bytes. The job reads them when it likes; look at what it answers
-    with job_output, new: true and block: false.
+    Its answer: job_output, new: true, block: false.
+
+    Details:
+    Answers with JSON: status and sent, the number of bytes. The job reads them when it likes.
 
     Args:
-        task_id: The job, as run_shell with run_in_background returned it.
-        input: Text to type. Keys are control characters: "\u0003" is Ctrl-C, "\u0004" Ctrl-D, "\u001b" Escape,
-            "\u001b[A" the arrow up.
-        enter: Press Enter after the text. Ignored when the text ends with a control character.
+        task_id: From run_shell.
+        input: Keys as control characters: "\u0003" Ctrl-C, "\u0004" Ctrl-D, "\u001b" Escape, "\u001b[A" up.
+        enter: Press Enter after it; not after a control character.
     """
     text = input if not enter or (input and ord(input[-1]) < 32) else input + "\r"
     data = text.encode("utf-8", "replace")

@@ -5,19 +5,39 @@ from typing import Any
 from tongs.call import Output
 from tongs.context import Context
 from tongs.declaration import tool
+from tongs.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
 from tongs.times import rfc3339
 
 COMMAND_CHARACTERS = 200
 
 
-@tool(effects="read")
-def job_list(ctx: Context) -> Output:
-    """List the background jobs of this session, the oldest first; those that ended long ago are forgotten.
+_JOB = record(
+    {
+        "task_id": STRING,
+        "command": STRING,
+        "status": STRING,
+        "exit_code": {"type": ["integer", "null"]},
+        "started": STRING,
+        "seconds": NUMBER,
+        "output_bytes": INTEGER,
+        "output_file": STRING,
+        "cwd": STRING,
+        "tty": BOOLEAN,
+        "reason": STRING,
+    },
+    optional="cwd tty reason",
+)
 
+
+@tool(effects="read", output=record({"jobs": array(_JOB)}))
+def job_list(ctx: Context) -> Output:
+    """List the background jobs of this session, oldest first.
+
+    Details:
     Answers with JSON: jobs, each with task_id, command, status (running, completed, failed, stopped, timeout or limit),
     exit_code (null while it runs), started, seconds, output_bytes and output_file, which read_file opens. A job in
     another folder than the workspace has its cwd, one on a terminal, which takes job_input, has tty: true, and one that
-    was ended says with reason why.
+    was ended says with reason why. Jobs that ended long ago are forgotten.
     """
     jobs: list[dict[str, Any]] = []
     for state in ctx.jobs.list(ctx.session):

@@ -7,16 +7,33 @@ from tongs.context import Context
 from tongs.declaration import tool
 from tongs.output import views
 from tongs.params import Bounds
+from tongs.schema import BOOLEAN, STRING, record
 
 Milliseconds = Annotated[int, Bounds(minimum=0, maximum=600_000, clamp=True)]
 
 
-@tool(effects="read", timeout=660)
+_ANSWER = record(
+    {
+        "status": STRING,
+        "exit_code": {"type": ["integer", "null"]},
+        "output": STRING,
+        "reason": STRING,
+        "truncated": BOOLEAN,
+        "output_file": STRING,
+    },
+    optional="reason truncated output_file",
+)
+
+
+@tool(effects="read", timeout=660, output=_ANSWER)
 def job_output(
     ctx: Context, task_id: str, block: bool = True, timeout: Milliseconds = 30_000, new: bool = False
 ) -> Output:
-    """Read the output of a background job, and learn whether it still runs.
+    """Return the status and the output of a background job.
 
+    Of long output both ends; all is in output_file.
+
+    Details:
     Answers with JSON: status, exit_code (null while the job runs), output (standard output and standard error as they
     came; colours and other sequences for terminals are left out). status is running, completed (exit code 0), failed
     (another exit code), stopped (by job_stop), timeout or limit (too much output); then reason says more. Of long
@@ -24,10 +41,10 @@ def job_output(
     which read_file opens.
 
     Args:
-        task_id: The job, as run_shell with run_in_background returned it.
-        block: Wait until the job has ended, at most for the timeout. false: answer at once.
-        timeout: How long to wait, in milliseconds. The job goes on when the time is over.
-        new: Return only what no call has returned before.
+        task_id: From run_shell.
+        block: Wait until it has ended; false: answer at once.
+        timeout: Milliseconds to wait, up to 600000; the job goes on.
+        new: Only what no call has returned yet.
     """
     written = ctx.jobs.output(ctx.session, task_id, fence=ctx.fence, block=block, seconds=timeout / 1000, new=new)
     state = written.state

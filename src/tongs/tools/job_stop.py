@@ -6,17 +6,21 @@ from tongs.call import Output
 from tongs.context import Context
 from tongs.declaration import tool
 from tongs.output import views
+from tongs.schema import STRING, record
+
+_ANSWER = record({"status": STRING, "exit_code": {"type": ["integer", "null"]}, "reason": STRING}, optional="reason")
 
 
-@tool(effects="execute")
+@tool(effects="execute", output=_ANSWER)
 def job_stop(ctx: Context, task_id: str) -> Output:
-    """End a background job and everything it started: SIGTERM first, SIGKILL when that does not help.
+    """End a background job and everything it started; job_output still reads its output.
 
-    Answers with JSON: status and exit_code. A job that has ended already keeps its status. Its output can still be read
-    with job_output.
+    Details:
+    SIGTERM first, SIGKILL when that does not help. Answers with JSON: status and exit_code. A job that has ended
+    already keeps its status.
 
     Args:
-        task_id: The job, as run_shell with run_in_background returned it.
+        task_id: From run_shell.
     """
     state = ctx.jobs.stop(ctx.session, task_id)
     data: dict[str, Any] = {"status": state.status, "exit_code": state.exit_code}

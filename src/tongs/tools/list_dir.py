@@ -7,9 +7,28 @@ from tongs.context import Context
 from tongs.declaration import tool
 from tongs.output import views
 from tongs.params import Bounds, Count, ReadPath
+from tongs.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record
+
+_DETAILED = record(
+    {
+        "name": STRING,
+        "type": {"type": "string", "enum": ["file", "directory", "special"]},
+        "size": INTEGER,
+        "modified": {"type": ["string", "null"]},
+    }
+)
+_ANSWER = record(
+    {
+        "entries": array({"anyOf": [STRING, _DETAILED]}),
+        "truncated": BOOLEAN,
+        "total_count": INTEGER,
+        "next": NEXT,
+    },
+    optional="next",
+)
 
 
-@tool(effects="read")
+@tool(effects="read", output=_ANSWER)
 def list_dir(
     ctx: Context,
     path: ReadPath = ".",
@@ -20,18 +39,20 @@ def list_dir(
     hidden: bool = False,
     details: bool = False,
 ) -> Output:
-    """List what is in a folder and below it, sorted, folders with a slash at the end.
+    """List a folder and what is below it, sorted; folders end with a slash.
 
-    The answer is JSON: entries, truncated, total_count; when truncated, next holds the call that goes on.
+    Details:
+    The answer is JSON: entries, truncated, total_count; when truncated, next holds the call that goes on. With details,
+    each entry is an object with name, type, size and modified. Sensitive names never appear.
 
     Args:
-        path: Folder to list, relative to the workspace.
-        depth: How many levels to go down.
-        max_entries: How many entries to return at most.
-        changed_since: Only entries modified after this time, in seconds since 1970.
-        offset: Skip this many entries.
-        hidden: Also list names that begin with a dot; sensitive ones never appear.
-        details: Return each entry as an object with name, type, size and modified.
+        path: Folder.
+        depth: Levels, up to 10.
+        max_entries: Most entries.
+        changed_since: Only what was modified after this Unix time.
+        offset: Entries to skip.
+        hidden: Also dotfiles.
+        details: With type, size, time.
     """
     entries: list[Any] = []
     total = 0

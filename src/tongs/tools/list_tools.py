@@ -6,22 +6,28 @@ from tongs.call import Output
 from tongs.catalog import dialect
 from tongs.context import Context
 from tongs.declaration import tool
-from tongs.schema import public
+from tongs.policy.modes import FINDERS
+from tongs.schema import BOOLEAN, INTEGER, STRING, array, public, record
+
+_TOOL = record(
+    {"name": STRING, "source": STRING, "effects": array(STRING), "description": STRING, "read_only": BOOLEAN}
+)
+_ANSWER = record({"tools": array(_TOOL), "count": INTEGER, "schema": array({"type": "object"})}, optional="schema")
 
 
-@tool(effects="read")
+@tool(effects="read", output=_ANSWER)
 def list_tools(ctx: Context, include_schema: bool = False) -> Output:
     """List the tools that can be called: name, source, effects and a one-line description.
 
     Args:
-        include_schema: Also return each tool's parameters, as an OpenAI function list.
+        include_schema: With parameters, as OpenAI functions; only when you do not have them yet.
     """
     chosen = ctx.settings["dialect"]
     entries = {} if chosen is None else dialect(chosen)
     tools: list[dict[str, Any]] = []
     schema: list[dict[str, Any]] = []
     for own in ctx.catalog.tools():
-        if ctx.standing.hidden(own):
+        if own.name in FINDERS or ctx.standing.hidden(own):
             continue
         names = [entry for entry in entries.values() if entry.tool == own.name] if entries else [own]
         for shown in names:
@@ -35,7 +41,11 @@ def list_tools(ctx: Context, include_schema: bool = False) -> Output:
                     "read_only": own.effects == {"read"},
                 }
             )
-            function = {"name": shown.name, "description": summary, "parameters": public(shown.schema)}
+            function = {
+                "name": shown.name,
+                "description": summary,
+                "parameters": public(shown.schema) if entries else own.parameters,
+            }
             schema.append({"type": "function", "function": function})
     data: dict[str, Any] = {"tools": tools, "count": len(tools)}
     if include_schema:

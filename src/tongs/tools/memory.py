@@ -10,6 +10,7 @@ from tongs.declaration import tool
 from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import Bounds, Count, Items
+from tongs.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
 from tongs.state.memory import TAG_CHARACTERS, TAGS_MAX, Kept, Page, check_name
 from tongs.times import rfc3339
 
@@ -27,7 +28,31 @@ def _touches(args: dict[str, Any]) -> Iterator[Touch]:
     yield Touch("write" if args["action"] in ("save", "forget") else "read", "memory:")
 
 
-@tool(effects="write", touches=_touches)
+_ENTRY = record(
+    {
+        "key": STRING,
+        "value": STRING,
+        "snippet": STRING,
+        "updated": STRING,
+        "tags": array(STRING),
+        "expires": STRING,
+    },
+    optional="value snippet tags expires",
+)
+_ANSWER = record(
+    {
+        "keys": array(STRING),
+        "entries": array(_ENTRY),
+        "count": INTEGER,
+        "truncated": BOOLEAN,
+        "total_count": INTEGER,
+        "next": NEXT,
+    },
+    optional="keys entries truncated total_count next",
+) | {"anyOf": [{"required": ["keys"]}, {"required": ["entries"]}], TEXT: True}
+
+
+@tool(effects="write", touches=_touches, output=_ANSWER)
 def memory(
     ctx: Context,
     action: Literal["save", "recall", "list", "forget", "search"],
@@ -41,25 +66,26 @@ def memory(
     limit: Annotated[int, Bounds(minimum=1, maximum=10_000, clamp=True)] | None = None,
     offset: Count = 0,
 ) -> Output:
-    """Keep short texts under keys for later calls and sessions, by project unless scope says otherwise.
+    """Keep short texts under keys for later calls and sessions, by project.
 
+    Details:
     save answers "saved: KEY" and replaces value, tags and expiry of a key that exists; recall answers with the value;
     forget answers "forgotten: KEY", also when there was none. list answers with JSON: keys, count; search too: entries
     with key, tags and a snippet, best first. When there are more, truncated is true and next holds the call that goes
-    on.
+    on. The current project is the nearest folder above with a .git, else the workspace. Empty text is a value. An entry
+    without expires_in is kept for ever.
 
     Args:
-        action: save, recall, list, forget or search.
-        key: Name of the entry, for save, recall and forget: up to 128 of the characters A-Z a-z 0-9 _ . -
-        value: Text to save, up to 16 KiB. Required for save; empty text is a value.
-        scope: Leave it out for the current project (the nearest folder above with a .git, else the workspace). "global"
-            is shared by all projects; an absolute path is that project.
-        query: Words to search for, in keys, values and tags. An entry with any of them is found.
-        tags: For save, the tags of the entry. For list and search, only entries that have all of these.
-        expires_in: For save, how long to keep the entry, such as 90s, 15m, 12h, 30d or 2w. Default: for ever.
-        include_values: For list and search, return entries with their whole values.
-        limit: For list and search, how many to return at most. Default: 1000 for list, 20 for search.
-        offset: For list and search, skip this many.
+        action: save needs key and value (and replaces), recall and forget key, search query.
+        key: Up to 128 of A-Za-z0-9_.-
+        value: Up to 16 KiB.
+        scope: "global", or another project's absolute path.
+        query: Words; any may match key, value or tags.
+        tags: To save; to list or search, all must be there.
+        expires_in: Of save: 90s, 15m, 12h, 30d, 2w.
+        include_values: List or search whole values.
+        limit: Default: 1000, of search 20.
+        offset: Entries to skip.
     """
     kept = ctx.memory
     bucket = kept.scope(scope)

@@ -27,12 +27,12 @@ class Edit(NamedTuple):
     """One edit.
 
     Args:
-        path: File to edit, relative to the workspace.
-        old_text: Text to find; it must occur exactly once.
-        new_text: Text to put in its place; empty deletes it.
-        fuzzy_indent: Also accept old_text with another indentation, and indent new_text as the file does.
-        show_context: Also return this many lines around the change.
-        if_checksum: Edit only when the file has this SHA-256.
+        path: File.
+        old_text: Must occur once.
+        new_text: Empty deletes.
+        fuzzy_indent: As in edit_file.
+        show_context: Lines to return around.
+        if_checksum: SHA-256 of the file.
     """
 
     path: WritePath
@@ -47,15 +47,14 @@ class Edit(NamedTuple):
 def multi_edit(
     ctx: Context, edits: Annotated[list[Edit], Items(1)], dry_run: bool = False, force: bool = False
 ) -> Output:
-    """Make several edits, in one file or many: all of them, or none when any fails. `undo` takes all back at once.
+    """Make several edits, in one file or many: all, or none when any fails. `undo` takes all back.
 
-    Each edit works as edit_file does. Edits of one file are made in order, later ones see what earlier ones wrote;
-    edits of the same or overlapping places are refused.
+    Each as edit_file does, in order, on what earlier ones wrote; none may overlap.
 
     Args:
-        edits: The edits, in order.
-        dry_run: Show the changes as a unified diff and write nothing.
-        force: Allow editing files larger than 50 MB.
+        edits: In order.
+        dry_run: Return the diff, write nothing.
+        force: Also files over 50 MB.
     """
     for index, edit in enumerate(edits):
         if not edit.old_text:

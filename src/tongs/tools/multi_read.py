@@ -8,6 +8,7 @@ from tongs.declaration import tool
 from tongs.errors import ToolError
 from tongs.params import Bounds, Count, Items, ReadPath
 from tongs.reading import read
+from tongs.schema import NEXT, STRING, mapping, record
 from tongs.text.windows import Truncate
 
 TOTAL_BYTES = 512 * 1024
@@ -17,12 +18,12 @@ class Request(NamedTuple):
     """One file to read.
 
     Args:
-        path: File to read, relative to the workspace.
-        start_line: First line to return, counted from 1.
-        end_line: Last line to return. Default: 1,999 lines after start_line.
-        tail: Return the last N lines instead of a window. 0 means off.
-        line_numbers: Put the line number and a tab before each line.
-        truncate: What to keep when there is too much.
+        path: File.
+        start_line: From 1.
+        end_line: Default: start_line + 1999.
+        tail: Last N lines instead.
+        line_numbers: Number lines.
+        truncate: As in read_file.
     """
 
     path: ReadPath
@@ -33,16 +34,30 @@ class Request(NamedTuple):
     truncate: Truncate = "head"
 
 
-@tool(effects="read", partial=True)
-def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> Output:
-    """Read up to 20 text files in one call.
+_ANSWER = record(
+    {
+        "files": mapping(STRING),
+        "errors": mapping(record({"error": STRING, "error_code": STRING, "suggestion": STRING})),
+        "truncation": mapping({"type": "object"}),
+        "next": NEXT,
+    },
+    optional="next",
+)
 
+
+@tool(effects="read", partial=True, output=_ANSWER)
+def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> Output:
+    """Read up to 20 text files in one call, each as read_file does.
+
+    What fails is under errors, what exceeds 512 KB under next.
+
+    Details:
     The answer is JSON with three maps: files (path to text), errors (path to error) and truncation (path to what was
-    cut). Files that cannot be read do not spoil the others; the call fails only when all of them do. When together
-    they are more than 512 KB, the rest is listed under next.
+    cut). Files that cannot be read do not spoil the others; the call fails only when all of them do. Of a path that is
+    named twice, the last window counts.
 
     Args:
-        files: The files, each with its own window.
+        files: Each with its window.
     """
     texts: dict[str, str] = {}
     errors: dict[str, dict[str, str]] = {}

@@ -7,10 +7,13 @@ from tongs.context import Context
 from tongs.declaration import tool
 from tongs.params import Bounds, Count, ReadPath
 from tongs.reading import read
+from tongs.schema import BOOLEAN, STRING, TEXT, record
 from tongs.text.windows import Truncate
 
+_UNCHANGED = record({"unchanged": BOOLEAN, "path": STRING, "checksum": STRING}) | {TEXT: True}
 
-@tool(effects="read")
+
+@tool(effects="read", output=_UNCHANGED)
 def read_file(
     ctx: Context,
     path: ReadPath,
@@ -25,21 +28,26 @@ def read_file(
 ) -> Output:
     """Read a text file with line numbers, or look at an image.
 
-    At most 2,000 lines and 50 KB come back at once; a cut reply says which lines it shows, how to go on, and where the
-    remainder is. Images come back as image blocks. Reading a file also guards it: a later change is refused when the
-    file was changed by somebody else in between.
+    At most 2,000 lines and 50 KB at once.
+
+    Details:
+    A cut reply says which lines it shows, how to go on, and where the remainder is. Images come back as image blocks.
+    Reading a
+    file guards it: a later change is refused when the file was changed by somebody else in between. With if_checksum
+    and a file that still has it, the answer says so instead of the text. The checksum is in meta.sha256. What truncate
+    keeps is the head, the tail, both ends (middle), everything up to the byte limit (none), or up to the end of a block
+    (smart).
 
     Args:
-        path: File to read, relative to the workspace.
-        start_line: First line to return, counted from 1.
-        end_line: Last line to return. Default: 1,999 lines after start_line.
-        tail: Return the last N lines instead of a window. 0 means off.
-        line_numbers: Put the line number and a tab before each line.
-        truncate: What to keep when there is too much: the head (go on with start_line), the tail (logs), both ends
-            (middle), everything up to the byte limit (none), or up to the end of a block (smart).
-        include_checksum: Put the SHA-256 of the whole file into meta.sha256.
-        if_checksum: SHA-256 of an earlier read; when the file still has it, the answer says so instead of the text.
-        max_bytes: Return the exact contents from the beginning, up to this many bytes, without window or numbers.
+        path: File in the workspace, or an output_file.
+        start_line: From 1.
+        end_line: Default: start_line + 1999.
+        tail: Last N lines instead.
+        line_numbers: Number lines.
+        truncate: What to keep of too much; middle: both ends; smart: whole blocks; none: up to 50 KB.
+        include_checksum: SHA-256 in meta.
+        if_checksum: SHA-256 of before: no text while it is the same.
+        max_bytes: Raw contents from the start instead.
     """
     window: dict[str, Any] = {"start_line": start_line, "end_line": end_line, "tail": tail}
     window.update(line_numbers=line_numbers, truncate=truncate)

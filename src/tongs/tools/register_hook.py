@@ -12,6 +12,7 @@ from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import Bounds, Count
 from tongs.policy.hooks import EVENTS, LONGEST_SECONDS, SECONDS
+from tongs.schema import INTEGER, NUMBER, STRING, TEXT, Schema, array, record
 
 _HELP = """\
 A hook is a command that runs at an event, in the workspace, as bash -c COMMAND.
@@ -50,7 +51,30 @@ def _touches(args: dict[str, Any]) -> Iterator[Touch]:
         yield Touch("execute", args["command"])
 
 
-@tool(effects="control", touches=_touches)
+_HOOK: dict[str, Schema] = {
+    "event": STRING,
+    "index": INTEGER,
+    "match": STRING,
+    "command": STRING,
+    "timeout": NUMBER,
+    "on_failure": STRING,
+}
+_LISTED = record({"source": STRING, **_HOOK, "file": STRING}, optional="match file")
+_ANSWER: Schema = {
+    "type": "object",
+    "anyOf": [
+        record({"event": STRING, "index": INTEGER}),
+        record({"removed": record(_HOOK, optional="match timeout on_failure")}),
+        record(
+            {"hooks": array(_LISTED), "count": INTEGER, "problems": array(STRING), "notes": array(STRING)},
+            optional="problems notes",
+        ),
+    ],
+    TEXT: True,
+}
+
+
+@tool(effects="control", touches=_touches, output=_ANSWER)
 def register_hook(
     ctx: Context,
     action: Literal["register", "list", "remove", "help"],
@@ -63,18 +87,20 @@ def register_hook(
 ) -> Output:
     """Register, list or remove hooks of this session: commands that run at an event and may block or change it.
 
-    register answers with JSON: event, index; list with hooks, those of the user and the project included; help explains
-    the protocol. A hook counts from the next call on. The user is asked before one is registered.
+    The user is asked first. help tells the protocol.
+
+    Details:
+    register answers with JSON: event, index; list with hooks, those of the user and the project included. A hook counts
+    from the next call on.
 
     Args:
-        action: register (needs event and command), list, remove (needs event and index) or help.
-        event: Such as pre_tool_execution, post_tool_execution or stop; help names them all.
-        command: For register, the command, for bash -c in the workspace; it runs in the sandbox.
-        match: For register, a rule on the calls to see, such as write_file, Write(path:src/**) or Bash(git push:*).
-            Default: every call.
-        timeout: For register, seconds after which the hook is ended and has failed.
-        on_failure: For register, what a failure of the hook does. Default: block before a call, ignore after it.
-        index: For remove, the number of the hook among those of the session at that event, counted from 0.
+        action: register needs event and command, remove event and index.
+        event: Such as pre_tool_execution.
+        command: For bash -c, sandboxed.
+        match: Calls, such as write_file, Write(path:src/**) or Bash(git push:*). Default: all.
+        timeout: Seconds; then it has failed.
+        on_failure: Default: block before a call, ignore after.
+        index: From 0, of this session's at the event.
     """
     if action == "help":
         return Output(_HELP + "".join(f"  {_line(name)}\n" for name in EVENTS), view=views.none("The hook protocol"))

@@ -15,6 +15,7 @@ from tongs.knowledge.index import Entry
 from tongs.knowledge.locations import CLIENTS, PERSONAL, kind_of_folder
 from tongs.output import views
 from tongs.params import Bounds, Items
+from tongs.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
 from tongs.times import rfc3339
 from tongs.workspace import Workspace
 
@@ -23,7 +24,34 @@ Kind = Literal["kb", "skill", "agent", "command"]
 _PROJECT = "workspace:"  # what the name of a shelf in the workspace begins with
 
 
-@tool(effects="read")
+_RESULT = record(
+    {
+        "type": {"type": "string", "enum": ["kb", "skill", "agent", "command"]},
+        "name": STRING,
+        "title": STRING,
+        "description": STRING,
+        "path": STRING,
+        "score": NUMBER,
+        "matched": array(STRING),
+        "readable": BOOLEAN,
+        "source": STRING,
+    },
+    optional="source",
+)
+_INDEX = record(
+    {
+        "entry_count": INTEGER,
+        "rebuilt": BOOLEAN,
+        "refreshed": INTEGER,
+        "build_time": {"type": ["string", "null"]},
+        "source_count": INTEGER,
+        "client": STRING,
+    }
+)
+_ANSWER = record({"results": array(_RESULT), "index": _INDEX, "warnings": array(STRING)}, optional="warnings")
+
+
+@tool(effects="read", output=_ANSWER)
 def related_context(
     ctx: Context,
     query: str,
@@ -34,16 +62,19 @@ def related_context(
 ) -> Output:
     """Rank the user's knowledge entries, skills, agents and commands for a prompt or a failure; best first.
 
+    Returns no contents: use read_file where readable.
+
+    Details:
     Looks into the user's own folders (shared ones, those of the client, configured ones) and .tongs/skills, agents and
     commands of the workspace. Nothing that fits: no results. The answer is JSON: results with type, name, title,
-    description, path, score from 0 to 1 and the words that matched; index; warnings. It holds no contents: use
-    read_file where readable is true.
+    description, path, score from 0 to 1 and the words that matched; index; warnings. The client all is for an overview
+    across clients.
 
     Args:
-        query: Prompt, task, error text, or output of a tool that failed.
-        types: Only these kinds. Default: all.
-        limit: How many results to return at most.
-        client: Whose skills to include, in place of the client of the request; all is for an overview across clients.
+        query: Prompt, task, or failed output.
+        types: Default: all.
+        limit: Up to 20.
+        client: Whose skills. Default: the caller's.
         rebuild: Make the index anew.
     """
     if not query.strip():

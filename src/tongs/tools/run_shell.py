@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import Annotated, Any, Literal
 
 from tongs.call import Output, Touch
@@ -11,6 +12,7 @@ from tongs.declaration import tool
 from tongs.errors import ToolError
 from tongs.output import printed, views
 from tongs.params import Bounds, Command
+from tongs.schema import STRING, TEXT, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 LONGEST_SECONDS = 300
 CALL_SECONDS = 660.0  # longer than any command may take
+TELL_SECONDS = 0.5  # between two words to the caller on how far a command is
+TELL_BYTES = 400
 
 
 def _touches(args: dict[str, Any]) -> Iterable[Touch]:
@@ -30,7 +34,10 @@ def _touches(args: dict[str, Any]) -> Iterable[Touch]:
         yield Touch("network", "*")
 
 
-@tool(effects="execute", touches=_touches, timeout=CALL_SECONDS)
+_STARTED = record({"task_id": STRING}) | {TEXT: True}
+
+
+@tool(effects="execute", touches=_touches, timeout=CALL_SECONDS, output=_STARTED)
 def run_shell(
     ctx: Context,
     command: Command,
@@ -43,27 +50,29 @@ def run_shell(
     network: Literal["none", "loopback", "full"] | None = None,
     compact: bool = False,
 ) -> Output:
-    """Run a bash command in the workspace, confined by a sandbox.
+    """Run a bash command in the workspace, in a sandbox: it writes there and in /tmp, without network unless allowed.
 
+    Dangerous ones (rm, sudo, git reset --hard …) need force.
+
+    Details:
     The answer is `[exit: N]`, the output (standard output and standard error as they came, without colours) and
     `[classification: CLASS — reason]`, where the class is success, expected_nonzero (such as grep without a match),
-    error, timeout or signal. At the timeout everything the command started is ended and the exit code is 124. Of
-    output over 50,000 characters the beginning and the end are shown, and a file holds all of it.
-
-    Commands can write in the workspace and in /tmp, and reach no network unless the user allows it. Dangerous ones
-    (rm, sudo, git reset --hard …) are refused without force. There is no input: a command that asks gets an end of
-    file, unless it is a job with a terminal.
+    error, timeout or signal. At the timeout everything the command started is ended and the exit code is 124. Of output
+    over 50,000 characters the beginning and the end are shown. A command that asks gets an end of file, unless it is a
+    job with a terminal. `force` leaves the sandbox as it is. The network loopback is shared by the commands of this
+    session, not with the machine. The timeout does not end a job in the background. A terminal is for programs that
+    insist on one.
 
     Args:
-        command: The command, for bash -c.
-        timeout: Seconds after which it is ended, at most 300; a job in the background runs on.
-        dry_run: Say what would run, how risky it is and what it would write; run nothing.
-        force: Run a command although it is dangerous, because the user wants exactly this. The sandbox stays.
-        cwd: Folder to run in, relative to the workspace.
-        run_in_background: Start a job and answer at once with {"task_id"}; job_output, job_input, job_stop go on.
-        tty: Give it a terminal of its own, for programs that insist on one.
-        network: none, loopback (shared by the commands of this session, not with the machine), or full.
-        compact: Show lines that repeat three times or more once.
+        command: For bash -c, without input.
+        timeout: Seconds, up to 300; then exit 124.
+        dry_run: Tell risk and writes; run nothing.
+        force: The user wants exactly this dangerous command.
+        cwd: Folder.
+        run_in_background: Return task_id at once; go on with job_output.
+        tty: With a terminal.
+        network: loopback: among this session's commands.
+        compact: Show lines repeated 3+ times once.
     """
     from tongs.policy.commands import classify
 
@@ -78,8 +87,30 @@ def run_shell(
     with ctx.processes.folder(cwd) as folder:
         if run_in_background:
             return _job(ctx, argv, command, risk, folder, network, tty=tty)
-        finished = ctx.processes.run(argv, cwd=folder, seconds=timeout, network=network, merge=True, tty=tty)
+        finished = ctx.processes.run(
+            argv, cwd=folder, seconds=timeout, network=network, merge=True, tty=tty, hear=_narrator(ctx)
+        )
     return _answer(ctx, command, risk, finished, timeout, compact=compact)
+
+
+def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
+    """Return what tells the caller, when it can hear, the last line of the output now and then."""
+    if ctx.attendant is None:
+        return None
+    began = monotonic()
+    tail = b""
+    next_time = began + TELL_SECONDS
+
+    def hear(chunk: bytes) -> None:
+        nonlocal tail, next_time
+        tail = (tail + chunk)[-TELL_BYTES:]
+        now = monotonic()
+        if now >= next_time:
+            next_time = now + TELL_SECONDS
+            lines = printed.plain(tail.decode("utf-8", "replace")).strip().split("\n")
+            ctx.progress(now - began, None, lines[-1])
+
+    return hear
 
 
 def _preview(command: str, risk: Risk) -> Output:

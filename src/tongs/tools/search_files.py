@@ -7,6 +7,7 @@ from tongs.context import Context
 from tongs.declaration import tool
 from tongs.output import views
 from tongs.params import Bounds, ReadPath
+from tongs.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
 from tongs.search.events import Match, Matched
 from tongs.search.ripgrep import Pattern
 from tongs.search.selection import Selection
@@ -17,7 +18,34 @@ LITTLE = 3  # fewer matches than this make one wonder what ignore rules hide
 Format = Literal["text", "json", "filenames"]
 
 
-@tool(effects="read")
+_MATCH = record(
+    {
+        "file": STRING,
+        "line": INTEGER,
+        "column": INTEGER,
+        "text": STRING,
+        "end_line": INTEGER,
+        "context_before": STRING,
+        "context_after": STRING,
+    },
+    optional="end_line context_before context_after",
+)
+_ANSWER = record(
+    {
+        "results": array(_MATCH),
+        "truncated": BOOLEAN,
+        "total_count": INTEGER,
+        "total_is_minimum": BOOLEAN,
+        "ignored_files": INTEGER,
+        "unreadable": INTEGER,
+        "hint": STRING,
+        "next": NEXT,
+    },
+    optional="total_is_minimum ignored_files unreadable hint next",
+) | {TEXT: True}
+
+
+@tool(effects="read", output=_ANSWER)
 def search_files(
     ctx: Context,
     pattern: str,
@@ -35,28 +63,32 @@ def search_files(
     hidden: bool = False,
     timeout: Annotated[float, Bounds(0.05, 100, clamp=True)] = 60,
 ) -> Output:
-    """Search file contents with a regular expression, by ripgrep; matches come in the order of paths and lines.
+    """Search file contents with a ripgrep regular expression: no look-around, no back-references.
 
-    Expressions are those of ripgrep: no look-around, no references back. Files that .gitignore hides, binary files and
-    sensitive files are left out, and the folders .git, node_modules, vendor, __pycache__, .cache, dist and build too.
-    Long lines are cut at 200 characters around the match. What was cut off is told, with the call that goes on.
+    Never binary files, .git, node_modules, vendor, dist, build or caches.
+
+    Details:
+    Matches come in the order of paths and lines. Files that .gitignore hides are left out, and always the folders .git,
+    node_modules, vendor, `__pycache__`, .cache, dist and build. Long lines are cut at 200 characters around the match.
+    What was cut off is told, with the call that goes on. A glob without a slash is about names. With multiline each
+    match counts, not each line. The format json has results with file, line, column, text; truncated; total_count.
+    Sensitive files are never searched.
 
     Args:
-        pattern: Regular expression, or the text itself with literal.
-        path: Folder or file to search, relative to the workspace.
-        format: text (path:line:text), json (results with file, line, column, text; truncated; total_count), or
-            filenames (path:count).
-        include: Glob of files to search, such as *.go, src/**/*.py or *.{js,ts}; without a slash it is about names.
-        literal: Take the pattern as plain text.
-        max_matches: How many matches to return at most; files with format filenames.
-        context_lines: Lines to show before and after each match.
-        case_insensitive: Match capital and small letters alike.
-        type: Only files of this type, such as py, js, rust, go or java.
-        offset: Skip this many matches.
-        multiline: Let a match run over several lines; each match counts, not each line.
-        no_ignore: Also search files that .gitignore hides.
-        hidden: Also search names that begin with a dot; sensitive ones are never searched.
-        timeout: Seconds after which what was found so far is the answer.
+        pattern: Or text, if literal.
+        path: Folder or file.
+        format: text: path:line:text; filenames: path:count.
+        include: Glob of files, such as *.go or src/**/*.{js,ts}.
+        literal: Plain text.
+        max_matches: Or files, for filenames.
+        context_lines: Around each match.
+        case_insensitive: Ignore case.
+        type: Of file, such as py or rust.
+        offset: Matches to skip.
+        multiline: May span lines.
+        no_ignore: Also what .gitignore hides.
+        hidden: Also dotfiles.
+        timeout: Seconds; then the answer is partial.
     """
     wanted = read_pattern(
         pattern, literal=literal, ignore_case=case_insensitive, multiline=multiline or (literal and "\n" in pattern)

@@ -46,22 +46,22 @@ def search_replace(
     dry_run: bool = False,
     force: bool = False,
 ) -> Output:
-    """Replace every match of a regular expression in up to 50 files: in all of them, or in none when anything fails.
+    """Replace every match of a regular expression in up to 50 files: all or nothing. `undo` takes it back.
 
-    `undo` takes all back at once. Expressions are those of search_files. In the replacement $1 or ${1} stands for a
-    group, $name or ${name} for a named one, $0 for the match, $$ for a dollar sign. Bytes outside the matches stay as
-    they are. Binary files are passed over, with an error for each.
+    Details:
+    Expressions are those of search_files. Bytes outside the matches stay as they are. Binary files are passed over,
+    with an error for each.
 
     Args:
-        pattern: Regular expression; it may match over several lines.
-        replacement: What takes the place of each match; empty deletes it.
-        files: Path, folder or glob such as src/**/*.go, or an array of them.
-        include: Glob that the files must match as well.
-        case_insensitive: Match capital and small letters alike.
-        multiline: Let ^ and $ match at every line, not only at the ends of the file.
-        literal: Take pattern and replacement as plain text.
-        dry_run: Show the changes as a unified diff, with the number of matches, and write nothing.
-        force: Allow changing files larger than 50 MB.
+        pattern: As in search_files; may span lines.
+        replacement: $1, ${1} or $name: group, $0: match, $$: dollar; empty deletes.
+        files: Path, folder or glob such as src/**/*.go, or several.
+        include: Glob they must match too.
+        case_insensitive: Ignore case.
+        multiline: ^ and $ match at every line.
+        literal: pattern and replacement are plain.
+        dry_run: Return the diff, write nothing.
+        force: Also files over 50 MB.
     """
     wanted = _pattern(pattern, replacement, literal=literal, ignore_case=case_insensitive, lines=multiline)
     targets = _Targets(ctx, include)

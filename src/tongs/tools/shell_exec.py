@@ -12,6 +12,7 @@ from tongs.declaration import tool
 from tongs.errors import ToolError
 from tongs.output import printed, views
 from tongs.params import Bounds, Items
+from tongs.schema import BOOLEAN, INTEGER, STRING, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ def _touches(args: dict[str, Any]) -> Iterable[Touch]:
     yield Touch("execute", shlex.join(args["argv"]))
 
 
-@tool(effects="execute", touches=_touches, timeout=660)
+_ANSWER = record({"stdout": STRING, "stderr": STRING, "exitCode": INTEGER, "truncated": BOOLEAN}, optional="truncated")
+
+
+@tool(effects="execute", touches=_touches, timeout=660, output=_ANSWER)
 def shell_exec(
     ctx: Context,
     argv: Annotated[list[str], Items(minimum=1)],
@@ -33,19 +37,19 @@ def shell_exec(
     timeout: Annotated[int, Bounds(1, 600_000, clamp=True)] = 120_000,
     force: bool = False,
 ) -> Output:
-    """Run one program of a fixed list without a shell: nothing in the words is expanded or interpreted.
+    """Run one program of a fixed list without a shell: nothing is expanded. Sandboxed as run_shell.
 
-    Allowed are git, node, npm, npx, bun, deno, python3, python, pip, ls, cat, grep, find, echo, mkdir, touch, cp, mv,
-    head, tail, wc, sort, uniq, diff, curl, wget, tar, zip, unzip, jq, sed, awk, which, env, date, cargo, rustc, go,
-    make and cmake, by name; and none of them to start another program (find -exec, env with a command, tar
-    --to-command …). The sandbox is that of run_shell. The answer is JSON: stdout (up to 100 KB), stderr (up to 50 KB),
-    exitCode; truncated is true when more was printed.
+    Details:
+    No program of the list may start another one (find -exec, env with a command, tar --to-command …). The answer is
+    JSON: stdout (up to 100 KB), stderr (up to 50 KB), exitCode; truncated is true when more was printed.
 
     Args:
-        argv: The name of the program, then its arguments.
-        cwd: Folder to run in, relative to the workspace.
-        timeout: Milliseconds after which it is ended; exitCode is 124 then.
-        force: Run it although it is dangerous, because the user wants exactly this.
+        argv: Program, then arguments: git node npm npx bun deno python3 python pip ls cat grep find echo mkdir touch cp
+            mv head tail wc sort uniq diff curl wget tar zip unzip jq sed awk which env date cargo rustc go make cmake;
+            none to start another.
+        cwd: Folder.
+        timeout: Milliseconds, up to 600000; then exitCode 124.
+        force: The user wants exactly this dangerous command.
     """
     from tongs.policy.argv import refuse_argv
     from tongs.policy.commands import classify

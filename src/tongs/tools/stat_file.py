@@ -6,18 +6,34 @@ from tongs.call import Output
 from tongs.context import Context
 from tongs.declaration import tool
 from tongs.params import ReadPath
+from tongs.schema import BOOLEAN, INTEGER, STRING, record
 from tongs.text import encodings
 from tongs.text.lines import count_lines
 from tongs.times import rfc3339
 from tongs.workspace import MAX_BYTES
 
+_ANSWER = record(
+    {
+        "path": STRING,
+        "type": {"type": "string", "enum": ["file", "directory", "special"]},
+        "size": INTEGER,
+        "lines": INTEGER,
+        "encoding": STRING,
+        "bom": BOOLEAN,
+        "line_ending": {"type": "string", "enum": ["none", "lf", "crlf", "mixed"]},
+        "modified": STRING,
+        "mode": STRING,
+    },
+    optional="lines encoding bom line_ending",
+)
 
-@tool(effects="read")
+
+@tool(effects="read", output=_ANSWER)
 def stat_file(ctx: Context, path: ReadPath) -> Output:
-    """Return a file's type, size, number of lines, encoding, line endings and time of change, without its contents.
+    """Return a file's type, size, lines, encoding, line endings, mode and time of change, without its contents.
 
     Args:
-        path: File or folder, relative to the workspace.
+        path: File or folder.
     """
     shown, status = ctx.workspace.status(path)
     is_file = stat.S_ISREG(status.st_mode)

@@ -10,6 +10,7 @@ from tongs.editing import Shown, changed, diff_text, diff_view, require, shown_b
 from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import Bounds
+from tongs.schema import BOOLEAN, INTEGER, STRING, TEXT, array, record
 from tongs.state.history import Change, Snapshot
 from tongs.times import rfc3339
 from tongs.workspace import Draft
@@ -23,7 +24,22 @@ def _touches(args: dict[str, Any]) -> Iterator[Touch]:
         yield Touch("read", ".")
 
 
-@tool(effects="write", touches=_touches)
+_SNAPSHOT = record(
+    {
+        "id": STRING,
+        "path": STRING,
+        "timestamp": STRING,
+        "operation": STRING,
+        "size": INTEGER,
+        "created": BOOLEAN,
+        "deleted": BOOLEAN,
+    },
+    optional="created deleted",
+)
+_LIST = record({"snapshots": array(_SNAPSHOT), "count": INTEGER, "total": INTEGER}) | {TEXT: True}
+
+
+@tool(effects="write", touches=_touches, output=_LIST)
 def undo(
     ctx: Context,
     action: Literal["list", "preview", "restore", "clear"],
@@ -36,17 +52,19 @@ def undo(
 ) -> Output:
     """Browse the snapshots taken before every change, and restore files from them.
 
-    One call is one id: restoring the id of a call that changed many files puts all of them back, created files are
-    removed and deleted ones come back. A restore can itself be undone.
+    One id is one call: restore puts back all files it changed, and can be undone.
+
+    Details:
+    Files that the call created are removed, and deleted ones come back. Without limit all snapshots are listed.
 
     Args:
-        action: list (newest first), preview (diff from now to the snapshot), restore, or clear (forget everything).
-        id: Which call to preview or restore; a unique beginning of an id is enough.
-        limit: How many snapshots to list. Default: all.
-        path: Preview or restore only this file of the call.
-        dry_run: For restore and clear, only say what would be done.
-        if_checksum: Restore only when the (single) file has this SHA-256 now.
-        force: Allow restoring over files larger than 50 MB.
+        action: list: newest first; preview: diff to the snapshot; clear: forget all.
+        id: To preview or restore; a unique beginning will do.
+        limit: To list.
+        path: Only this file.
+        dry_run: Restore or clear nothing, only tell.
+        if_checksum: SHA-256 the one file must have.
+        force: Also over 50 MB.
     """
     if action == "list":
         return _list(ctx, limit)

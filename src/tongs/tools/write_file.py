@@ -19,18 +19,21 @@ def write_file(
     if_absent: bool = False,
     force: bool = False,
 ) -> Output:
-    """Write a whole file, new or in place of an old one. `undo` puts the old one back.
+    """Write a whole file and missing folders. `undo` puts the old one back.
 
-    Missing folders are made, and the mode of an existing file is kept. A file that this session read and that somebody
-    else changed since is not overwritten. To change a part of a file, edit_file is safer and shorter.
+    Refused if the file changed since you read it. For a part, use edit_file.
+
+    Details:
+    A file that this session read and that somebody else changed since is not overwritten. The mode of an existing file
+    is kept.
 
     Args:
-        path: File to write, relative to the workspace.
-        content: The whole contents.
-        dry_run: Show what would change and write nothing.
-        if_checksum: Write only when the existing file has this SHA-256.
-        if_absent: Write only when there is no such file.
-        force: Allow replacing a file larger than 50 MB.
+        path: File in the workspace.
+        content: All of it.
+        dry_run: Return the diff, write nothing.
+        if_checksum: SHA-256 the existing file must have.
+        if_absent: Only when there is no such file.
+        force: Also over 50 MB.
     """
     with ctx.workspace.change("write_file", [path], force=force) as draft:
         target = draft.resolve(path)

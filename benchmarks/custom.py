@@ -1,0 +1,165 @@
+"""Custom tools: what a call costs above its script alone, how long it takes to find them, and many calls at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from shutil import which
+
+from benchmarks.clock import best, best_median, milliseconds
+from benchmarks.figure import Figure
+from benchmarks.place import Place, fresh_place
+from benchmarks.program import Program, echo, request, session
+
+ROUNDS = 40
+TOOLS = 1000
+CALLS, AT_ONCE, SLEEP = 500, 32, 0.05
+
+_MARKDOWN = """\
+---
+name: {name}
+description: Answers at once, for measuring.
+parameters:
+  text: {{ type: string, description: Some text., maxLength: 100 }}
+approval: never
+read_only: true
+---
+{body}
+"""
+_FOLDER = """\
+---
+name: {name}
+script: script.sh
+runtime: bash
+inputSchema: {{ type: object, properties: {{ text: {{ type: string, description: Some text. }} }} }}
+outputSchema: {{ type: object }}
+effects: read
+---
+Answers at once, for measuring.
+"""
+_PYTHON = '''\
+from tongs import tool
+
+
+@tool(effects="read")
+def warm(text: str = "") -> str:
+    """Answer at once, for measuring."""
+    return text
+'''
+_ANSWER = "read -r _; echo '{}'\n"
+_MANY = """\
+import json, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from tongs.runtime import Runtime
+
+def megabytes(field):
+    with open("/proc/self/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith(field))
+
+calls, at_once = int(sys.argv[1]), int(sys.argv[2])
+with Runtime(".") as runtime, ThreadPoolExecutor(at_once) as pool:
+    runtime.call("nap", text="")
+    rest = megabytes("VmRSS")
+    start = time.perf_counter()
+    results = list(pool.map(lambda number: runtime.call("nap", text=str(number)).text, range(calls)))
+    took = time.perf_counter() - start
+lost = sum(text != f"{number}\\n" for number, text in enumerate(results))
+print(json.dumps({"lost": lost, "ms": took * 1000, "rest": rest, "peak": megabytes("VmHWM")}))
+"""
+
+
+def figures() -> Iterator[Figure]:
+    """Measure single calls, discovery, and many calls at once."""
+    bash = which("bash")
+    if bash is None:
+        raise RuntimeError("custom tools are measured against bash, which is not installed")
+    with fresh_place() as place:
+        _add(place, "plain.md", _MARKDOWN.format(name="plain", body="true"))
+        _add(place, "folder/tool.md", _FOLDER.format(name="folder"))
+        script = _add(place, "folder/script.sh", _ANSWER)
+        _add(place, "warm.py", _PYTHON)
+        plain = place.write("plain.sh", "true\n")
+        with session(place) as tongs, echo(place) as bare:
+            alone = Program([bash, plain], place), Program([bash, "--noprofile", "--norc", script], place, b"{}\n")
+            asked = [partial(tongs.ask, request(name, text="a")) for name in ("plain", "folder", "warm")]
+            base, markdown, folder_base, folder = best(ROUNDS, alone[0], asked[0], alone[1], asked[1])
+            echoed, warm = best_median(10, 100, lambda: bare.exchange(b"{}\n"), asked[2])
+        yield Figure("a markdown tool in a session", markdown, "ms", "its script alone", base, most=round(base + 4, 2))
+        most = round(folder_base + 4, 2)
+        yield Figure("a folder tool in a session", folder, "ms", "its script alone", folder_base, most=most)
+        yield Figure("a warm Python tool, p50", warm, "ms", "echo of a line", echoed, most=2)
+    yield from _found()
+    yield from _many()
+
+
+def _add(place: Place, name: str, text: str) -> str:
+    """Write a file of the user's own tools."""
+    path = os.path.join(place.environ["TONGS_CONFIG_DIR"], "tools", name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def _found() -> Iterator[Figure]:
+    new, again, read = [], [], []
+    for _ in range(3):
+        with fresh_place() as place:
+            paths = []
+            for number in range(TOOLS // 2):
+                markdown = _MARKDOWN.format(name=f"plain_{number}", body="echo {{ text }}")
+                paths.append(_add(place, f"plain_{number}.md", markdown))
+                paths.append(_add(place, f"folder-{number}/tool.md", _FOLDER.format(name=f"folder-{number}")))
+                _add(place, f"folder-{number}/script.sh", _ANSWER)
+            time.sleep(0.2)  # what was written just now is read again, because it may be written once more
+            read.append(milliseconds(partial(_read, paths)))
+            new.append(_looked(place))
+            again.append(_looked(place))
+    yield Figure(f"{TOOLS:,} new tools", min(new), "ms", "their files read", min(read), most=600)
+    yield Figure(f"{TOOLS:,} unchanged tools", min(again), "ms", "their files read", min(read), most=60)
+
+
+def _read(paths: list[str]) -> None:
+    for path in paths:
+        with open(path, "rb") as file:
+            file.read()
+
+
+def _looked(place: Place) -> float:
+    """Return the milliseconds that a process without memory of the tools takes to find them."""
+    from tongs.custom import discovery, folders, markdown  # noqa: F401  # imports are not what is measured
+    from tongs.custom.workers import Workers
+
+    with Workers() as workers:
+        found = []
+
+        def look() -> None:
+            opened = discovery.open_discovery(place.workspace, place.environ, workers)
+            found.append(opened.current(look=True))
+
+        took = milliseconds(look)
+    if len(found[0].definitions) != TOOLS:
+        raise RuntimeError(f"{len(found[0].definitions)} tools were found: {found[0].problems[:3]}")
+    return took
+
+
+def _many() -> Iterator[Figure]:
+    with fresh_place() as place:
+        _add(place, "nap.md", _MARKDOWN.format(name="nap", body=f"sleep {SLEEP}; echo {{{{ text }}}}"))
+        command = [sys.executable, "-c", _MANY, str(CALLS), str(AT_ONCE)]
+        done = subprocess.run(command, cwd=place.workspace, env=place.environ, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    told = json.loads(done.stdout)
+    if told["lost"]:
+        raise RuntimeError(f"{told['lost']} of {CALLS} calls were lost")
+    ideal = CALLS / AT_ONCE * SLEEP * 1000
+    yield Figure(
+        f"{CALLS} calls of {SLEEP * 1000:g} ms, {AT_ONCE} at once", told["ms"], "ms", "without any cost", ideal
+    )
+    yield Figure("memory meanwhile, none lost", told["peak"], "MB", "before", told["rest"])

@@ -1,0 +1,21 @@
+import json
+import os
+import shutil
+import sys
+
+given = json.load(sys.stdin)
+root = os.path.realpath(given["workspacePath"])
+folder = os.path.realpath(os.path.join(root, given["folder"]))
+# looked at once more: since the check, a folder may have become a link
+if os.path.commonpath([root, folder]) != root or not os.path.isdir(folder):
+    print(json.dumps({"error": f"{given['folder']} is not a folder"}))
+    sys.exit()
+removed = 0
+with os.scandir(folder) as entries:
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
+        removed += 1
+print(json.dumps({"removed": removed}))

@@ -1,0 +1,468 @@
+"""Reads the commands of a script word by word, as far as it matters what a command does with its words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tongs.custom.shell_flow import MAYBE, SHELLS, Reach, begins_code, reads_as_code, reads_input_as_code
+from tongs.custom.shell_parts import Manner, Mark, Reference, Unbindable, Word, some
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tongs.custom.shell_text import Reader
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=")
+_INDEX = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*)?\[")
+_WHOLE_INDEX = re.compile(r"[A-Za-z_0-9]*\[(?:[^\[\]]|\[[^\[\]]*\])+\]\+?=")
+_DEFAULT = re.compile(r"\$\{\w+:?[-+=](.*)\}\Z")
+_GOES_ON = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"))
+_WRAPPERS = frozenset(("command", "builtin", "exec", "sudo", "doas", "env", "nohup", "nice", "time"))
+_NAMES = frozenset(  # whose words are names of variables, or calculations
+    (
+        *("let", "alias", "unset", "read", "mapfile", "readarray", "getopts"),
+        *("compgen", "complete"),
+    )
+)
+_FILLS = frozenset(("read", "mapfile", "readarray"))
+_DECLARES = frozenset(("declare", "typeset", "local", "readonly", "export"))
+OF_THE_SHELL = _NAMES | _DECLARES | {"eval", "trap", "command", "builtin", "exec", "source", ".", "printf", "test", "["}
+_NAMING = frozenset(("printf", "test", "["))  # with -v, which a value before could be
+_LEADS = {"{": ("function",), "do": ("for", "select")}
+_CLOSES = frozenset(("}", "done", "fi", "esac"))
+_COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+
+
+class Bare:
+    """Commands up to their closing bracket or the end, as far as it matters what a word is."""
+
+    def __init__(self, reader: Reader, close: str, base: int, *, outer_waits: bool, is_list: bool) -> None:
+        self._reader = reader
+        self._close = close
+        self._base = base
+        self._outer_waits = outer_waits
+        self._is_list = is_list  # the words of an array
+        self._start: int | None = None  # of the word that is being read
+        self._unsure = False  # whether a word is being read depends on a section
+        self._at_command: bool | None = not is_list
+        self._redirects = False  # the word is the target of a redirection
+        self._is_fed = False  # and its text is the input
+        self._references: list[Reference] = []
+        self.words: list[str] = []
+        self._cases: list[str] = []  # subject, pattern or commands, of each case that is open
+        self._in_test = False
+        self._compared: list[Reference] = []  # values in this part of a [[ ]]
+        self._compares = False
+        self._since = reader.flow.mark()  # where the word began
+        self._word_start = 0
+        self._pipe = self._beginning = self._since
+        self._is_piped = False  # the command has the output of the one before
+        self.readers: list[str] = []  # programs of the pipe that read its input as code
+
+    def state(self) -> tuple[Any, ...]:
+        """Return what must be the same before and after a section."""
+        return tuple(self._cases), self._in_test, len(self._reader.documents)
+
+    def word(self) -> Word:
+        """Return what may differ after a section."""
+        return Word(self._start, self._at_command, self.words, len(self.words))
+
+    def merge(self, before: Word) -> None:
+        """Go on after a section that may be absent."""
+        self._unsure = self._unsure or (self._start is None) != (before.start is None)
+        earlier = before.words[: before.known]
+        if self.words is not before.words:
+            self.words = [*earlier, MAYBE, *self.words]
+        elif self._at_command != before.at_command:
+            self.words.append(MAYBE)
+        if self._at_command != before.at_command:
+            self._at_command = None
+        if len(self.words) > before.known and earlier and earlier[-1].startswith(("-", "+")):
+            self.words.append(earlier[-1])  # without the section, the option is what stands before the next word
+
+    def ends(self) -> bool:
+        """Whether a closing bracket is ours."""
+        self.end_word()
+        return not self._in_test and (not self._cases or self._cases[-1] != "pattern")
+
+    def step(self, item: str | Mark) -> None:
+        """Take the item at the reading position, with what belongs to it."""
+        reader = self._reader
+        if isinstance(item, Mark):
+            self._take_mark(item)
+        elif item in " \t":
+            self.end_word()
+            reader.emit()
+        elif item == "\n":
+            self._end_command()
+            reader.emit()
+            if self._outer_waits:
+                raise reader.refuse("a here-document begins before a bracket that spans lines")
+            reader.bodies()
+        elif item == "#" and self._start is None:
+            if self._unsure:
+                raise reader.refuse("whether # begins a comment depends on a section; put a blank before it")
+            self._comment()
+        elif item == "#" and self._unsure:
+            raise reader.refuse("whether # begins a comment depends on a section; put a blank before it")
+        elif item in ";&|":
+            self._separator(item)
+        elif item in "<>":
+            self._redirection(item)
+        elif item == "(":
+            self._bracket()
+        elif item == ")":
+            self._close_pattern()
+        else:
+            self._in_word(item)
+
+    def _take_mark(self, mark: Mark) -> None:
+        reader = self._reader
+        if mark.sign:
+            reader.mark(mark, "words", self._base, self)
+            return
+        manner = self._manner()
+        self._begin()
+        reference = reader.mark(mark, manner, self._base)
+        self._note(some(reference))
+
+    def _begin(self) -> None:
+        """Begin a word, unless one is being read."""
+        if self._start is None:
+            self._start = self._reader.at
+            self._since = self._reader.flow.mark()
+
+    def _manner(self) -> Manner:
+        text = self._text()
+        if self._is_index(text):
+            return "number"
+        if self._redirects or self._in_test or (self._cases and self._cases[-1] != "commands"):
+            return "one"
+        assigns = self._at_command is not False or self._programs() & _DECLARES
+        return "one" if assigns and _ASSIGNMENT.match(text) else "words"
+
+    def _is_index(self, text: str) -> bool:
+        """Whether what follows a part of a word is in the index of an array, which is evaluated."""
+        can_be = self._is_list if text.startswith("[") else self._at_command is not False and not self._is_list
+        return can_be and _INDEX.match(text) is not None and _WHOLE_INDEX.match(text) is None
+
+    def _note(self, references: list[Reference]) -> None:
+        self._references += references
+        if self._in_test:
+            self._compared += references
+
+    def _in_word(self, item: str) -> None:
+        reader = self._reader
+        self._begin()
+        if item in ("'", '"', "$"):
+            is_index = self._is_index(self._text())
+            found = self._quoted(item)
+            for reference in found if is_index else ():
+                reference.is_number = True
+            self._note(found)
+        elif item == "`":
+            reader.backticks(in_double=False)
+        elif item == "\\":
+            following = reader.peek(1)
+            if isinstance(following, Mark):
+                raise reader.refuse(f"a backslash stands right before {following.text}")
+            if following == "\n" and self._start == reader.at:
+                self._start = None
+            reader.emit(2)
+        else:
+            reader.emit()
+
+    def _quoted(self, item: str) -> list[Reference]:
+        if item == "$":
+            return self._reader.dollar("bare")
+        self._reader.emit()
+        return self._reader.single() if item == "'" else self._reader.double()
+
+    def _comment(self) -> None:
+        """Read to the end of the line; what looks like a placeholder stays as it is."""
+        reader = self._reader
+        opened = 0
+        while (item := reader.peek()) not in ("", "\n"):
+            if isinstance(item, Mark) and item.sign:
+                opened += 1 if item.sign != "/" else -1
+                if opened < 0:
+                    raise reader.refuse(f"{item.text} stands in a comment and its section began before")
+            reader.emit()
+        if opened:
+            raise reader.refuse("a section begins in a comment and ends outside")
+
+    def _separator(self, item: str) -> None:
+        reader = self._reader
+        following = reader.peek(1)
+        self.end_word()
+        if self._in_test:
+            self._end_comparison()
+            reader.emit()
+            return
+        if item == "&" and following == ">":
+            reader.emit()
+            return
+        is_pipe = item == "|" and "|" not in (following, reader.items[reader.at - 1] if reader.at else "")
+        self._end_command(is_pipe=is_pipe)
+        reader.emit(2 if is_pipe and following == "&" else 1)
+        if item == ";" and following in (";", "&"):
+            if self._cases and self._cases[-1] == "commands":
+                self._cases[-1] = "pattern"
+            reader.emit(2 if following == ";" and reader.peek(1) == "&" else 1)
+        elif item == ";" and isinstance(following, Mark) and reader.after_sections(0) in (";", "&"):
+            raise reader.refuse("a section stands between two signs that belong together")
+
+    def _redirection(self, item: str) -> None:
+        reader = self._reader
+        if self._in_test:
+            self.end_word()
+        if self._in_test:
+            reader.emit()
+            return
+        if reader.is_broken(1) or (isinstance(reader.peek(1), Mark) and reader.after_sections(1) in ("<", "(")):
+            raise reader.refuse("a line end or a section stands between two signs that belong together")
+        if reader.peek(1) == "(" and self._reader.shell == "bash":
+            self._begin()
+            start = reader.at
+            reader.emit(2)
+            reader.bare(close=")", start=start)
+            return
+        if not self._text().isdecimal():
+            self.end_word()
+        self._start = None
+        self._unsure = False
+        if item == "<" and reader.peek(1) == "<" and reader.peek(2) != "<":
+            reader.here_document(self)
+            return
+        count = 1
+        while reader.peek(count) in ("<", ">", "&", "|") and count < 3:
+            count += 1
+        self._is_fed = count == 3
+        reader.emit(count)
+        self._redirects = True
+
+    def _bracket(self) -> None:
+        reader = self._reader
+        text = self._text()
+        start = reader.at
+        if self._in_test or (self._cases and self._cases[-1] == "pattern"):
+            if self._in_test:
+                self.end_word()
+            reader.emit()
+            return
+        if reader.is_broken(1) or (isinstance(reader.peek(1), Mark) and reader.after_sections(1) == "("):
+            raise reader.refuse("a line end or a section stands between two brackets")
+        is_array = _ASSIGNMENT.match(text) is not None and text.endswith("=")
+        is_pattern = text.endswith(("?", "*", "+", "@", "!")) and text != "!"
+        if is_array or is_pattern:
+            reader.emit()
+            reader.bare(close=")", start=start, is_list=True)
+            return
+        self.end_word()
+        if reader.peek(1) == "(":
+            if reader.shell == "sh":
+                raise reader.refuse("(( means different things in different shells")
+            reader.emit(2)
+            reader.calculation("))", start)
+            self._at_command = True
+            return
+        reader.emit()
+        reader.bare(close=")", start=start)
+        self._at_command = True
+        self.words = []
+
+    def _close_pattern(self) -> None:
+        self.end_word()
+        if self._cases and self._cases[-1] == "pattern":
+            self._cases[-1] = "commands"
+            self._at_command = True
+            self.words = []
+        self._reader.emit()
+
+    # --- words ----------------------------------------------------------------------------------------------------
+
+    def _text(self) -> str:
+        """The word so far without its quotes; a value in it is a NUL."""
+        if self._start is None:
+            return ""
+        items = self._reader.items[self._start : self._reader.at]
+        return "".join(
+            ("" if item in ("'", '"', "\\", "\n") else item) if isinstance(item, str) else "" if item.sign else "\0"
+            for item in items
+        )
+
+    def _programs(self) -> set[str]:
+        """The names of the programs that the command may run, with and without the sections before."""
+        found = set()
+        is_open = True
+        for word in self.words:
+            name = word.rpartition("/")[2]
+            if word == MAYBE:
+                is_open = True
+            elif is_open and name not in _WRAPPERS and not word.startswith("-") and not _ASSIGNMENT.match(word):
+                found.add(name)
+                is_open = False
+        return found
+
+    def end(self) -> None:
+        """Note that there is no more."""
+        self._end_command()
+
+    def _end_command(self, *, is_pipe: bool = False) -> None:
+        self.end_word()
+        if self._cases and self._cases[-1] == "pattern":
+            return
+        self._end_of_pipe(is_pipe=is_pipe)
+        self.words = []
+        self._redirects = False
+        if not self._is_list and not self._in_test:
+            self._at_command = True
+
+    def _end_of_pipe(self, *, is_pipe: bool) -> None:
+        """Note what a command does with what is piped into it, and whether its own output is piped on."""
+        flow = self._reader.flow
+        program = reads_input_as_code(self.words) if self._is_piped else None
+        if program is not None:
+            flow.evaluate(program, flow.since(self._pipe))
+            self.readers.append(program)
+        if not is_pipe:
+            self._pipe, self.readers = flow.mark(), []
+        elif self.words[:1] and self.words[0] in _CLOSES:
+            self._pipe = self._beginning  # the output of a loop, or of whatever ends here
+        self._is_piped = is_pipe
+
+    def _end_comparison(self) -> None:
+        for reference in self._compared if self._compares else ():
+            reference.is_number = True
+        self._compared, self._compares = [], False
+
+    def end_word(self) -> None:
+        """Note the word that ends at the reading position, if there is one."""
+        self._unsure = False
+        if self._start is None:
+            return
+        text, references = self._text(), self._references
+        self._word_start = self._start
+        self._start, self._references = None, []
+        if self._redirects:
+            self._redirects = False
+            program = reads_input_as_code(self.words)
+            if program is not None and (self._is_fed or text.startswith("<(")):
+                self._evaluate(program, references)
+        elif self._in_test:
+            self._test_word(text, references)
+        elif self._cases and self._cases[-1] != "commands":
+            self._case_word(text)
+        elif self._is_list:
+            return
+        elif self._at_command is False:
+            self._argument(text, references)
+        else:
+            self._command_word(text, references)
+
+    def _test_word(self, text: str, references: list[Reference]) -> None:
+        if text in _COMPARES:
+            self._compares = True
+        if references and self.words[-1:] in (["-v"], ["-R"]):
+            raise self._evaluated(references[0])
+        self.words.append(text)
+        if text == "]]":
+            self._end_comparison()
+            self._in_test = False
+            self._at_command = False
+
+    def _case_word(self, text: str) -> None:
+        if self._cases[-1] == "subject":
+            self.words.append(text)
+            if text == "in" and len(self.words) > 1:
+                self._cases[-1], self.words = "pattern", []
+        elif text == "esac":
+            self._cases.pop()
+            self._at_command = False
+
+    def _command_word(self, text: str, references: list[Reference]) -> None:
+        if _ASSIGNMENT.match(text):
+            for reference in references if self._reader.has_integers else ():
+                reference.is_number = True
+            self._assign(text, references)
+            return
+        if text in _GOES_ON:
+            self._at_command = True
+        elif text == "case":
+            self._cases.append("subject")
+            self.words = []
+        elif text == "esac" and self._cases:
+            self._cases.pop()
+            self._at_command = False
+        elif text == "[[" and self._reader.shell == "bash":
+            self._in_test, self.words = True, []
+        else:
+            if text and not text.strip("\0"):
+                for reference in references:
+                    reference.is_present = True
+            self._at_command = False
+            self._argument(text, references)
+
+    def _argument(self, text: str, references: list[Reference]) -> None:
+        if self.words:
+            has_values = self._reader.flow.mark() != self._since
+            programs = self._programs() if has_values or self.words[0] in _FILLS or self.words[-1] == "-v" else set()
+            if references:
+                self._check_argument(text, references[0], programs)
+            if programs:
+                self._follow(text, references, programs)
+        self.words.append(_DEFAULT.sub(r"\1", text))
+        if self.words[0] in _LEADS.get(text, ()):
+            self._at_command, self.words = True, []  # function f {, for x do
+
+    def _check_argument(self, text: str, reference: Reference, programs: set[str]) -> None:
+        """Refuse a value where the shell would evaluate it as a name or a calculation."""
+        last = self.words[-1]
+        if programs & _NAMES or (programs & _NAMING and (last in ("-v", "-R") or not last.strip("\0"))):
+            raise self._evaluated(reference)
+        if programs & _DECLARES:
+            options = "".join(word[1:] for word in self.words if word[:1] in "-+")
+            named = _ASSIGNMENT.match(text)
+            evaluates = set(options) & set("aAin") or self._reader.has_integers or self._reader.has_arrays
+            if named is None or "\0" in named[0] or evaluates:
+                raise self._evaluated(reference)
+
+    # --- where values go ------------------------------------------------------------------------------------------
+
+    def _follow(self, text: str, references: list[Reference], programs: set[str]) -> None:
+        """Note where the values of an argument go."""
+        program = reads_as_code(self.words, programs)
+        runs_file = programs & {"source", "."} or any(word.rpartition("/")[2] in SHELLS for word in self.words)
+        if program is None and runs_file and text.startswith("<("):
+            program = min(programs)
+        if program is not None:
+            self._evaluate(program, references)
+        if programs & _DECLARES:
+            self._assign(text, references)
+        elif self.words[0] in ("for", "select") and len(self.words) > 1:
+            self._reader.flow.assign(self.words[1], self._reach(references))
+        elif programs & _FILLS or self.words[-1:] == ["-v"]:
+            self._reader.flow.fill(text)
+
+    def _assign(self, text: str, references: list[Reference]) -> None:
+        named = _ASSIGNMENT.match(text)
+        if named is not None:
+            self._reader.flow.assign(re.split(r"[\[+=]", named[0])[0], self._reach(references))
+
+    def _evaluate(self, program: str, references: list[Reference]) -> None:
+        reach = self._reach(references)
+        if not begins_code(program, self.words):
+            reach = reach._replace(leading=reach.leading - set(references))
+        self._reader.flow.evaluate(program, reach)
+
+    def _reach(self, references: list[Reference]) -> Reach:
+        """What the word holds that has just been read."""
+        leading = [reference for reference in references if self._reader.leads(reference, self._word_start)]
+        return self._reader.flow.since(self._since, references, leading)
+
+    def _evaluated(self, reference: Reference) -> Unbindable:
+        return Unbindable(
+            f"{{{{ {reference.name} }}}} stands where the shell would run its value as code; "
+            "give it to a variable first and use that, or pass it as an argument",
+            reference.line,
+        )

@@ -1,0 +1,96 @@
+"""Tools and results as MCP has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tongs.call import Result
+from tongs.errors import ToolError
+from tongs.schema import Schema, structured
+from tongs.shown import Shown
+from tongs.surfaces.mcp_names import META_CHARACTERS, OWN
+
+COMPLETE = {"resultType": "complete"}  # of every result that is no question; older clients are not sent it
+
+
+def tool_entry(shown: Shown) -> dict[str, Any]:
+    """Return a tool as it is listed."""
+    entry: dict[str, Any] = {
+        "name": shown.name,
+        "title": shown.title,
+        "description": shown.description,
+        "inputSchema": shown.schema,
+        "annotations": hints(shown.effects),
+    }
+    if shown.output is not None:
+        entry["outputSchema"] = shown.output
+    return entry
+
+
+def hints(effects: frozenset[str]) -> dict[str, bool]:
+    """Return what a host may tell its user of a tool; the decision on a call does not depend on it."""
+    reads = effects <= {"read"}
+    return {
+        "readOnlyHint": reads,
+        "destructiveHint": bool(effects & {"write", "execute"}),
+        "idempotentHint": reads,
+        "openWorldHint": bool(effects & {"network", "execute"}),
+    }
+
+
+def call_result(result: Result, output: Schema | None = None) -> dict[str, Any]:
+    """Return what a call is answered with, by a tool that promised such output; a failure is one the model reads."""
+    if result.error is not None:
+        return error_result(result.error, result)
+    content: list[dict[str, Any]] = [dict(block) for block in result.content]
+    if result.text or result.data is not None or not content:
+        content.insert(0, {"type": "text", "text": _whole(result.result)})
+    answer: dict[str, Any] = {**COMPLETE, "content": content, "isError": False}
+    if isinstance(result.data, dict) or (result.data is not None and output is not None):
+        answer["structuredContent"] = structured(output, result.data)
+    meta = _facts(result)
+    if meta:
+        answer["_meta"] = meta
+    return answer
+
+
+def error_result(error: ToolError, result: Result | None = None) -> dict[str, Any]:
+    """Return a failure: code, facts and next step as text, and the same for programs."""
+    text = f"{error.code}: {error.message}" + (f"\n{error.suggestion}" if error.suggestion else "")
+    told: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.suggestion:
+        told["suggestion"] = error.suggestion
+    if error.details and _is_small(error.details):
+        told["details"] = error.details
+    meta = {f"{OWN}error": told, **(_facts(result) if result is not None else {})}
+    return {**COMPLETE, "content": [{"type": "text", "text": _whole(text)}], "isError": True, "_meta": meta}
+
+
+# what a host can use; the rest is for surfaces that show more
+_USEFUL = ("truncation", "_filePath", "_originalSize", "notes", "stop", "context", "policy", "recovered")
+
+
+def _facts(result: Result) -> dict[str, Any]:
+    """Return the facts for programs that are small, under names of our own."""
+    meta = {name.strip("_"): result.meta[name] for name in _USEFUL if name in result.meta}
+    if result.risk:
+        meta["risk"] = result.risk
+    return {f"{OWN}meta": meta} if meta and _is_small(meta) else {}
+
+
+def _is_small(value: Any) -> bool:
+    import json
+
+    try:
+        return len(json.dumps(value)) <= META_CHARACTERS
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _whole(text: str) -> str:
+    """Return text that UTF-8 can hold: a name of a file may have half a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text

@@ -1,0 +1,267 @@
+"""MCP over HTTP: loopback unless an address is given, a token always, no page of a browser can reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hmac
+import ipaddress
+import json
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+import uvicorn
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import PARSE_ERROR
+
+from tongs import wire
+from tongs.errors import ToolError
+from tongs.runtime import Runtime
+from tongs.surfaces.cli import Usage
+from tongs.surfaces.mcp import Flags
+from tongs.surfaces.mcp_resources import Provider
+from tongs.surfaces.mcp_server import Choice, Serving
+from tongs.surfaces.mcp_sessions import IDLE_SECONDS, SESSIONS_MAX
+
+PATH = "/mcp"
+TOKEN_FILE = "mcp-token"  # noqa: S105 -- its name
+BODY_BYTES = 16 << 20
+CONNECTIONS_MAX = 512
+HEADER_BYTES = 64 << 10
+STOP_SECONDS = 2
+REFUSED = -32000
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Address(NamedTuple):
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return ipaddress.ip_address(self.host).is_loopback
+
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}{PATH}"
+
+
+async def over_http(runtime: Runtime, flags: Flags, single: str | None, providers: Sequence[Provider]) -> None:
+    """Serve HTTP until cancelled."""
+    address = read_address(flags.http or "")
+    token = _token(runtime, address, wanted=flags.token)
+    listener = _listening(address)
+    address = address._replace(port=listener.getsockname()[1])
+    choice = Choice(flags.search, flags.lean)
+    serving = Serving(runtime, choice, single=single, providers=providers)
+    manager = StreamableHTTPSessionManager(
+        serving.server,
+        session_idle_timeout=IDLE_SECONDS,
+        max_request_body_size=BODY_BYTES,
+        max_sessions=SESSIONS_MAX,
+    )
+    config = uvicorn.Config(
+        Guard(manager.handle_request, address, token),
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        h11_max_incomplete_event_size=HEADER_BYTES,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    server = _Uvicorn(config)
+    gc.freeze()
+    gc.enable()
+    tidying = asyncio.create_task(serving.tidy())
+    try:
+        async with manager.run():
+            print(f"tongs mcp: listening on {address.url}", file=sys.stderr, flush=True)
+            await server.serve(sockets=[listener])
+    finally:
+        tidying.cancel()
+        serving.close()
+        listener.close()
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to who started this."""
+        yield
+
+
+def read_address(text: str) -> Address:
+    """Return where to listen: any free port of 127.0.0.1 when nothing is said."""
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = (text, "0") if not text.isdecimal() else ("", text)
+    host = host.strip("[]") or "127.0.0.1"
+    host = {"localhost": "127.0.0.1"}.get(host, host)
+    try:
+        ipaddress.ip_address(host)
+        number = int(port)
+    except ValueError:
+        raise Usage(f"--http takes an address such as 127.0.0.1:8000, not {text!r}") from None
+    if not port.isdecimal() or number > 65535:
+        raise Usage(f"there is no port {port}")
+    return Address(host, number)
+
+
+def _listening(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(256)
+    except OSError as error:
+        listener.close()
+        why = os.strerror(error.errno or 0)
+        advice = "Choose another port, or none for any that is free."
+        raise ToolError("permission_denied", f"{address.url} cannot be used: {why}.", suggestion=advice) from error
+    listener.setblocking(False)  # noqa: FBT003 -- the way of the library
+    return listener
+
+
+# --- who may come in ------------------------------------------------------------------------------------------------
+
+
+def _token(runtime: Runtime, address: Address, *, wanted: bool) -> str | None:
+    """Return the token that clients must have; it is made once, and told then."""
+    if not wanted:
+        if not address.is_loopback:
+            raise Usage("--no-token is for loopback addresses only: anybody on the network could run commands here")
+        print(
+            "tongs mcp: WARNING: without a token, every program and user of this machine can use these tools.",
+            file=sys.stderr,
+        )
+        return None
+    path = os.path.join(runtime.state, TOKEN_FILE)
+    with suppress(FileNotFoundError):
+        return _kept_token(path)
+    token = secrets.token_urlsafe(32)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return _kept_token(path)
+    with open(descriptor, "w", encoding="ascii") as file:
+        file.write(token + "\n")
+    print(
+        f"tongs mcp: the token of this server, told only now, is {token}\n"
+        f"           It is kept in {path}. Clients send it as the header: Authorization: Bearer TOKEN",
+        file=sys.stderr,
+    )
+    return token
+
+
+def _kept_token(path: str) -> str:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), encoding="ascii", errors="replace") as file:
+        status = os.fstat(file.fileno())
+        token = file.read(1000).strip()
+    if status.st_mode & 0o077 or status.st_uid != os.geteuid() or len(token) < 20:
+        raise ToolError(
+            "permission_denied",
+            f"{path} is not a token that only its owner can read.",
+            suggestion="Remove it; the next start makes a new one.",
+        )
+    return token
+
+
+class Guard:
+    """Lets in who has the token and comes to the right address; a page of a browser, from nowhere else."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]], address: Address, token: str | None) -> None:
+        self._app = app
+        self._token = None if token is None else token.encode()
+        named = {address.host}
+        if address.is_loopback:
+            named |= {"127.0.0.1", "::1", "localhost"}
+        shown = {f"[{host}]" if ":" in host else host for host in named}
+        # without a port where a name alone means the same
+        self._hosts = {f"{host}:{address.port}" for host in shown} | (shown if address.port == 80 else set())
+        self._origins = {f"http://{host}" for host in self._hosts}
+        if ipaddress.ip_address(address.host).is_unspecified:
+            self._hosts = set()  # any name may lead here; the token keeps strangers out
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await _refuse(send, *refusal)
+        elif scope["method"] == "POST":
+            await self._post(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand on a request whose body every other surface would take, too."""
+        body = bytearray()
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return  # the client is gone
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > BODY_BYTES:
+                await _refuse(send, 413, f"the body has more than {BODY_BYTES} bytes")
+                return
+        try:
+            wire.decode_value(bytes(body))
+        except ToolError as error:
+            await _refuse(send, 400, error.message, PARSE_ERROR)
+            return
+        whole: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+        async def replayed() -> MutableMapping[str, Any]:
+            return whole.pop() if whole else await receive()
+
+        await self._app(scope, replayed, send)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name, []).append(value)
+        host = _only(headers, b"host")
+        if host is None or (self._hosts and host.lower() not in self._hosts):
+            return 421, "the Host header is not that of this server"
+        origins = headers.get(b"origin")
+        if origins is not None and _only(headers, b"origin") not in self._origins:
+            return 403, "the Origin header is not that of this server"
+        if self._token is not None:
+            sent = headers.get(b"authorization", [])
+            scheme, _, token = (sent[0] if len(sent) == 1 else b"").partition(b" ")
+            if not hmac.compare_digest(token.strip(), self._token) or scheme.lower() != b"bearer":
+                return 401, "the token is missing or wrong"
+        if scope["path"] != PATH:
+            return 404, f"there is only {PATH}"
+        return None
+
+
+def _only(headers: dict[bytes, list[bytes]], name: bytes) -> str | None:
+    found = headers.get(name, [])
+    return found[0].decode("latin-1") if len(found) == 1 else None
+
+
+async def _refuse(send: Send, status: int, reason: str, code: int = REFUSED) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

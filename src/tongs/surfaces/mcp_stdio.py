@@ -1,0 +1,384 @@
+"""MCP over standard input and output: one JSON-RPC message per line, and nothing else.
+
+The lines are read and written here and not by the SDK, so that what is wrong with one is answered, what is not read
+does not pile up, and no library can print into the protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Self
+
+from mcp.server.lowlevel.server import Server
+from mcp.server.runner import serve_dual_era_loop
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+from tongs import wire
+from tongs.errors import ToolError
+from tongs.surfaces.mcp_wires import Wires
+
+REQUESTS_MAX = 512  # under way; beyond, reading waits
+UNREAD_BYTES = 16 << 20  # of answers that the client has not read; beyond, reading waits
+LINES_MAX = 256  # read and not yet taken
+FLUSH_SECONDS = 1.0
+BUSY = -32000
+
+_CHUNK_BYTES = 1 << 18
+
+
+async def serve(server: Server[Any], wires: Wires, asks: Callable[[], bool]) -> None:
+    """Serve one client until its input ends; `asks` says whether a call waits for an answer of the client."""
+    output = await _Output.open(wires.output)
+    input = _Input(output, asks)
+    stop = await input.open(wires.input)
+    try:
+        await serve_dual_era_loop(server, input, output, lifespan_state={})
+    finally:
+        stop()
+        await output.flush(FLUSH_SECONDS)
+
+
+class _Output(asyncio.BaseProtocol):
+    """The stream that the SDK writes messages to."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.WriteTransport | None = None
+        self._descriptor = -1
+        self._room = asyncio.Event()
+        self._room.set()
+        self._lock = asyncio.Lock()
+        self.settled: Callable[[Any], None] = lambda id: None  # is told whose request was answered
+        self.lost: Callable[[], None] = lambda: None  # nobody can read any more
+
+    @classmethod
+    async def open(cls, descriptor: int) -> _Output:
+        """Return a stream to a descriptor, of whatever kind."""
+        output = cls()
+        output._descriptor = descriptor
+        if _is_pipe(descriptor):
+            loop = asyncio.get_running_loop()
+            file = os.fdopen(descriptor, "wb", buffering=0)
+            output._transport, _ = await loop.connect_write_pipe(lambda: output, file)
+            output._transport.set_write_buffer_limits(high=UNREAD_BYTES)
+        return output
+
+    def pause_writing(self) -> None:
+        """Note that the client does not read."""
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        """Note that the client has read."""
+        self._room.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Note that the client is gone."""
+        self._room.set()
+        self.lost()
+
+    async def room(self) -> None:
+        """Return when the client has not too much to read."""
+        await self._room.wait()
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Write one message."""
+        message = item.message
+        if isinstance(message, JSONRPCResponse):
+            await self.write({"jsonrpc": "2.0", "id": message.id, "result": message.result})
+        else:
+            await self.write(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self.settled(message.id)
+
+    async def write(self, message: dict[str, Any]) -> None:
+        """Write one line, and wait while there is too much to read."""
+        data = _encoded(message)
+        if self._transport is not None:
+            if not self._transport.is_closing():
+                self._transport.write(data)
+            await self._room.wait()
+            return
+        async with self._lock:
+            with suppress(OSError):
+                await _in_thread(lambda: _write_all(self._descriptor, data))
+
+    async def flush(self, seconds: float) -> None:
+        """Wait until all is read, for about this long, and let go of the descriptor."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        transport.set_write_buffer_limits(high=0)
+        if transport.get_write_buffer_size():
+            self._room.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._room.wait()
+        transport.abort()
+
+    async def aclose(self) -> None:
+        """Do nothing: the last answers may still be on their way."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+class _Input(asyncio.Protocol):
+    """The stream that the SDK reads messages from; lines that are none are answered here."""
+
+    def __init__(self, output: _Output, asks: Callable[[], bool]) -> None:
+        self._output = output
+        self._asks = asks
+        self._lines: deque[bytes | ToolError] = deque()
+        self._part = bytearray()
+        self._skipped = 0  # bytes of a line that is too long
+        self._ended = False
+        self._more = asyncio.Event()
+        self._under_way: set[Any] = set()
+        self._fewer = asyncio.Event()
+        self._pause: Callable[[], None] = lambda: None
+        self._resume: Callable[[], None] = lambda: None
+        output.settled = self._settled
+        output.lost = self._end
+
+    async def open(self, descriptor: int) -> Callable[[], None]:
+        """Begin to read a descriptor, of whatever kind; return how to stop."""
+        loop = asyncio.get_running_loop()
+        if not _is_pipe(descriptor):
+            return self._read_in_thread(loop, descriptor)
+        transport, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(descriptor, "rb", buffering=0))
+        self._pause, self._resume = transport.pause_reading, transport.resume_reading
+        return transport.close
+
+    def _read_in_thread(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> Callable[[], None]:
+        free = threading.Event()
+        free.set()
+        self._pause, self._resume = free.clear, free.set
+
+        def read() -> None:
+            data = b"\n"
+            while data:
+                free.wait()
+                try:
+                    data = os.read(descriptor, _CHUNK_BYTES)
+                except OSError:
+                    data = b""
+                with suppress(RuntimeError):  # the loop has ended
+                    if data:
+                        loop.call_soon_threadsafe(self.data_received, data)
+                    else:
+                        loop.call_soon_threadsafe(self.eof_received)
+
+        threading.Thread(target=read, name="tongs-input", daemon=True).start()
+        return lambda: None
+
+    # --- bytes into lines -----------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Cut the lines off what came."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._finish(line)
+        self._keep(rest)
+        if len(self._lines) > LINES_MAX:
+            self._pause()
+        self._more.set()
+
+    def _keep(self, data: bytes) -> None:
+        if self._skipped or len(self._part) + len(data) > wire.MAX_REQUEST_BYTES + 1:
+            self._skipped += len(self._part) + len(data)
+            self._part.clear()
+        else:
+            self._part += data
+
+    def _finish(self, data: bytes) -> None:
+        self._keep(data)
+        if self._skipped:
+            self._lines.append(wire.too_large(self._skipped))
+            self._skipped = 0
+        else:
+            self._lines.append(bytes(self._part))
+        self._part.clear()
+
+    def eof_received(self) -> None:
+        """Take what has no end of line, and end."""
+        if self._part.strip():
+            self._finish(b"")
+        self._end()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End."""
+        self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._more.set()
+        self._fewer.set()
+
+    async def _line(self) -> bytes | ToolError:
+        while not self._lines:
+            if self._ended:
+                raise StopAsyncIteration
+            self._more.clear()
+            self._resume_reading()
+            await self._more.wait()
+        return self._lines.popleft()
+
+    def _resume_reading(self) -> None:
+        if not self._ended:
+            with suppress(RuntimeError):
+                self._resume()
+
+    # --- lines into messages --------------------------------------------------------------------------------------
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        while True:
+            await asyncio.sleep(0)  # a flood of lines lets others work too
+            line = await self._line()
+            await self._output.room()
+            try:
+                message = _message(line)
+            except _Wrong as wrong:
+                await self._refuse(wrong.id, wrong.code, wrong.reason)
+                continue
+            if message is None:
+                continue
+            if not isinstance(message, JSONRPCRequest):
+                return SessionMessage(message)
+            if message.id in self._under_way:
+                await self._refuse(message.id, INVALID_REQUEST, "a request with this id is under way")
+            elif await self._has_room():
+                self._under_way.add(message.id)
+                return SessionMessage(message, self._metadata(message.id))
+            else:
+                await self._refuse(message.id, BUSY, f"{REQUESTS_MAX} requests are under way")
+
+    async def _has_room(self) -> bool:
+        """Wait for room; not when what would make room may stand behind this request."""
+        while len(self._under_way) >= REQUESTS_MAX:
+            if self._asks() or self._ended:
+                return False
+            self._fewer.clear()
+            await self._fewer.wait()
+        return True
+
+    def _metadata(self, id: Any) -> ServerMessageMetadata:
+        async def unanswered() -> None:
+            self._settled(id)
+
+        return ServerMessageMetadata(on_request_unanswered=unanswered)
+
+    def _settled(self, id: Any) -> None:
+        self._under_way.discard(id)
+        self._fewer.set()
+
+    async def _refuse(self, id: Any, code: int, reason: str) -> None:
+        error = JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=reason))
+        await self._output.write(error.model_dump(mode="json", exclude_unset=True))
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        return await self.__anext__()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def aclose(self) -> None:
+        """Take no more."""
+        self._end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Wrong(Exception):
+    def __init__(self, code: int, reason: str, id: Any = None) -> None:
+        self.code = code
+        self.reason = reason
+        self.id = id
+
+
+def _message(line: bytes | ToolError) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError | None:
+    """Return the message of a line; None for an empty one."""
+    if isinstance(line, ToolError):
+        raise _Wrong(INVALID_REQUEST, line.message)
+    if not line.strip():
+        return None
+    try:
+        value = wire.decode_value(line)
+    except ToolError as error:
+        raise _Wrong(PARSE_ERROR, error.message) from None
+    if not isinstance(value, dict):
+        what = "batches are not accepted" if isinstance(value, list) else "a message is a JSON object"
+        raise _Wrong(INVALID_REQUEST, what)
+    id = value.get("id")
+    has_id = isinstance(id, str) or (isinstance(id, int) and not isinstance(id, bool))
+    known = id if has_id else None
+    if value.get("jsonrpc") != "2.0":
+        raise _Wrong(INVALID_REQUEST, 'jsonrpc must be "2.0"', known)
+    if "method" not in value:
+        return _response(value, known)
+    method, params = value["method"], value.get("params")
+    if not isinstance(method, str):
+        raise _Wrong(INVALID_REQUEST, "method must be text", known)
+    if "id" in value and not has_id:
+        raise _Wrong(INVALID_REQUEST, "an id is text or an integer")
+    if not isinstance(params, dict) and "params" in value:
+        raise _Wrong(INVALID_REQUEST, "params must be an object", known)
+    if has_id:
+        return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
+    return JSONRPCNotification.model_construct(jsonrpc="2.0", method=method, params=params)
+
+
+def _response(value: dict[str, Any], id: Any) -> JSONRPCResponse | JSONRPCError | None:
+    """Return the client's answer to a request of ours; what is none is nobody's."""
+    error, result = value.get("error"), value.get("result")
+    if id is None and error is None:
+        raise _Wrong(INVALID_REQUEST, "the message has no method")
+    if isinstance(result, dict) and id is not None:
+        return JSONRPCResponse.model_construct(jsonrpc="2.0", id=id, result=result)
+    if isinstance(error, dict) and isinstance(error.get("code"), int) and isinstance(error.get("message"), str):
+        known = ErrorData(code=error["code"], message=error["message"], data=error.get("data"))
+        return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=known)
+    if error is not None:
+        return None  # an error is not answered with another
+    raise _Wrong(INVALID_REQUEST, "the message has neither method nor result", id)
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    text = _COMPACT(message)
+    if not text.isascii():
+        # ends of lines to some readers, who would cut one message in two
+        text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def _is_pipe(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    await asyncio.get_running_loop().run_in_executor(None, work)

@@ -1,0 +1,227 @@
+"""One member of a JSON document set or removed, with everything around it left as it is.
+
+Comments and trailing commas, as editors allow them in their settings, are understood and stay. They are blanked out in
+a copy of the same length, so that places in the copy are places in the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+# a text or comment that does not end goes to the end of the document: looking for it again and again takes forever
+_TEXT = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)'
+_COMMENTS = re.compile(rf"({_TEXT})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_COMMAS = re.compile(rf"({_TEXT})|,(?=\s*[}}\]])", re.DOTALL)
+_TOKENS = re.compile(rf"{_TEXT}|[{{}}\[\],:]", re.DOTALL)
+_INDENTED = re.compile(r"^([ \t]+)\S", re.MULTILINE)
+
+
+class NotEditable(Exception):
+    """The document cannot be edited; the message says why."""
+
+
+class _Member(NamedTuple):
+    key: str
+    start: int
+    value: int
+    end: int
+
+
+class _Object(NamedTuple):
+    start: int  # of the brace
+    end: int  # behind the closing one
+    members: tuple[_Member, ...]
+
+    def named(self, key: str) -> _Member | None:
+        found = [member for member in self.members if member.key == key]
+        if len(found) > 1:
+            raise NotEditable(f"it has {key!r} {len(found)} times")
+        return found[0] if found else None
+
+
+def parsed(text: str) -> Any:
+    """Return the value of a document."""
+    return _loaded(_blanked(text)[1])
+
+
+def with_member(text: str, path: Sequence[str], value: Any) -> str:
+    """Return the document with a value at a path of keys; objects that are missing on the way are made."""
+    if not text.strip():
+        return json.dumps(_nested(path, value), indent=2, ensure_ascii=False) + "\n"
+    plain = _blanked(text)[1]
+    before = _loaded(plain)
+    where, made = _object(plain, _root(plain)), text
+    for depth, key in enumerate(path):
+        member = where.named(key)
+        if member is None:
+            made = _added(text, where, key, _nested(path[depth + 1 :], value))
+            break
+        if depth == len(path) - 1:
+            made = text[: member.value] + _written(text, value, _indent_at(text, member.start)) + text[member.end :]
+            break
+        where = _object(plain, member.value)
+    return _proven(made, _set(before, path, value))
+
+
+def without_member(text: str, path: Sequence[str]) -> str:
+    """Return the document without the member at a path of keys; the same text when there is none."""
+    if not text.strip():
+        return text
+    commas, plain = _blanked(text)
+    before = _loaded(plain)
+    where = _object(plain, _root(plain))
+    for key in path[:-1]:
+        inner = where.named(key)
+        if inner is None:
+            return text
+        where = _object(plain, inner.value)
+    member = where.named(path[-1])
+    if member is None:
+        return text
+    return _proven(_cut(text, commas, where, where.members.index(member)), _unset(before, path))
+
+
+def _cut(text: str, commas: str, where: _Object, place: int) -> str:
+    """Return the text without one member of an object, and without the comma that is then one too many."""
+    _, start, _, end = member = where.members[place]
+    limit = where.members[place + 1].start if place + 1 < len(where.members) else where.end
+    comma = commas.find(",", end, limit)
+    if comma >= 0:
+        text = text[:comma] + " " + text[comma + 1 :]
+        end = comma + 1 if not text[end:comma].strip() else end
+    elif place:
+        comma = commas.index(",", where.members[place - 1].end)
+        text = text[:comma] + text[comma + 1 :]
+        start, end = start - 1, end - 1
+        start = comma if not text[comma:start].strip() and "\n" not in text[comma:start] else start
+    alone = re.compile(r"[ \t]*\r?\n").match(text, end)
+    line = text.rfind("\n", 0, start) + 1
+    if alone is not None and not text[line:start].strip():
+        start, end = line, alone.end()
+    elif comma >= member.end:
+        end = re.compile(r"[ \t]*").match(text, end).end()  # type: ignore[union-attr]  # matches nothing
+    made = text[:start] + text[end:]
+    rest = made[where.start + 1 : len(made) - (len(text) - where.end) - 1] if len(where.members) == 1 else "x"
+    return made if rest.strip() else made[: where.start + 1] + made[where.start + 1 + len(rest) :]
+
+
+def _blanked(text: str) -> tuple[str, str]:
+    """Return the text with blanks for comments, and for trailing commas too."""
+    with suppress(ValueError, RecursionError):
+        json.loads(text)
+        return text, text  # it has neither
+    commas = _COMMENTS.sub(lambda found: found[1] or re.sub(r"[^\r\n]", " ", found[0]), text)
+    return commas, _COMMAS.sub(lambda found: found[1] or " ", commas)
+
+
+def _loaded(plain: str) -> Any:
+    try:
+        return json.loads(plain)
+    except (ValueError, RecursionError) as error:
+        raise NotEditable(f"it is not JSON: {error}") from None
+
+
+def _root(plain: str) -> int:
+    return len(plain) - len(plain.lstrip())
+
+
+def _object(plain: str, start: int) -> _Object:
+    """Return the members of the object that begins here."""
+    if plain[start] != "{":
+        raise NotEditable("it has something else where an object is expected")
+    members: list[_Member] = []
+    depth = 0
+    key: str | None = None
+    begin = value = 0
+    for token in _TOKENS.finditer(plain, start):
+        mark = token[0]
+        if mark in "{[":
+            depth += 1
+        elif mark in "}]":
+            depth -= 1
+        if depth == 1 and mark.startswith('"') and key is None:
+            key, begin = json.loads(mark), token.start()
+        elif depth == 1 and mark == ":":
+            value = re.compile(r"\s*").match(plain, token.end()).end()  # type: ignore[union-attr]  # matches nothing
+        elif (depth == 1 and mark == ",") or depth == 0:
+            if key is not None:
+                behind = plain[value : token.start()].rstrip()
+                members.append(_Member(key, begin, value, value + len(behind)))
+                key = None
+            if depth == 0:
+                return _Object(start, token.end(), tuple(members))
+    raise NotEditable("an object does not end")
+
+
+def _added(text: str, where: _Object, key: str, value: Any) -> str:
+    """Return the text with one more member at the end of an object."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    outer = _indent_at(text, where.start)
+    last = where.members[-1] if where.members else None
+    inner = outer + _unit(text)
+    if last is not None and "\n" in text[where.start : last.start]:
+        inner = _indent_at(text, last.start)
+    member = f"{json.dumps(key, ensure_ascii=False)}: {_written(text, value, inner)}"
+    if last is None:
+        rest = text[where.start + 1 : where.end - 1]
+        end = rest.rstrip(" \t") if "\n" in rest else rest.rstrip() + newline
+        closing = "" if end.endswith("\n") else newline
+        return f"{text[: where.start + 1]}{newline}{inner}{member}{end}{closing}{outer}{text[where.end - 1 :]}"
+    commas = _blanked(text)[0]
+    trailing = commas.find(",", last.end, where.end)
+    if trailing >= 0:
+        return f"{text[: trailing + 1]}{newline}{inner}{member},{text[trailing + 1 :]}"
+    rest = text[last.end :]
+    one_line = "\n" not in text[where.start : where.end]
+    between = " " if one_line else newline + inner
+    # a comment on the line of the last member stays beside it
+    beside = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)(?=[ \t]*\r?\n)").match(rest)
+    kept = beside[0] if beside is not None else ""
+    return f"{text[: last.end]},{kept}{between}{member}{rest[len(kept) :]}"
+
+
+def _written(text: str, value: Any, indent: str) -> str:
+    """Return a value as it is written at this indentation, in the manner of the text."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
+    return (newline + indent).join(lines)
+
+
+def _unit(text: str) -> str:
+    found = _INDENTED.search(text)
+    return found[1] if found is not None else "  "
+
+
+def _indent_at(text: str, place: int) -> str:
+    start = text.rfind("\n", 0, place) + 1
+    line = text[start:place]
+    return line[: len(line) - len(line.lstrip(" \t"))].lstrip("\ufeff")
+
+
+def _nested(path: Sequence[str], value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def _set(value: Any, path: Sequence[str], new: Any) -> Any:
+    if not path:
+        return new
+    return {**value, path[0]: _set(value.get(path[0], {}), path[1:], new)}
+
+
+def _unset(value: Any, path: Sequence[str]) -> Any:
+    if len(path) == 1:
+        return {key: inner for key, inner in value.items() if key != path[0]}
+    return {**value, path[0]: _unset(value[path[0]], path[1:])}
+
+
+def _proven(text: str, wanted: Any) -> str:
+    """Return the text when it means what it should; one that cannot be edited safely is not edited."""
+    if parsed(text) != wanted:
+        raise NotEditable("it is written in a way that cannot be edited safely")
+    return text

@@ -1,0 +1,23 @@
+"""The server that the conformance suite looks at: `tongs mcp --http --no-token` with the fixtures of the suite."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tests.conformance.provider import Fixtures
+from tongs.surfaces.mcp import Flags, serve
+
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
+
+
+def main(workspace: str) -> int:
+    """Serve a workspace until a signal comes."""
+    made = os.path.join(workspace, "made")
+    os.makedirs(made)
+    options = {"workspace": workspace, "tools-dir": os.pathsep.join((TOOLS, made)), "approve": "once"}
+    return serve(options, Flags(http="", token=False), [Fixtures(workspace)])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

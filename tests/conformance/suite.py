@@ -1,0 +1,79 @@
+"""Running the conformance suite against a server of ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tongs.testing import environment
+
+REVISIONS = ("2025-11-25", "2026-07-28")
+BIN = os.path.dirname(sys.executable)
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@contextmanager
+def serving(base: str) -> Iterator[str]:
+    """Start the server with everything below one folder, and yield its address."""
+    workspace = os.path.join(base, "workspace")
+    os.makedirs(workspace)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.conformance.server", workspace],
+        cwd=ROOT,
+        env=environment(base),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stderr is not None
+        try:
+            lines = []
+            for line in server.stderr:
+                lines.append(line)
+                found = re.search(r"http://\S+", line)
+                if found:
+                    yield found[0]
+                    return
+            raise AssertionError("".join(lines))
+        finally:
+            server.terminate()
+            server.stderr.close()
+
+
+def run(url: str, revision: str, output: str) -> subprocess.CompletedProcess[str]:
+    """Run what a revision requires; the exit status is 0 when all of it holds."""
+    return _conformance("server", "--url", url, "--requirements", revision, "-o", output)
+
+
+def passed(done: subprocess.CompletedProcess[str]) -> set[str]:
+    """Return the scenarios without a failure."""
+    found = re.findall(r"✓ (\S+): (\d+) passed, 0 failed", done.stdout)
+    return {name for name, count in found if count != "0"}
+
+
+def required(revision: str) -> set[str]:
+    """Return the scenarios that a revision requires of a server."""
+    listed = _conformance("list", "--server", "--requirements", revision).stdout
+    found, inside = set(), False
+    for line in listed.splitlines():
+        if line and not line.startswith(" "):
+            inside = line.startswith("Server scenarios")
+        elif inside and line.strip().startswith("- "):
+            found.add(line.strip()[2:])
+    return found
+
+
+def _conformance(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [os.path.join(BIN, "conformance"), *words],
+        env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "NO_COLOR": "1"},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.custom.definition import FILE_BYTES
+from tongs.custom.front_matter import BadFrontMatter, front_matter, json_file
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\na: 1\nb:\n  c: x\n---\nbody\n",
+        "\ufeff---\r\na: 1\r\nb:\r\n  c: x\r\n---\r\nbody\r\n",
+        "--- yaml\na: 1\nb:\n  c: x\n---\nbody\n",
+        '---json\n{"a": 1,\n"b": {"c":\n"x"}}\n---\nbody\n',
+    ],
+)
+def test_fields_lines_and_body_are_read_in_every_spelling(text):
+    found = front_matter(text.encode())
+
+    assert found.fields == {"a": 1, "b": {"c": "x"}}
+    assert (found.line("a"), found.line("b")) == (2, 3)
+    assert found.line("nothing") in (1, 2)
+    assert found.line("b", "c") in (3, 4)
+    assert found.body == "body\n"
+    assert text.replace("\r\n", "\n").split("\n")[found.body_line - 1] == "body"
+
+
+def test_a_carriage_return_alone_stays_in_the_body():
+    assert front_matter(b"---\na: 1\n---\nprintf 'a\rb'\n").body == "printf 'a\rb'\n"
+
+
+@pytest.mark.parametrize(
+    "text, line, says",
+    [
+        (b"", 1, "must begin with a line ---"),
+        (b"a: 1\n---\n", 1, "must begin with a line ---"),
+        (b"---\na: 1\n", 1, "no end"),
+        (b"---js\nprocess.exit()\n---\n", 1, "never evaluated"),
+        (b"---\na: 1\na: 2\n---\n", 3, "twice"),
+        (b'---json\n{"a": 1,\n"a": 2}\n---\n', 3, "twice"),
+        (b"---json\n{\n---\n", 3, "JSON is not understood"),
+        (b"---json\n" + b"[" * 100_000 + b"\n---\n", 2, "nested too deeply"),
+        (b"---\n- a\n---\n", 2, "keys with values"),
+        (b"---\na: [\n---\n", 3, "not understood"),
+        (b"---\na: !!python/object:os.system x\n---\n", 2, "tag"),
+        (b"---\na: 1\nb: \xff\n---\n", 3, "not UTF-8: byte 0xff"),
+        (b"---\n" + b"a" * FILE_BYTES, 1, "larger than 1 MiB"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(text, line, says):
+    with pytest.raises(BadFrontMatter) as caught:
+        front_matter(text)
+
+    assert says in caught.value.message
+    assert caught.value.line in (line, line - 1)
+
+
+def test_a_file_of_json_is_all_fields():
+    found = json_file(b'{"a": 1,\n "b": 2}')
+
+    assert (found.fields, found.line("b"), found.body) == ({"a": 1, "b": 2}, 2, "")
+    with pytest.raises(BadFrontMatter, match="must be a JSON object"):
+        json_file(b"[1]")
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.text(max_size=200).map(lambda text: f"---\n{text}\n---\n".encode("utf-8", "replace")),
+    )
+)
+def test_any_file_is_read_or_refused(data):
+    for read in (front_matter, json_file):
+        with suppress(BadFrontMatter):
+            assert isinstance(read(data).fields, dict)

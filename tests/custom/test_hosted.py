@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tests.custom.calls import gone
+from tongs.call import Call, Result
+from tongs.errors import ToolError
+
+TALKING = '''
+import os
+from tongs import Output, ToolError, tool
+
+@tool(effects="read")
+def talk(ctx) -> dict:
+    """Say all there is to say."""
+    ctx.progress(1, 2, "half")
+    ctx.log("info", {"a": 1})
+    form = ctx.elicit("Who?", {"type": "object", "properties": {}})
+    answer = ctx.sample({"messages": [], "maxTokens": 1}, name="model")
+    more = ctx.inputs({"roots": {"method": "roots/list", "params": {}}})
+    return {"form": form, "answer": answer, "more": more, "pid": os.getpid()}
+
+@tool(effects="read")
+def need(ctx) -> str:
+    """Need a model."""
+    ctx.require("sampling")
+    return "there"
+
+@tool(effects="read")
+def odd(ctx) -> str:
+    """Tell what JSON cannot hold."""
+    ctx.log("info", {1, 2})
+    return "not reached"
+
+@tool(effects="read")
+def crowd(ctx) -> str:
+    """Talk from many threads."""
+    import threading
+    threads = [threading.Thread(target=ctx.progress, args=(n,)) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return "done"
+
+@tool(effects="read")
+def content(blocks: list[dict]) -> Output:
+    """Answer with blocks."""
+    return Output("text", content=tuple(blocks))
+'''
+
+
+class Client:
+    """A client that answers everything it is asked with its name."""
+
+    def __init__(self, *, able: bool = True) -> None:
+        self.able = able
+        self.told: list[Any] = []
+
+    def approve(self, asked: Any, digest: str) -> None:
+        return None
+
+    def ask(self, questions: Sequence[Any]) -> None:
+        return None
+
+    def elicit(self, message: str, schema: dict[str, Any]) -> None:
+        return None
+
+    def sample(self, request: dict[str, Any]) -> None:
+        return None
+
+    def inputs(self, requests: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
+        if not self.able:
+            raise ToolError("no_one_to_ask", "Not now.")
+        return {name: {"to": request["method"]} for name, request in requests.items()}
+
+    def require(self, capability: str) -> None:
+        if not self.able:
+            raise ToolError("no_one_to_ask", f"There is no {capability}.")
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        self.told.append((done, total, message))
+
+    def log(self, level: str, data: Any) -> None:
+        self.told.append((level, data))
+
+
+@pytest.fixture
+def tools(base) -> None:
+    folder = os.path.join(base, "config", "tools")
+    os.makedirs(folder)
+    with open(os.path.join(folder, "talking.py"), "w", encoding="utf-8") as file:
+        file.write(TALKING)
+
+
+def call(runtime, tool: str, client: Client | None = None, **args: Any) -> Result:
+    results: list[Result] = []
+    ended = threading.Event()
+
+    def done(result: Result) -> None:
+        results.append(result)
+        ended.set()
+
+    runtime.submit(Call(tool, args), done, attendant=client)
+    assert ended.wait(60)
+    return results[0]
+
+
+def test_a_tool_talks_to_the_client_of_its_call(tools, runtime):
+    client = Client()
+
+    found = call(runtime, "talk", client).data
+
+    assert client.told == [(1, 2, "half"), ("info", {"a": 1})]
+    assert found["form"] == {"to": "elicitation/create"}
+    assert found["answer"] == {"to": "sampling/createMessage"}
+    assert found["more"] == {"roots": {"to": "roots/list"}}
+
+
+def test_without_a_client_nobody_answers(tools, runtime):
+    found = call(runtime, "talk").data
+
+    assert (found["form"], found["answer"], found["more"]) == (None, None, {"roots": None})
+    assert call(runtime, "need").text == "there"
+
+
+def test_a_client_that_refuses_ends_the_call_and_not_the_worker(tools, runtime):
+    before = call(runtime, "talk", Client()).data["pid"]
+
+    refused = call(runtime, "talk", Client(able=False))
+    needed = call(runtime, "need", Client(able=False))
+
+    assert [result.error.code for result in (refused, needed) if result.error] == ["no_one_to_ask"] * 2
+    assert "There is no sampling." in str(needed.error)
+    assert not gone(before)
+    assert call(runtime, "talk", Client()).data["pid"] == before
+
+
+def test_what_cannot_be_told_is_an_error_of_the_tool(tools, runtime):
+    odd = call(runtime, "odd", Client())
+
+    assert odd.error is not None
+    assert odd.error.code == "tool_failed"
+    assert call(runtime, "need", Client()).text == "there"
+
+
+def test_threads_of_a_tool_talk_in_turn(tools, runtime):
+    client = Client()
+
+    assert call(runtime, "crowd", client).text == "done"
+    assert sorted(client.told) == [(number, None, "") for number in range(20)]
+    assert call(runtime, "need", client).text == "there"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text", "text": "more"},
+        {"type": "image", "data": "", "mimeType": "image/png"},
+        {"type": "audio", "data": "", "mimeType": "audio/wav"},
+        {"type": "resource", "resource": {"uri": "a:b", "text": ""}},
+        {"type": "resource_link", "uri": "a:b", "name": "b"},
+    ],
+)
+def test_blocks_come_through(tools, runtime, block):
+    found = call(runtime, "content", blocks=[block])
+
+    assert (found.text, found.content) == ("text", (block,))
+
+
+@pytest.mark.parametrize(
+    "block", [{}, {"type": "video"}, {"type": "image", "data": "x"}, {"type": "text", "text": 1}, {"type": "resource"}]
+)
+def test_blocks_that_are_none_are_an_error_of_the_tool(tools, runtime, block):
+    found = call(runtime, "content", blocks=[block])
+
+    assert found.error is not None
+    assert found.error.code == "tool_failed"
+    assert "resource_link" in found.error.suggestion

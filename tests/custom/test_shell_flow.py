@@ -1,0 +1,290 @@
+"""Values that reach a program which reads them as code: found by reading the script, and checked by running it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.programs import program
+from tongs.custom.binding import bind, evaluated, note, render
+
+EVALUATED = [
+    "eval {{ x }}",
+    'eval "echo {{ x }}"',
+    "command eval '{{ x }}'",
+    "FOO=1 eval a {{ x }}",
+    "true && eval {{ x }}",
+    "if eval {{ x }}; then :; fi",
+    "show $(eval {{ x }})",
+    "trap 'rm {{ x }}' EXIT",
+    "sh -c 'echo {{ x }}'",
+    '/bin/bash -ec "echo {{ x }}"',
+    "timeout 5 bash -l -c {{ x }}",
+    "sudo -u me sh -c {{ x }}",
+    "{{# y }}sudo {{/ y }}sh -c {{ x }}",
+    "command ${u:-eval} {{ x }}",
+    "bash ${u:--c} {{ x }}",
+    "function f { eval {{ x }}; }",
+    "f() { eval {{ x }}; }",
+    "for i do eval {{ x }}; done",
+    "while :; do eval {{ x }}; done",
+    ">/dev/null eval {{ x }}",
+    "{{# y }}echo {{/ y }}eval {{ x }}",
+    "eval {{# y }}a; echo {{/ y }}{{ x }}",
+    "echo a {{# y }}; eval{{/ y }} {{ x }}",
+    "sh -c {{# y }}a {{/ y }}{{ x }}",
+    "{{# y }}bash {{/ y }}-c {{ x }}",
+    "sh <<EOF\necho {{ x }}\nEOF\n",
+    "[[ a ]]; eval {{ x }}",
+    "[[ a ]]&&eval {{ x }}",
+    "[[ a ]]>/dev/null; eval {{ x }}",
+    "bash <<< 'echo {{ x }}'",
+    "docker exec -i c bash <<EOF\n{{ x }}\nEOF\n",
+    "<<EOF bash\n{{ x }}\nEOF\n",
+    'kubectl exec p -- sh -c "ls {{ x }}"',
+    # through substitutions
+    'eval "$(echo {{ x }})"',
+    "eval `echo {{ x }}`",
+    'bash -c "$(printf %s {{ x }})"',
+    "source <(echo {{ x }})",
+    "bash <(echo {{ x }})",
+    "bash < <(echo {{ x }})",
+    # through variables
+    'c={{ x }}; eval "$c"',
+    'c="ls {{ x }}"\nsh -c "$c"',
+    'c={{ x }}; d="ls $c"; e=${d}; eval $e',
+    'export c={{ x }}; eval "$c"',
+    'a=(ls {{ x }}); eval "${a[@]}"',
+    'for c in {{ x }}; do eval "$c"; done',
+    'f() { eval "$1"; }; f {{ x }}',
+    'f() { local c=$1; eval "$c"; }; f {{ x }}',
+    'f() { sh -c "$*"; }; f {{ x }}',
+    'set -- {{ x }}; eval "$@"',
+    'echo {{ x }} | while read -r c; do eval "$c"; done',
+    'read -r c <<< {{ x }}; eval "$c"',
+    'printf -v c %s {{ x }}; eval "$c"',
+    # through pipes and here-documents
+    "echo {{ x }} | sh",
+    "echo {{ x }} | tee log | sudo bash -s",
+    "echo {{ x }} |& bash",
+    "{ echo a; echo {{ x }}; } | bash",
+    "(echo a; echo {{ x }}) | bash",
+    "for i in 1 2; do echo {{ x }}; done | bash",
+    "if true; then echo {{ x }}; fi | sh",
+    "cat <<EOF | bash\n{{ x }}\nEOF\n",
+    "cat <<'EOF' | bash\necho {{ x }}\nEOF\n",
+    "echo {{ x }} | xargs -I{} sh -c 'echo {}'",
+    "echo {{ x }} | xargs -I % sh -c 'echo %'",
+    "echo {{ x }} | ssh host",
+    "ssh host bash <<EOF\n{{ x }}\nEOF\n",
+    "ssh -p 22 host <<EOF\n{{ x }}\nEOF\n",
+    "echo {{ x }} | python3",
+    "python3 - <<EOF\nprint({{ x }})\nEOF\n",
+    "echo {{ x }} | su user",
+    "echo {{ x }} | at now",
+    "crontab - <<EOF\n* * * * * {{ x }}\nEOF\n",
+    '"$SHELL" -c {{ x }}',
+    "${SHELL:-/bin/sh} -c {{ x }}",
+    "busybox sh -c {{ x }}",
+    "find . -name a -exec sh -c {{ x }} \\;",
+    # other languages and other machines
+    'psql -c "select {{ x }}"',
+    "ssh host {{ x }}",
+    "ssh -p 22 user@host ls {{ x }}",
+    'ssh host "ls {{ x }}"',
+    'python3 -c "print({{ x }})"',
+    "timeout 5 python3.12 -c 'print({{ x }})'",
+    "perl -e {{ x }}",
+    "node --eval 'f({{ x }})'",
+    'awk "/{{ x }}/ {print}" file',
+    "awk -F : -v a=b '{{ x }}' file",
+    'sed "s/a/{{ x }}/" file',
+    "sed -n -e 's/a/{{ x }}/p' file",
+    "watch -n 5 {{ x }}",
+    "parallel echo {{ x }} ::: a",
+    "trap -- {{ x }} EXIT",
+]
+DATA = [
+    "echo {{ x }}",
+    "sh -c 'echo \"$1\"' sh {{ x }}",
+    "bash script.sh {{ x }}",
+    "bash -x script.sh {{ x }}",
+    "eval 'echo hi'; echo {{ x }}",
+    'x={{ x }}; eval "echo hi"; echo "$x"',
+    "x={{ x }}; eval 'echo \"$x\"'",  # the second time it is a variable, and its text is data
+    "echo {{ x }} | grep sh",
+    "echo {{ x }} | bash script.sh",
+    "echo {{ x }} | xargs sh -c 'echo \"$1\"' sh",
+    "echo {{ x }} || sh",
+    "echo {{ x }}; sh",
+    "echo {{ x }} && bash -s",
+    "cat <<EOF | grep a\n{{ x }}\nEOF\n",
+    "bash script.sh <<EOF\n{{ x }}\nEOF\n",
+    "ssh {{ x }}",
+    "ssh -p {{ x }} host",
+    "python3 -c 'import sys' {{ x }}",
+    "python3 script.py {{ x }}",
+    "awk -v a={{ x }} '{print a}' file",
+    "awk -v {{ x }} '{print}' file",
+    "awk '{print}' {{ x }}",
+    "awk -f program {{ x }}",
+    "sed s/a/b/ {{ x }}",
+    "sed -e s/a/b/ {{ x }}",
+    "watch -n {{ x }} date",
+    "trap 'echo bye' {{ x }}",
+    "echo eval {{ x }}",
+    "kubectl exec pod -c {{ x }} -- ls",
+    '"$KUBECTL" exec pod -c {{ x }}',
+    "cat {{ x }} > file.sh",
+    "grep -e {{ x }} file",
+    "kubectl get pods -n {{ x }}",
+    "docker ps --format '{{.Names}}' --filter {{ x }}",
+    "seq $(( {{ x }} )) | sh",
+    "eval sleep $(( {{ x }} ))",
+]
+
+
+@pytest.mark.parametrize("body", EVALUATED)
+def test_a_value_that_is_read_as_code_is_found(body):
+    found = bind("echo first\n\n" + body, {"x", "y"}, shell="bash", line=10).codes
+
+    assert {code.name for code in found} >= {"x"}
+    assert all(12 <= code.line <= 12 + body.count("\n") for code in found)
+
+
+@pytest.mark.parametrize("body", DATA)
+def test_a_value_that_stays_data_is_not(body):
+    assert bind(body, {"x"}, shell="bash").codes == ()
+
+
+@pytest.mark.parametrize(
+    "body, value, is_asked",
+    [
+        ('sh -c "ls {{ x }}"', "plain-word_1.txt", False),
+        ('sh -c "ls {{ x }}"', "a/b:c@d,e+f=g%h", False),
+        ('sh -c "ls {{ x }}"', "", False),
+        ('sh -c "ls {{ x }}"', None, False),
+        ('sh -c "ls {{ x }}"', 7, False),
+        ('sh -c "ls {{ x }}"', -1.5, False),
+        ('sh -c "ls {{ x }}"', True, False),
+        ('sh -c "ls {{ x }}"', ["a", "b"], False),
+        ('sh -c "ls {{ x }}"', ["a", "$(b)"], True),
+        *(('sh -c "ls {{ x }}"', f"a{sign}b", True) for sign in " \t\n;&|<>()$`\\\"'*?[]{}~#!^é"),
+        ('sh -c "ls {{ x }}"', "a\n", True),
+        ('sh -c "{{ x }}"', "reboot", True),
+        ("sh -c {{ x }}", "reboot", True),
+        ("sh -c {{ x }}", 7, False),
+        ("sh -c 'ls; {{ x }}'", "reboot", True),
+        ("sh -c 'ls && {{ x }}'", "reboot", True),
+        ("sh -c 'a=b {{ x }}'", "reboot", False),
+        ("eval ls {{ x }}", "reboot", False),
+        ("eval {{ x }} ls", "reboot", True),
+        ('eval "$(echo {{ x }})"', "reboot", True),
+        ("echo {{ x }} | sh", "reboot", True),
+        ("c={{ x }}; eval $c", "reboot", True),
+        ('c="ls {{ x }}"; eval $c', "reboot", False),
+        ("ssh host {{ x }}", "reboot", True),
+        ("ssh host systemctl restart {{ x }}", "nginx", False),
+        ("ssh host systemctl restart {{ x }}", "nginx; reboot", True),
+        ("bash <<EOF\nsystemctl restart {{ x }}\nEOF\n", "nginx", False),
+        ("bash <<EOF\n{{ x }}\nEOF\n", "reboot", True),
+        ("bash <<EOF\n  {{ x }} now\nEOF\n", "reboot", True),
+        ("sed s/a/{{ x }}/", "b", False),
+        ("sed s/a/{{ x }}/", "b/e", True),
+        ("python3 -c 'print(\"{{ x }}\")'", "a.b", True),
+        ("python3 -c 'f(a, {{ x }})'", "a.b", False),
+        ("python3 -c 'f(); {{ x }}'", "exit", True),
+    ],
+)
+def test_a_call_asks_unless_the_value_is_a_plain_word_that_is_no_command(body, value, is_asked):
+    template = bind(body, {"x"}, shell="bash")
+
+    assert bool(evaluated(template, {"x": value})) is is_asked
+    assert evaluated(template, {"x": value}, own={"x"}) == []
+
+
+@pytest.mark.parametrize(
+    "body, advice",
+    [
+        ('bash -c "{{ x }}"', "bash -c '… \"$1\" …' bash {{ x }}"),
+        ("eval {{ x }}", "without eval"),
+        ("awk {{ x }}", "awk -v x={{ x }}"),
+        ("ssh host {{ x }}", "pass it as an argument"),
+    ],
+)
+def test_the_author_is_told_the_line_and_what_to_do(body, advice):
+    (code,) = bind(f"\n{body}", {"x"}, shell="bash", line=5).codes
+
+    told = note(code)
+
+    assert told.startswith(f"line 6: {code.program} reads the value of x as code; ")
+    assert advice in told
+
+
+# --- held against real shells -------------------------------------------------------------------------------------
+
+TEXTS = ["{{ x }}", "echo {{ x }}", "echo a {{ x }} b", "echo '{{ x }}'"]
+WAYS = [
+    "{}",
+    "$(printf %s {})",
+    "`printf %s {}`",
+]
+SINKS = [
+    'c="{text}"; eval "$c"',
+    'c="{text}"; d="$c"; sh -c "$d"',
+    'eval "{text}"',
+    'sh -c "{text}"',
+    'bash -ec "{text}"',
+    'printf %s "{text}" | sh',
+    'printf %s "{text}" | cat | bash -s',
+    'bash <<< "{text}"',
+    "sh <<EOF\n{text}\nEOF\n",
+    "cat <<EOF | sh\n{text}\nEOF\n",
+    'f() {{ eval "$1"; }}; f "{text}"',
+    'f() {{ local c="$*"; sh -c "$c"; }}; f "{text}"',
+    'set -- "{text}"; eval "$@"',
+    'for c in "{text}"; do eval "$c"; done',
+    'while read -r c; do eval "$c"; done <<< "{text}"',
+    'printf "%s\\n" "{text}" | xargs -I@ sh -c "echo @"',
+    'source <(printf %s "{text}")',
+    'trap "{text}" EXIT',
+    '{{ echo; printf %s "{text}"; }} | sh',
+    'printf %s "{text}"',
+    'printf %s "{text}" | cat',
+    'sh -c \'printf %s "$1"\' sh "{text}"',
+    'c="{text}"; eval \'printf %s "$c"\'',
+]
+HOSTILE = [
+    "touch HIT",
+    "a; touch HIT",
+    "$(touch HIT)",
+    "`touch HIT`",
+    "a' ; touch HIT; '",
+    'a" ; touch HIT; "',
+    "|touch HIT",
+]
+
+
+@settings(max_examples=120)
+@given(text=st.sampled_from(TEXTS), sink=st.sampled_from(SINKS), way=st.sampled_from(WAYS), data=st.data())
+def test_what_runs_a_value_was_found_before(tmp_path_factory, text, sink, way, data):
+    inner = text if way == "{}" else way.replace("{}", text.replace("echo ", ""))
+    body = sink.format(text=inner)
+    value = data.draw(st.sampled_from(HOSTILE))
+    template = bind(body, {"x"}, shell="bash")
+    place = tmp_path_factory.mktemp("place")
+    script = place / "script"
+    script.write_text(render(template, {"x": value}))
+    env = {"PATH": os.environ["PATH"], "HOME": str(place)}
+
+    subprocess.run(
+        [program("bash"), str(script)], cwd=place, env=env, capture_output=True, timeout=60, check=False, input=b""
+    )
+
+    asked: Any = evaluated(template, {"x": value})
+    assert asked or not (place / "HIT").exists(), body

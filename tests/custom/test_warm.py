@@ -1,0 +1,283 @@
+"""Folder tools that stay running, through the whole runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.custom.calls import gone
+from tests.marks import wait_until
+from tongs.call import Call, Result
+from tongs.testing import Folder, temporary_runtime
+
+TOOL = {
+    "name": "warm_one",
+    "description": "Answers.",
+    "runtime": "python",
+    "script": "run.py",
+    "inputSchema": {"type": "object"},
+    "outputSchema": {"type": "object"},
+    "warm": True,
+}
+SCRIPT = """
+import json, os, sys, time
+calls = 0
+for line in sys.stdin:
+    calls += 1
+    given = json.loads(line)
+    do = given.get("do")
+    if do == "crash":
+        print("the last words", file=sys.stderr, flush=True)
+        os._exit(3)
+    if do == "sleep":
+        time.sleep(1000)
+    if do == "noise":
+        print("loading ...", flush=True)
+    if do == "write":
+        try:
+            open("made", "w").close()
+        except OSError as error:
+            given["refused"] = error.strerror
+    if do == "nan":
+        print('{"n": NaN}', flush=True)
+    print(json.dumps({**given, "pid": os.getpid(), "calls": calls, "folder": os.getcwd()}), flush=True)
+    if do == "twice":
+        print(json.dumps({"calls": "of the call before"}), flush=True)
+    if do == "part":
+        print('{"calls": "of the call before",', end="", flush=True)
+    if do == "chatter":
+        print("done", flush=True)
+    if do == "last":
+        sys.exit(0)
+"""
+
+
+@pytest.fixture
+def tools(base) -> Folder:
+    folder = Folder(os.path.join(base, "config", "tools"))
+    os.makedirs(folder.path)
+    return folder
+
+
+def add(tools: Folder, script: str = SCRIPT, **fields: Any) -> str:
+    tools.write("warm_one/tool.json", json.dumps({**TOOL, **fields}))
+    path = tools.write("warm_one/run.py", script)
+    settle(path)
+    return path
+
+
+def settle(path: str) -> None:
+    """Wait until the file is no longer one that may have changed just now."""
+    wait_until(lambda: time.time_ns() - os.stat(path).st_ctime_ns > 60_000_000)
+
+
+def data(result: Result) -> Any:
+    assert result.error is None, result.error.message
+    return result.data
+
+
+def test_one_process_answers_one_call_after_the_other(tools, runtime):
+    add(tools)
+
+    first, second = (data(runtime.call("warm_one", text=text)) for text in ("a\nb", "é\u2028"))
+
+    assert (first["text"], second["text"]) == ("a\nb", "é\u2028")
+    assert (first["calls"], second["calls"], first["pid"]) == (1, 2, second["pid"])
+    assert (second["workspacePath"], second["folder"]) == (runtime.root, runtime.root)
+    assert second["sessionId"] == runtime.session
+
+
+def test_sessions_share_it(tools, runtime):
+    add(tools)
+
+    pids = {data(runtime.request(Call("warm_one", {}, session=name)))["pid"] for name in ("a", "b")}
+
+    assert len(pids) == 1
+
+
+def test_what_takes_too_long_is_ended_and_the_next_call_has_a_new_process(tools, runtime):
+    add(tools, timeout=2000)
+    pid = data(runtime.call("warm_one"))["pid"]
+
+    late = runtime.call("warm_one", do="sleep")
+
+    assert (late.error.code, gone(pid)) == ("timeout", True)
+    assert "one line of JSON" in late.error.suggestion
+    assert data(runtime.call("warm_one"))["calls"] == 1
+
+
+def test_a_crash_is_told_with_its_last_words_and_the_next_call_has_a_new_process(tools, runtime):
+    add(tools)
+    assert data(runtime.call("warm_one"))["calls"] == 1
+
+    crashed = runtime.call("warm_one", do="crash")
+
+    assert (crashed.error.code, crashed.error.details["exit_code"]) == ("tool_failed", 3)
+    assert "the last words" in crashed.error.message
+    assert data(runtime.call("warm_one"))["calls"] == 1
+
+
+def test_a_script_that_ends_after_its_answer_is_started_again(tools, runtime):
+    add(tools)
+    pid = data(runtime.call("warm_one", do="last"))["pid"]
+    wait_until(lambda: gone(pid))
+
+    assert data(runtime.call("warm_one"))["calls"] == 1
+
+
+def test_an_error_that_it_answers_is_one_and_it_stays(tools, runtime):
+    add(tools)
+    assert data(runtime.call("warm_one"))["calls"] == 1
+
+    failed = runtime.call("warm_one", error="no such thing")
+
+    assert (failed.error.code, "no such thing" in failed.error.message) == ("tool_failed", True)
+    assert data(runtime.call("warm_one"))["calls"] == 3
+
+
+@pytest.mark.parametrize("do", ["noise", "nan"])
+def test_what_it_prints_before_its_answer_is_noise_and_told(tools, runtime, do):
+    add(tools)
+
+    result = runtime.call("warm_one", do=do)
+
+    assert data(result)["do"] == do
+    assert "other output" in result.meta["warnings"][0]
+    assert "warnings" not in runtime.call("warm_one").meta
+
+
+def test_lines_after_its_answer_that_are_no_answers_do_not_disturb_the_next(tools, runtime):
+    add(tools)
+
+    assert [data(runtime.call("warm_one", do="chatter"))["calls"] for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("do", ["twice", "part"])
+def test_a_second_answer_is_not_taken_for_that_of_the_next_call(tools, runtime, do):
+    add(tools)
+    pid = data(runtime.call("warm_one", do=do))["pid"]
+
+    following = data(runtime.call("warm_one", text="mine"))
+
+    assert (following["text"], following["calls"], following["pid"] != pid) == ("mine", 1, True)
+
+
+def test_a_view_is_taken_out_of_its_answer(tools, runtime):
+    add(tools)
+
+    result = runtime.call("warm_one", _visualization={"type": "markdown", "content": "x"})
+
+    assert (result.view or {})["type"] == "markdown"
+    assert "_visualization" not in data(result)
+
+
+def test_calls_at_the_same_time_have_their_own_answers(tools, runtime):
+    add(tools)
+    found: dict[int, Any] = {}
+
+    def call(number: int) -> None:
+        found[number] = data(runtime.call("warm_one", number=number))["number"]
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert found == {number: number for number in range(40)}
+
+
+def test_a_changed_script_is_started_anew(tools, runtime):
+    path = add(tools)
+    before = data(runtime.call("warm_one"))["pid"]
+
+    tools.write("warm_one/run.py", SCRIPT.replace("**given,", '**given, "new": True,'))
+    settle(path)
+    after = data(runtime.call("warm_one"))
+
+    assert (after.get("new"), after["calls"], gone(before)) == (True, 1, True)
+
+
+def test_a_removed_tool_has_no_process(tools, runtime):
+    path = add(tools)
+    pid = data(runtime.call("warm_one"))["pid"]
+    assert not gone(pid)
+
+    os.unlink(path)
+    os.unlink(os.path.join(os.path.dirname(path), "tool.json"))
+    wait_until(lambda: runtime.call("warm_one").error.code == "unknown_tool")
+
+    wait_until(lambda: gone(pid))
+
+
+def test_it_ends_with_the_runtime(base, tools):
+    add(tools)
+    with temporary_runtime(base) as (runtime, _):
+        pid = data(runtime.call("warm_one"))["pid"]
+        assert not gone(pid)
+
+    assert gone(pid)
+
+
+def test_it_does_not_outlive_a_runtime_that_is_killed(base, tools, runtime, environ):
+    add(tools)
+    code = (
+        "from tongs.runtime import Runtime\n"
+        f"runtime = Runtime({runtime.root!r})\n"
+        "print(runtime.call('warm_one').data['pid'], flush=True)\n"
+        "input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as tongs:
+        assert tongs.stdout is not None
+        pid = int(tongs.stdout.readline())
+        assert not gone(pid)
+        os.kill(tongs.pid, signal.SIGKILL)
+        tongs.wait()
+
+        wait_until(lambda: gone(pid))
+
+
+def test_one_with_a_sandbox_is_confined_and_each_session_has_its_own(tools, runtime, workspace):
+    add(tools, sandbox={"network": False})
+
+    first = data(runtime.call("warm_one", do="write"))
+    second = data(runtime.call("warm_one", do="write"))
+    other = data(runtime.request(Call("warm_one", {}, session="other")))
+
+    assert first["refused"] == second["refused"] == "Read-only file system"
+    assert (first["calls"], second["calls"], other["calls"]) == (1, 2, 1)
+    assert not os.path.exists(workspace.join("made"))
+
+
+def test_a_sandbox_is_stricter_in_plan_mode_also_for_what_runs_already(tools, runtime, workspace):
+    add(tools, sandbox={"write": ["."]}, effects=["read"])
+    assert "refused" not in data(runtime.call("warm_one", do="write"))
+    os.unlink(workspace.join("made"))
+
+    runtime.authority.values().set(runtime.id, runtime.session, "mode", "plan")
+
+    assert data(runtime.call("warm_one", do="write"))["refused"] == "Read-only file system"
+
+
+def test_a_script_that_reads_to_the_end_of_its_input_is_ended_and_told_what_is_expected(tools, runtime):
+    add(tools, "import json, sys\nprint(json.dumps(json.load(sys.stdin)))\n", timeout=500)
+
+    late = runtime.call("warm_one")
+
+    assert (late.error.code, "answer every line" in late.error.suggestion) == ("timeout", True)
+
+
+def test_text_as_its_result_is_a_problem(tools, runtime):
+    add(tools, result="text")
+
+    assert "result cannot be text" in runtime.call("warm_one").error.message

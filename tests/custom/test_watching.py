@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.marks import wait_until
+from tongs.custom.toolbox import Toolbox
+from tongs.custom.watching import Watch, watched
+from tongs.state.trust import Trust
+from tongs.testing import environment
+
+TOOL = "---\nname: hello\ndescription: Say hello.\napproval: never\n---\necho hello\n"
+FOLDER = """---
+name: greet
+runtime: bash
+script: run.sh
+inputSchema: {type: object}
+outputSchema: {type: object}
+---
+Greets.
+"""
+
+
+class Place:
+    """A workspace and its user, with a toolbox that is listened to."""
+
+    def __init__(self, base: Path) -> None:
+        self.root = base / "workspace"
+        self.personal = base / "config/tools"
+        self.project = self.root / ".tongs/tools"
+        self.root.mkdir()
+        self.environ = environment(str(base))
+        self.state = self.environ["TONGS_STATE_DIR"]
+        confine: Any = None
+        self.toolbox = Toolbox(
+            str(self.root), self.environ, self.state, directories=(), reserved=list, grants=self, confine=confine
+        )
+        self.told = threading.Semaphore(0)
+
+    def has(self, grant: str) -> bool:
+        """Whether the person keeps allowing something."""
+        return False
+
+    def hear(self) -> None:
+        """Wait until a change is told, and take all that was told of it."""
+        assert self.told.acquire(timeout=60)
+
+    def quiet(self) -> bool:
+        """Whether nothing more is told."""
+        return not self.told.acquire(blocking=False)
+
+    def names(self) -> list[str]:
+        """The tools there are."""
+        return sorted(self.toolbox.found().definitions)
+
+
+@pytest.fixture(params=["native", "polling"])
+def place(tmp_path, request, monkeypatch) -> Iterator[Place]:
+    if request.param == "polling":
+        monkeypatch.setitem(sys.modules, "watchfiles", None)  # as where it cannot be used
+    made = Place(tmp_path)
+    yield made
+    made.toolbox.close()
+
+
+def listen(place: Place) -> Callable[[], None]:
+    return place.toolbox.listen(place.told.release)
+
+
+def test_a_tool_that_comes_changes_breaks_is_mended_and_goes_is_told_each_time(place):
+    place.personal.mkdir(parents=True)
+    listen(place)
+    path = place.personal / "hello.md"
+
+    path.write_text(TOOL)
+    place.hear()
+    assert place.names() == ["hello"]
+
+    path.write_text(TOOL.replace("Say hello.", "Say good day."))
+    place.hear()
+    assert place.toolbox.found().definitions["hello"].description == "Say good day."
+
+    path.write_text(TOOL.replace("approval: never", "approval: perhaps"))
+    place.hear()
+    assert (place.names(), list(place.toolbox.found().broken)) == ([], ["hello"])
+
+    path.write_text(TOOL)
+    place.hear()
+    assert place.names() == ["hello"]
+
+    path.unlink()
+    place.hear()
+    assert place.names() == []
+
+
+def test_folders_that_come_later_are_watched_too(place):
+    listen(place)
+
+    (place.personal / "greet").mkdir(parents=True)
+    (place.personal / "greet/run.sh").write_text("echo {}")
+    (place.personal / "greet/tool.md").write_text(FOLDER)
+    place.hear()
+    assert place.names() == ["greet"]
+
+    (place.personal / "greet/tool.md").write_text(FOLDER.replace("Greets.", "Greets well."))
+    place.hear()
+    shutil.rmtree(place.personal.parent)
+    place.hear()
+    assert place.names() == []
+
+    place.personal.mkdir(parents=True)
+    (place.personal / "hello.md").write_text(TOOL)
+    place.hear()
+    assert place.names() == ["hello"]
+
+
+def test_a_tool_of_the_project_is_told_once_it_is_trusted_and_when_it_changes_after(place):
+    place.personal.mkdir(parents=True)
+    listen(place)
+    place.project.mkdir(parents=True)
+    path = place.project / "hello.md"
+    path.write_text(TOOL)
+    wait_until(lambda: place.toolbox.found().untrusted)
+    (place.personal / "other.md").write_text(TOOL.replace("name: hello", "name: other"))
+    place.hear()
+    assert (place.names(), place.quiet()) == (["other"], True)
+
+    trust = Trust(place.state)
+    trust.trust("tool", str(path), path.read_bytes())
+    trust.close()
+    place.hear()
+    assert place.names() == ["hello", "other"]
+
+    path.write_text(TOOL + "# changed\n")
+    place.hear()
+    assert place.names() == ["other"]
+
+
+def test_a_busy_workspace_keeps_nothing_from_being_told(place):
+    place.project.mkdir(parents=True)
+    path = place.project / "hello.md"
+    path.write_text(TOOL)
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(0.005):
+            (place.root / "build.log").write_text("more")
+
+    busy = threading.Thread(target=work)
+    busy.start()
+    try:
+        listen(place)
+        trust = Trust(place.state)
+        trust.trust("tool", str(path), path.read_bytes())
+        trust.close()
+        place.hear()
+    finally:
+        ended.set()
+        busy.join()
+
+    assert place.names() == ["hello"]
+
+
+def test_what_changes_no_tool_is_not_told(place):
+    place.personal.mkdir(parents=True)
+    (place.personal / "hello.md").write_text(TOOL)
+    listen(place)
+
+    (place.personal / "README.md").write_text("Notes.")
+    (place.personal / "notes.txt").write_text("Notes.")
+    os.utime(place.personal / "hello.md")
+    (place.root / "file.txt").write_text("other work")
+    (place.personal / "other.md").write_text(TOOL.replace("name: hello", "name: other"))
+    place.hear()
+
+    assert (place.names(), place.quiet()) == (["hello", "other"], True)
+
+
+def test_many_changes_at_once_are_told_few_times(place):
+    place.personal.mkdir(parents=True)
+    listen(place)
+
+    for number in range(200):
+        (place.personal / f"t{number}.md").write_text(TOOL.replace("name: hello", f"name: t{number}"))
+    wait_until(lambda: len(place.names()) == 200)
+    place.hear()
+
+    told = 1
+    while not place.quiet():
+        told += 1
+    assert told < 20
+
+
+def test_who_stops_listening_hears_no_more_and_others_do(place):
+    place.personal.mkdir(parents=True)
+    heard: list[str] = []
+    stop = place.toolbox.listen(lambda: heard.append("gone"))
+    listen(place)
+
+    stop()
+    stop()
+    (place.personal / "hello.md").write_text(TOOL)
+    place.hear()
+
+    assert heard == []
+
+
+def test_the_thread_ends_with_the_last_listener_and_begins_again_with_the_next(place):
+    place.personal.mkdir(parents=True)
+    before = threading.active_count()
+    stop = listen(place)
+    assert threading.active_count() == before + 1
+    stop()
+    wait_until(lambda: threading.active_count() == before)
+
+    listen(place)
+    (place.personal / "hello.md").write_text(TOOL)
+    place.hear()
+    place.toolbox.close()
+
+    wait_until(lambda: threading.active_count() == before)
+
+
+def test_a_listener_that_fails_keeps_nobody_from_hearing(place):
+    place.personal.mkdir(parents=True)
+
+    def fail() -> None:
+        raise ValueError("the other side has gone")
+
+    place.toolbox.listen(fail)
+    listen(place)
+
+    for name in ("one", "two"):
+        (place.personal / f"{name}.md").write_text(TOOL.replace("name: hello", f"name: {name}"))
+        place.hear()
+
+    assert place.names() == ["one", "two"]
+
+
+def test_a_listener_may_stop_while_it_is_told(place):
+    place.personal.mkdir(parents=True)
+    stops: list[Callable[[], None]] = []
+
+    def once() -> None:
+        stops[0]()
+        place.told.release()
+
+    stops.append(place.toolbox.listen(once))
+    (place.personal / "hello.md").write_text(TOOL)
+
+    place.hear()
+
+
+def test_what_a_call_has_seen_first_is_told_all_the_same(place):
+    place.personal.mkdir(parents=True)
+    listen(place)
+    (place.personal / "hello.md").write_text(TOOL)
+
+    wait_until(lambda: place.names() == ["hello"])
+
+    place.hear()
+
+
+def test_only_the_folders_of_tools_and_two_above_are_watched(tmp_path):
+    place = Place(tmp_path)
+    (place.project / "deep/deeper").mkdir(parents=True)
+    (place.project / "node_modules/x").mkdir(parents=True)
+    (place.root / "src/a/b").mkdir(parents=True)
+    place.toolbox.found()
+    discovery = place.toolbox._discovery
+    assert discovery is not None
+
+    found = {os.path.relpath(path, tmp_path) for path in watched(discovery.places) if path.startswith(str(tmp_path))}
+
+    inside = {"", "/.tongs", "/.tongs/tools", "/.tongs/tools/deep", "/.tongs/tools/deep/deeper"}
+    assert {f"workspace{path}" for path in inside} <= found
+    assert not any("src" in path or "node_modules" in path for path in found)
+
+
+def test_a_watch_needs_no_listener_to_be_closed(tmp_path):
+    place = Place(tmp_path)
+    place.toolbox.found()
+    discovery = place.toolbox._discovery
+    assert discovery is not None
+
+    Watch(discovery).close()

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.knowledge.lookup import best
+
+TEXTS = [
+    ("read_file", "", "Read a text file", "path"),
+    ("write_file", "", "Write a file", "path of what is written"),
+    ("ask", "", "Ask about reading files", "question"),
+]
+
+
+def test_the_best_come_first_and_what_shares_nothing_does_not():
+    assert best("read", TEXTS, 5) == [0, 2]
+    assert best("write", TEXTS, 5) == [1]
+    assert best("xylophone", TEXTS, 5) == []
+
+
+def test_a_title_counts_more_than_a_text_that_repeats_itself():
+    texts = [("x", "", "", "apple " * 30), ("x", "", "apple " * 30, ""), ("apple", "", "", "")]
+
+    assert best("apple", texts, 5) == [2, 1, 0]
+
+
+def test_covering_the_question_counts_more_than_one_word_of_it():
+    texts = [("find", "", "find find find", "find"), ("list", "", "find folders", "by name"), *[("y", "", "z", "")] * 5]
+
+    assert best("find folders by name", texts, 5) == [1, 0]
+
+
+def test_one_word_in_the_text_alone_is_found_last():
+    assert best("question read", TEXTS, 5)[0] in (0, 2)
+    assert best("question", TEXTS, 5) == [2]
+
+
+def test_no_more_than_the_limit_and_nothing_from_nothing():
+    assert len(best("file", TEXTS, 2)) == 2
+    assert best("file", [], 2) == []
+    assert best("", TEXTS, 2) == []
+
+
+@given(st.text(), st.lists(st.tuples(*[st.text()] * 4), max_size=5))
+def test_any_text_can_be_asked_and_looked_through(query, texts):
+    found = best(query, texts, 3)
+
+    assert len(set(found)) == len(found) <= 3
+    assert all(0 <= place < len(texts) for place in found)

@@ -1,0 +1,187 @@
+"""MCP hosts for tests: the SDK's client over both transports and both eras of the protocol, and a bare line client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TextIO
+
+import httpx2
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.surfaces.commands import TONGS, Command
+
+STDIO_OLD, STDIO_NEW = ("stdio", "legacy"), ("stdio", "2026-07-28")
+HTTP_OLD, HTTP_NEW = ("http", "legacy"), ("http", "2026-07-28")
+ALL = [STDIO_OLD, STDIO_NEW, HTTP_OLD, HTTP_NEW]
+WAIT_SECONDS = 60  # for what must happen; a test that fails does not hang
+
+
+def run(test: Any) -> None:
+    """Run the coroutine of a test."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            await test
+
+    asyncio.run(bounded())
+
+
+class Address:
+    """Where a server listens, and the token that opens it."""
+
+    def __init__(self, url: str, token: str | None, process: subprocess.Popen[bytes]) -> None:
+        self.url = url
+        self.token = token
+        self.process = process
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+
+    @property
+    def port(self) -> int:
+        return int(re.findall(r":(\d+)/", self.url)[0])
+
+
+@contextmanager
+def listening(command: Command, *words: str) -> Iterator[Address]:
+    """Start `tongs mcp --http`, and end it."""
+    with command.start("mcp", *words, *(["--http"] if "--http" not in words else [])) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                found = re.search(r"listening on (http://\S+)", line.decode())
+                if found:
+                    break
+            else:
+                raise AssertionError("it did not start")
+            path = os.path.join(command.state, "mcp-token")
+            token = None
+            if "--no-token" not in words:
+                with open(path, encoding="ascii") as file:
+                    token = file.read().strip()
+            yield Address(found[1], token, process)
+        finally:
+            process.terminate()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                assert pipe is not None
+                pipe.close()
+
+
+@asynccontextmanager
+async def over_http(address: Address, mode: str, **callbacks: Any) -> AsyncIterator[Any]:
+    """Connect the SDK's client to a server that listens."""
+    async with httpx2.AsyncClient(headers=address.headers, timeout=WAIT_SECONDS) as http:
+        transport = streamable_http_client(address.url, http_client=http)
+        async with Client(transport, mode=mode, **callbacks) as client:
+            yield client
+
+
+@asynccontextmanager
+async def connected(command: Command, kind: tuple[str, str], *words: str, **callbacks: Any) -> AsyncIterator[Any]:
+    """Connect the SDK's client to a server of its own."""
+    transport, mode = kind
+    if transport == "stdio":
+        server = StdioServerParameters(
+            command=TONGS, args=["mcp", *words], env=command.environ, cwd=command.folder.path
+        )
+        with _nowhere() as nowhere:
+            async with Client(stdio_client(server, errlog=nowhere), mode=mode, **callbacks) as client:
+                yield client
+        return
+    with listening(command, *words) as address:
+        async with over_http(address, mode, **callbacks) as client:
+            yield client
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")
+
+
+class Lines:
+    """A client that writes and reads lines, right or wrong."""
+
+    def __init__(self, command: Command, *words: str, handshake: bool = True, **capabilities: Any) -> None:
+        self.process = command.start("mcp", *words)
+        self._number = 0
+        if handshake:
+            info = {"name": "lines", "version": "1"}
+            params = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info}
+            self.ask("initialize", **params)
+            self.tell("notifications/initialized")
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def write(self, data: bytes) -> None:
+        """Write bytes as they are."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def send(self, method: str, **params: Any) -> int:
+        """Send a request and return its id."""
+        self._number += 1
+        self.write(_line({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}))
+        return self._number
+
+    def tell(self, method: str, **params: Any) -> None:
+        """Send a notification."""
+        self.write(_line({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}))
+
+    def read(self) -> dict[str, Any]:
+        """Return the next message."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the server has ended"
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request and return its answer, whatever comes before it."""
+        number = self.send(method, **params)
+        while (message := self.read()).get("id") != number or "method" in message:
+            pass
+        return message
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and return its result."""
+        answer = self.ask("tools/call", name=tool, arguments=arguments)
+        assert "result" in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def end(self) -> int:
+        """End the input, and return the exit status."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        try:
+            with suppress(BrokenPipeError):
+                self.process.stdin.close()
+            return self.process.wait(WAIT_SECONDS)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+            self.process.stderr.close()
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def text_of(result: Any) -> str:
+    """Return the text of a result."""
+    return "".join(block.text for block in result.content if block.type == "text")

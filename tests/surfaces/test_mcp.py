@@ -1,0 +1,444 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import MCPError
+
+from tests.marks import Mark, wait_until
+from tests.surfaces.mcp_hosts import ALL, HTTP_NEW, STDIO_NEW, STDIO_OLD, connected, run, text_of
+from tongs.surfaces.mcp import Flags, read_flags
+
+ASKS = "ask: [Write]\n"
+GREETING = '''
+from tongs import tool
+
+@tool(effects="read")
+def greet(ctx, name: str) -> str:
+    """Greet somebody."""
+    ctx.progress(1, 2, "half")
+    ctx.log("warning", f"greeting {name}")
+    form = ctx.elicit("How?", {"type": "object", "properties": {"word": {"type": "string"}}})
+    return f"{form['content']['word']}, {name}!" if form else f"Hello, {name}!"
+'''
+
+each_way = pytest.mark.parametrize("kind", ALL, ids="-".join)
+
+
+def config(command: Any, name: str, text: str) -> None:
+    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def accepting(**content: Any) -> tuple[Any, list[Any]]:
+    """Return a callback of a user who fills in every form so, and the forms."""
+    forms: list[Any] = []
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        forms.append(params)
+        return types.ElicitResult(action="accept", content=content)
+
+    return elicit, forms
+
+
+@each_way
+def test_a_session_lists_reads_edits_patches_and_takes_back(command, kind):
+    command.folder.write("a.txt", "one\ntwo\n")
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-TWO\n+three\n*** Add File: b.txt\n+new\n*** End Patch\n"
+
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            read = await client.call_tool("read_file", {"path": "a.txt"})
+            await client.call_tool("edit_file", {"path": "a.txt", "old_text": "two", "new_text": "TWO"})
+            await client.call_tool("apply_patch", {"patch": patch})
+            stat = await client.call_tool("stat_file", {"path": "b.txt"})
+            failed = await client.call_tool("read_file", {"path": "none.txt"})
+
+        assert list(tools) == sorted(tools)
+        assert tools["read_file"].title == "Read file"
+        assert tools["read_file"].annotations == types.ToolAnnotations(
+            read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+        )
+        assert tools["run_shell"].annotations.destructive_hint
+        assert "two" in text_of(read)
+        assert stat.structured_content["size"] == 4
+        assert failed.is_error
+        assert text_of(failed).startswith("file_not_found: none.txt does not exist.\n")
+        assert failed.meta["dev.tongs/error"]["code"] == "file_not_found"
+
+    run(test())
+    assert command.folder.tree() == {"a.txt": "one\nthree\n", "b.txt": "new\n"}
+
+
+@each_way
+def test_a_picture_comes_as_a_picture(command, kind):
+    pixel = (
+        "89504e470d0a1a0a0000000d4948445200000001000000010806000000" + "1f15c489"
+        "0000000d49444154789c63fcffff3f0300050001ff5c2b3dfb0000000049454e44ae426082"
+    )
+    command.folder.write("a.png", bytes.fromhex(pixel))
+
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            found = await client.call_tool("read_file", {"path": "a.png"})
+
+        assert [(block.type, block.mime_type) for block in found.content] == [("image", "image/png")]
+
+    run(test())
+
+
+@each_way
+def test_a_name_that_no_tool_has_is_an_error_of_the_caller(command, kind):
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            with pytest.raises(MCPError) as caught:
+                await client.call_tool("reed_file", {"path": "a"})
+
+        assert caught.value.code == types.INVALID_PARAMS
+        assert "Unknown tool: reed_file" in str(caught.value)
+        assert "read_file" in str(caught.value)
+
+    run(test())
+
+
+@each_way
+def test_a_long_command_tells_that_it_lives_and_is_gone_when_it_is_cancelled(command, kind):
+    mark = Mark()
+    beats: list[float] = []
+    alive = asyncio.Event()
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        beats.append(progress)
+        if len(beats) >= 2:
+            alive.set()
+
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            arguments = {"command": f"sleep 300; echo {mark.name}", "timeout": 200}
+            call = asyncio.create_task(client.call_tool("run_shell", arguments, progress_callback=progress))
+            await alive.wait()
+            assert mark.alive()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await asyncio.to_thread(wait_until, lambda: not mark.alive())
+            after = len(beats)
+            assert text_of(await client.call_tool("list_dir", {})) is not None
+            assert len(beats) == after
+
+    run(test())
+    assert beats == sorted(set(beats))
+
+
+@each_way
+@pytest.mark.parametrize("decision, written", [("once", True), ("deny", False), ("nonsense", False)])
+def test_a_person_is_asked_through_the_client(command, kind, decision, written):
+    config(command, "permissions.yaml", ASKS)
+    elicit, forms = accepting(decision=decision, reason="not today")
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            result = await client.call_tool("write_file", {"path": "a.txt", "content": "new\n"})
+
+        assert result.is_error is not written
+        assert len(forms) == 1
+        assert "write_file" in forms[0].message
+        assert "content: new" in forms[0].message
+        assert forms[0].requested_schema["properties"]["decision"]["enum"][0] == "once"
+        if not written:
+            assert result.meta["dev.tongs/error"]["code"] == "USER_REJECTION"
+
+    run(test())
+    assert ("a.txt" in command.folder.tree()) is written
+
+
+@each_way
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_who_closes_the_question_denies(command, kind, action):
+    config(command, "permissions.yaml", ASKS)
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action=action)
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            result = await client.call_tool("write_file", {"path": "a.txt", "content": "new\n"})
+
+        assert result.meta["dev.tongs/error"]["code"] == "USER_REJECTION"
+
+    run(test())
+    assert command.folder.tree() == {}
+
+
+@pytest.mark.parametrize("kind", [STDIO_OLD, STDIO_NEW], ids="-".join)
+def test_always_is_kept(command, kind):
+    config(command, "permissions.yaml", "allow: [Read]\n")
+    elicit, forms = accepting(decision="always")
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            for content in ("one\n", "two\n"):
+                assert not (await client.call_tool("write_file", {"path": "a.txt", "content": content})).is_error
+
+    run(test())
+    assert "always" in forms[0].requested_schema["properties"]["decision"]["enum"]
+    assert len(forms) == 1
+
+
+@each_way
+def test_a_client_that_cannot_ask_is_told_how_a_person_approves_and_the_same_call_runs_then(command, kind):
+    from tongs.state.approvals import Approvals
+
+    config(command, "permissions.yaml", ASKS)
+    call = {"path": "a.txt", "content": "new\n"}
+
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            meta: Any = {"dev.tongs/session": "mine"} if kind == HTTP_NEW else None
+            asked = await client.call_tool("write_file", call, meta=meta)
+            approval = asked.meta["dev.tongs/error"]["details"]["approval"]
+            assert f"tongs approve {approval}" in text_of(asked)
+            again = await client.call_tool("write_file", call, meta=meta)
+            assert again.meta["dev.tongs/error"]["details"]["approval"] == approval
+            approvals = Approvals(command.state)
+            approvals.answer(approval, approved=True, by="test")
+            approvals.close()
+            other = await client.call_tool("write_file", {"path": "b.txt", "content": "other\n"}, meta=meta)
+            assert other.is_error
+            assert not (await client.call_tool("write_file", call, meta=meta)).is_error
+            assert (await client.call_tool("write_file", {**call, "content": "newer\n"}, meta=meta)).is_error
+
+    run(test())
+    assert command.folder.tree() == {"a.txt": "new\n"}
+
+
+def test_an_approval_may_be_named(command):
+    from tongs.state.approvals import Approvals
+
+    config(command, "permissions.yaml", ASKS)
+    call = {"path": "a.txt", "content": "new\n"}
+
+    async def test() -> None:
+        async with connected(command, HTTP_NEW) as client:
+            asked = await client.call_tool("write_file", call)
+            approval = asked.meta["dev.tongs/error"]["details"]["approval"]
+            approvals = Approvals(command.state)
+            approvals.answer(approval, approved=True, by="test")
+            approvals.close()
+            foreign = await client.call_tool("write_file", call, meta={"dev.tongs/approval": approval})
+            assert foreign.meta["dev.tongs/error"]["code"] == "denied"
+            session = asked.meta["dev.tongs/session"]
+            meta: Any = {"dev.tongs/approval": approval, "dev.tongs/session": session}
+            assert not (await client.call_tool("write_file", call, meta=meta)).is_error
+            assert (await client.call_tool("write_file", call, meta=meta)).is_error
+
+    run(test())
+
+
+@each_way
+def test_a_question_is_answered_through_the_client(command, kind):
+    questions = [
+        {"question": "Which?", "options": ["red", "blue"], "header": "Colour"},
+        {"question": "Who?", "options": ["me", "you"]},
+        {"question": "What?", "options": ["a", "b", "c"], "multi_select": True},
+    ]
+    elicit, forms = accepting(answer_1="red", own_words_2="them", answer_3=["a", "c"], own_words_3="d")
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            result = await client.call_tool("ask_user", {"questions": questions})
+
+        assert result.structured_content == {"answers": {"Which?": "red", "Who?": "them", "What?": ["a", "c", "d"]}}
+        assert forms[0].requested_schema["properties"]["answer_1"]["enum"] == ["red", "blue"]
+
+    run(test())
+
+
+@each_way
+def test_a_question_to_nobody_is_an_error(command, kind):
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            result = await client.call_tool(
+                "ask_user", {"questions": [{"question": "Which?", "options": ["red", "blue"]}]}
+            )
+
+        assert result.meta["dev.tongs/error"]["code"] == "no_one_to_ask"
+
+    run(test())
+
+
+@each_way
+def test_a_tool_that_is_added_meanwhile_is_told_listed_and_talks_to_the_client(command, kind):
+    elicit, _ = accepting(word="Good day")
+    told = asyncio.Event()
+    logs: list[Any] = []
+    steps: list[Any] = []
+
+    async def message(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            told.set()
+
+    async def log(params: Any) -> None:
+        logs.append((params.level, params.data))
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        steps.append((progress, total, message))
+
+    async def added(client: Any) -> None:
+        config(command, "tools/greeting.py", GREETING)
+        if kind[1] == "legacy":
+            await told.wait()
+
+    async def test() -> None:
+        callbacks = {"elicitation_callback": elicit, "message_handler": message, "logging_callback": log}
+        async with connected(command, kind, **callbacks, log_level="info") as client:
+            assert "greet" not in [tool.name for tool in (await client.list_tools()).tools]
+            if kind[1] == "legacy":
+                await added(client)
+            else:
+                async with client.listen(tools_list_changed=True) as events:
+                    await added(client)
+                    async for _ in events:
+                        break
+            assert "greet" in [tool.name for tool in (await client.list_tools()).tools]
+            result = await client.call_tool("greet", {"name": "Ann"}, progress_callback=progress)
+
+        assert text_of(result) == "Good day, Ann!"
+        assert ("warning", "greeting Ann") in logs
+        assert (1, 2, "half") in steps
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", [STDIO_OLD, STDIO_NEW], ids="-".join)
+def test_jobs_live_as_long_as_the_client(command, kind):
+    mark = Mark()
+
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            await client.call_tool("run_shell", {"command": f"sleep 300; echo {mark.name}", "run_in_background": True})
+            listed = await client.call_tool("job_list", {})
+            assert mark.name in str(listed.structured_content)
+            assert mark.alive()
+
+    run(test())
+    wait_until(lambda: not mark.alive())
+
+
+@each_way
+def test_long_output_and_snapshots_are_resources(command, kind):
+    command.folder.write("long.txt", "".join(f"{number:0100}\n" for number in range(4000)))
+    command.folder.write("a.txt", "before\n")
+
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            meta: Any = {"dev.tongs/session": "mine"} if kind == HTTP_NEW else None
+            await client.call_tool("read_file", {"path": "long.txt"}, meta=meta)
+            await client.call_tool("write_file", {"path": "a.txt", "content": "after\n"}, meta=meta)
+            listed = (await client.list_resources(meta=meta)).resources
+            templates = (await client.list_resource_templates()).resource_templates
+            overflow = next(one.uri for one in listed if one.uri.startswith("tongs://overflow/"))
+            snapshot = next(one.uri for one in listed if one.uri.startswith("tongs://snapshots/"))
+            long = (await client.read_resource(overflow, meta=meta)).contents[0]
+            before = (await client.read_resource(snapshot, meta=meta)).contents[0]
+            for uri in ("tongs://overflow/..%2Fstate.db", "tongs://snapshots/00/a.txt", "tongs://nothing"):
+                with pytest.raises(MCPError):
+                    await client.read_resource(uri, meta=meta)
+
+        assert {one.uri_template.partition("{")[0] for one in templates} == {"tongs://overflow/", "tongs://snapshots/"}
+        assert f"{3999:0100}" in long.text
+        assert before.text == "before\n"
+
+    run(test())
+
+
+def test_only_the_tools_that_were_named_are_there(command):
+    async def test() -> None:
+        async with connected(command, STDIO_OLD, "--tools", "read_file,list_dir") as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["list_dir", "read_file"]
+            refused = await client.call_tool("write_file", {"path": "a.txt", "content": ""})
+            assert refused.meta["dev.tongs/error"]["code"] == "denied"
+
+    run(test())
+
+
+def test_a_mode_that_hides_tools_is_told(command):
+    told = asyncio.Event()
+
+    async def message(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            told.set()
+
+    async def test() -> None:
+        async with connected(command, STDIO_OLD, message_handler=message) as client:
+            await client.call_tool("enter_plan_mode", {})
+            await told.wait()
+            assert "write_file" not in [tool.name for tool in (await client.list_tools()).tools]
+
+    run(test())
+
+
+def test_a_session_that_is_named_is_kept(command):
+    async def test() -> None:
+        for first in (True, False):
+            async with connected(command, STDIO_OLD, "--session", "mine") as client:
+                names = [tool.name for tool in (await client.list_tools()).tools]
+                assert ("write_file" in names) is first
+                await client.call_tool("enter_plan_mode", {})
+
+    run(test())
+
+
+def test_a_tool_that_waits_for_the_client_is_gone_when_its_call_is_cancelled(command):
+    config(command, "tools/greeting.py", GREETING)
+    asked = asyncio.Event()
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def test() -> None:
+        async with connected(command, STDIO_OLD, elicitation_callback=elicit) as client:
+            calls = [asyncio.create_task(client.call_tool("greet", {"name": "Ann"})) for _ in range(4)]
+            await asked.wait()
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+            # all workers of the tool were busy with them
+            again = asyncio.create_task(client.call_tool("greet", {"name": "Ann"}))
+            asked.clear()
+            await asked.wait()
+            again.cancel()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "words, flags",
+    [
+        ([], Flags()),
+        (["--http"], Flags(http="")),
+        (["--http", "127.0.0.1:80", "--no-token"], Flags(http="127.0.0.1:80", token=False)),
+        (["--http=:80"], Flags(http=":80")),
+        (["--http", "--lean"], Flags(http="", lean=True)),
+        (["--search"], Flags(search=True)),
+    ],
+)
+def test_flags_are_read(words, flags):
+    assert read_flags(words) == flags
+
+
+@pytest.mark.parametrize("words", [["--no-token"], ["--htp"], ["serve"]])
+def test_wrong_flags_are_told(command, words):
+    done = command.run("mcp", *words)
+
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert b"tongs: " in done.stderr

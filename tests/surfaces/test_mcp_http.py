@@ -1,0 +1,455 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.marks import Mark, wait_until
+from tests.surfaces.commands import Command
+from tests.surfaces.mcp_hosts import WAIT_SECONDS, Address, listening, over_http, run, text_of
+from tongs.surfaces.cli import Usage
+from tongs.surfaces.mcp_http import BODY_BYTES, read_address
+from tongs.surfaces.mcp_http import Address as Listening
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+}
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+}
+BOTH = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+
+
+def post(address: Address, message: Any, **headers: str) -> httpx2.Response:
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return httpx2.post(
+        address.url, content=body, headers={**HEADERS, **address.headers, **headers}, timeout=WAIT_SECONDS
+    )
+
+
+def modern(address: Address, method: str, **params: Any) -> dict[str, Any]:
+    """Send one request of the protocol without connections, and return its answer."""
+    meta = {**META, **params.pop("meta", {})}
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+    if "name" in params:
+        headers["Mcp-Name"] = params["name"]
+    answer: dict[str, Any] = post(address, message, **headers).json()
+    return answer
+
+
+def call(address: Address, tool: str, arguments: dict[str, Any], **params: Any) -> dict[str, Any]:
+    answer = modern(address, "tools/call", name=tool, arguments=arguments, **params)
+    result: dict[str, Any] = answer["result"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def secret(tmp_path_factory) -> Iterator[Address]:
+    """A server that many tests share."""
+    with listening(Command(str(tmp_path_factory.mktemp("secret")))) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def open_to_all(tmp_path_factory) -> Iterator[Address]:
+    """One without a token."""
+    with listening(Command(str(tmp_path_factory.mktemp("open"))), "--no-token") as address:
+        yield address
+
+
+def asks(command: Any) -> None:
+    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "permissions.yaml")
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("ask: [Write]\n")
+
+
+# --- who may come in ------------------------------------------------------------------------------------------------
+
+
+def test_the_token_is_made_once_and_told_once(command):
+    seen = []
+    for _ in range(2):
+        with command.start("mcp", "--http") as process:
+            assert process.stderr is not None
+            text = b""
+            while b"listening on" not in text:
+                line = process.stderr.readline()
+                assert line, text.decode()
+                text += line
+            process.terminate()
+            for pipe in (process.stdin, process.stdout):
+                pipe.close()
+            seen.append(text.decode())
+    path = os.path.join(command.state, "mcp-token")
+    with open(path, encoding="ascii") as file:
+        token = file.read().strip()
+
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert len(token) > 40
+    assert (token in seen[0], token in seen[1]) == (True, False)
+    assert "Authorization: Bearer" in seen[0]
+
+
+@pytest.mark.parametrize("change", ["readable", "short", "link"])
+def test_a_token_that_is_no_secret_is_refused(command, change):
+    os.makedirs(command.state)
+    path = os.path.join(command.state, "mcp-token")
+    if change == "link":
+        os.symlink("/dev/null", path)
+    else:
+        with open(path, "w", encoding="ascii") as file:
+            file.write("x" * (5 if change == "short" else 50))
+        os.chmod(path, 0o644 if change == "readable" else 0o600)
+
+    done = command.run("mcp", "--http")
+
+    assert done.returncode == 1
+    assert b"mcp-token" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer wrong", "Basic TOKEN", "TOKEN", "Bearer TOKENx", "Bearer é"]
+)
+def test_without_the_token_nobody_comes_in(secret, header):
+    sent = [] if header is None else [(b"Authorization", header.replace("TOKEN", str(secret.token)).encode())]
+    headers = [*((name.encode(), value.encode()) for name, value in HEADERS.items()), *sent]
+    answers = [
+        httpx2.post(secret.url, content=json.dumps(HELLO), headers=headers),
+        httpx2.get(secret.url, headers=headers),
+    ]
+
+    assert [answer.status_code for answer in answers] == [401, 401]
+    assert answers[0].headers["www-authenticate"] == "Bearer"
+
+
+def test_two_tokens_are_none(secret):
+    headers = [*HEADERS.items(), ("Authorization", "Bearer wrong"), *secret.headers.items()]
+    answer = httpx2.post(secret.url, content=json.dumps(HELLO), headers=headers)
+
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(
+    "headers, status",
+    [
+        ({}, 200),
+        ({"Host": "localhost:PORT"}, 200),
+        ({"Host": "LOCALHOST:PORT"}, 200),
+        ({"Host": "[::1]:PORT"}, 200),
+        ({"Host": "evil.example:PORT"}, 421),
+        ({"Host": "127.0.0.1.evil.example:PORT"}, 421),
+        ({"Host": "127.0.0.1:1"}, 421),
+        ({"Host": "127.0.0.1"}, 421),
+        ({"Host": "localhost:PORT@evil.example"}, 421),
+        ({"Origin": "http://127.0.0.1:PORT"}, 200),
+        ({"Origin": "http://localhost:PORT"}, 200),
+        ({"Origin": "http://[::1]:PORT"}, 200),
+        ({"Origin": "http://localhost:1"}, 403),
+        ({"Origin": "https://localhost:PORT"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://localhost:PORT.evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": ""}, 403),
+    ],
+    ids=str,
+)
+def test_a_page_that_a_browser_shows_cannot_come_in(open_to_all, headers, status):
+    sent = {name: value.replace("PORT", str(open_to_all.port)) for name, value in headers.items()}
+
+    assert post(open_to_all, HELLO, **sent).status_code == status
+
+
+def test_ipv6_is_guarded_as_well(command):
+    with listening(command, "--no-token", "--http", "[::1]:0") as address:
+        assert address.url.startswith("http://[::1]:")
+        assert post(address, HELLO).status_code == 200
+        assert post(address, HELLO, Host="evil.example").status_code == 421
+
+
+def test_a_server_without_a_token_says_so_and_is_for_this_machine_alone(command):
+    done = command.run("mcp", "--http", "0.0.0.0:0", "--no-token")
+
+    assert done.returncode == 2
+    assert b"loopback" in done.stderr
+    with command.start("mcp", "--http", "--no-token") as process:
+        assert process.stderr is not None
+        assert b"WARNING" in process.stderr.readline()
+        process.terminate()
+        for pipe in (process.stdin, process.stdout):
+            pipe.close()
+
+
+def test_another_address_needs_the_token_too(command):
+    with listening(command, "--http", "0.0.0.0:0") as address:
+        address.url = address.url.replace("0.0.0.0", "127.0.0.1")
+        assert post(address, HELLO).status_code == 200
+        address.token = None
+        assert post(address, HELLO).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/", "/mcp/", "/MCP", "/mcp/x", "/sse"])
+def test_other_paths_are_not_there(secret, path):
+    url = secret.url.removesuffix("/mcp") + path
+
+    assert httpx2.get(url, headers=secret.headers).status_code == 404
+
+
+def test_a_port_that_is_taken_is_told(command):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = command.run("mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
+
+    assert done.returncode == 1
+    assert b"cannot be used" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("", Listening("127.0.0.1", 0)),
+        ("8000", Listening("127.0.0.1", 8000)),
+        (":8000", Listening("127.0.0.1", 8000)),
+        ("localhost:8000", Listening("127.0.0.1", 8000)),
+        ("0.0.0.0:1", Listening("0.0.0.0", 1)),
+        ("127.0.0.1", Listening("127.0.0.1", 0)),
+        ("[::1]:8000", Listening("::1", 8000)),
+        ("[::1]", Listening("::1", 0)),
+    ],
+)
+def test_addresses_are_read(text, found):
+    assert read_address(text) == found
+
+
+@pytest.mark.parametrize("text", ["example.com:80", "127.0.0.1:", "127.0.0.1:x", ":99999", ":-1", "300.0.0.1:1"])
+def test_wrong_addresses_are_told(text):
+    with pytest.raises(Usage):
+        read_address(text)
+
+
+# --- limits ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"garbage",
+        b"[]",
+        b"[" * 100_000,
+        b"\xff",
+        b"{}",
+        b'{"jsonrpc":"2.0","id":1,"method":"nothing"}',
+        b'{"a":1,"a":1}',
+        b'{"a":"\\ud800"}',
+    ],
+)
+@pytest.mark.parametrize("version", [None, "2026-07-28", "1999-01-01"])
+def test_garbage_is_refused_and_hurts_nobody(secret, body, version):
+    headers = {} if version is None else {"MCP-Protocol-Version": version}
+
+    assert 400 <= post(secret, body, **headers).status_code < 500
+    assert not call(secret, "list_dir", {})["isError"]
+
+
+def test_a_body_that_is_too_large_is_refused(secret):
+    assert post(secret, b"x" * (BODY_BYTES + 1)).status_code == 413
+    assert not call(secret, "list_dir", {})["isError"]
+
+
+def test_fifty_clients_work_at_once(command):
+    for number in range(50):
+        command.folder.write(f"{number}.txt", f"file {number}\n")
+
+    async def one(address: Address, number: int) -> None:
+        mode = "legacy" if number % 2 else "2026-07-28"
+        async with over_http(address, mode) as client:
+            for _ in range(3):
+                found = await client.call_tool("read_file", {"path": f"{number}.txt"})
+                assert f"file {number}\n" in text_of(found) + "\n"
+
+    async def test() -> None:
+        with listening(command) as address:
+            await asyncio.gather(*(one(address, number) for number in range(50)))
+
+    run(test())
+
+
+# --- each client for itself ---------------------------------------------------------------------------------------
+
+
+def test_another_clients_session_is_not_there(secret):
+    session = post(secret, HELLO).headers["mcp-session-id"]
+    listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+
+    assert post(secret, listing, **{"mcp-session-id": session[:-1] + "x"}).status_code == 404
+    assert post(secret, listing).status_code == 400
+    assert post(secret, listing, **{"mcp-session-id": session}).status_code == 200
+    assert httpx2.delete(secret.url, headers={**secret.headers, "mcp-session-id": session}).status_code == 200
+    assert post(secret, listing, **{"mcp-session-id": session}).status_code == 404
+
+
+@BOTH
+def test_another_clients_jobs_are_not_there_and_a_cancelled_number_means_ones_own(command, mode):
+    mark = Mark()
+    job = {"command": f"sleep 300; echo {mark.name}", "run_in_background": True}
+
+    async def test() -> None:
+        with listening(command) as address:
+            async with over_http(address, mode) as first, over_http(address, mode) as second:
+                meta: Any = {"dev.tongs/session": "first"} if mode != "legacy" else None
+                started = await first.call_tool("run_shell", job, meta=meta)
+                wait_until(mark.alive)
+                other = await second.call_tool("job_list", {})
+                assert other.structured_content == {"jobs": []}
+                task = started.structured_content["task_id"]
+                assert (await second.call_tool("job_stop", {"task_id": task})).is_error
+                own = await first.call_tool("job_list", {}, meta=meta)
+                assert mark.name in str(own.structured_content)
+                assert mark.alive()
+            if mode == "legacy":  # its connection has ended, and the session with it
+                await asyncio.to_thread(wait_until, lambda: not mark.alive())
+
+    run(test())
+    wait_until(lambda: not mark.alive())
+
+
+def test_a_session_without_connection_goes_on_by_the_name_it_is_told(command):
+    with listening(command) as address:
+        first = call(address, "enter_plan_mode", {})
+        name = first["_meta"]["dev.tongs/session"]
+
+        def tools(**meta: str) -> list[str]:
+            return [tool["name"] for tool in modern(address, "tools/list", meta=meta)["result"]["tools"]]
+
+        assert "write_file" in tools()
+        assert "write_file" not in tools(**{"dev.tongs/session": name})
+        assert "write_file" in tools(**{"dev.tongs/session": "default"})
+        named = call(address, "list_dir", {}, meta={"dev.tongs/session": name})
+        assert "dev.tongs/session" not in named.get("_meta", {})
+        wrong = modern(address, "tools/call", name="list_dir", arguments={}, meta={"dev.tongs/session": 1})
+        assert wrong["error"]["code"] == -32602
+
+
+def test_a_call_that_was_asked_about_goes_on_once_and_only_as_it_was(command):
+    asks(command)
+    arguments = {"path": "a.txt", "content": "new\n"}
+    yes = {"approval": {"action": "accept", "content": {"decision": "once"}}}
+    with listening(command) as address:
+
+        def go_on(state: str, args: dict[str, Any] = arguments, tool: str = "write_file", **params: Any) -> Any:
+            return modern(
+                address, "tools/call", name=tool, arguments=args, requestState=state, inputResponses=yes, **params
+            )
+
+        first = call(address, "write_file", arguments)
+        assert first["resultType"] == "input_required"
+        state = first["requestState"]
+
+        # an answer alone, a made-up state, another call, another session: nothing runs
+        again = call(address, "write_file", arguments, inputResponses=yes)
+        assert again["resultType"] == "input_required"
+        assert go_on("made-up")["error"]["code"] == -32602
+        assert go_on(state, {**arguments, "content": "other"})["error"]["code"] == -32602
+        assert go_on(state, {"path": "a.txt"}, "read_file")["error"]["code"] == -32602
+        assert go_on(state, meta={"dev.tongs/session": "other"})["error"]["code"] == -32602
+        assert command.folder.tree() == {}
+
+        assert not go_on(state)["result"]["isError"]
+        assert command.folder.read("a.txt") == "new\n"
+        os.unlink(command.folder.join("a.txt"))
+        assert go_on(state)["error"]["code"] == -32602
+        assert command.folder.tree() == {}
+
+
+def test_what_a_person_approved_is_not_written_over_what_they_did_not_see(command):
+    asks(command)
+    command.folder.write("a.txt", "seen\n")
+    arguments = {"path": "a.txt", "content": "new\n"}
+    yes = {"approval": {"action": "accept", "content": {"decision": "once"}}}
+    with listening(command) as address:
+        first = call(address, "write_file", arguments)
+        command.folder.write("a.txt", "changed meanwhile\n")
+
+        second = call(address, "write_file", arguments, inputResponses=yes, requestState=first["requestState"])
+
+        assert second["resultType"] == "input_required"
+        assert command.folder.read("a.txt") == "changed meanwhile\n"
+
+
+def test_a_stream_that_is_closed_ends_its_call(command):
+    mark = Mark()
+    with listening(command) as address:
+        message = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {
+                "name": "run_shell",
+                "arguments": {"command": f"sleep 300; echo {mark.name}", "timeout": 200},
+                "_meta": {**META, "progressToken": 1},
+            },
+        }
+        headers = {**HEADERS, **address.headers, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
+        headers["Mcp-Name"] = "run_shell"
+        with httpx2.stream("POST", address.url, json=message, headers=headers, timeout=WAIT_SECONDS) as response:
+            next(response.iter_lines())
+            assert mark.alive()
+        wait_until(lambda: not mark.alive())
+
+
+def test_the_end_of_the_server_ends_everything(command):
+    mark = Mark()
+    with listening(command) as address:
+        started = {"command": f"sleep 300; echo {mark.name}", "run_in_background": True}
+        call(address, "run_shell", started, meta={"dev.tongs/session": "s"})
+        wait_until(mark.alive)
+        address.process.terminate()
+        assert address.process.wait(WAIT_SECONDS) < 0
+    wait_until(lambda: not mark.alive())
+
+
+def test_with_a_named_session_all_clients_share_it(command):
+    async def test() -> None:
+        with listening(command, "--session", "ours") as address:
+            async with over_http(address, "legacy") as first, over_http(address, "2026-07-28") as second:
+                await first.call_tool("enter_plan_mode", {})
+                assert "write_file" not in [tool.name for tool in (await second.list_tools()).tools]
+
+    run(test())
+
+
+@BOTH
+def test_a_client_cannot_end_the_call_of_another(command, mode):
+    first_mark, second_mark = Mark(), Mark()
+
+    async def test() -> None:
+        with listening(command) as address:
+            async with over_http(address, mode) as first, over_http(address, mode) as second:
+                wait = f"until [ -e go ]; do sleep 0.05; done; echo {first_mark.name}"
+                kept = asyncio.create_task(first.call_tool("run_shell", {"command": wait, "timeout": 200}))
+                sleep = {"command": f"sleep 300; echo {second_mark.name}", "timeout": 200}
+                ended = asyncio.create_task(second.call_tool("run_shell", sleep))
+                await asyncio.to_thread(wait_until, lambda: first_mark.alive() and second_mark.alive())
+                ended.cancel()  # both have the same number
+                await asyncio.to_thread(wait_until, lambda: not second_mark.alive())
+                command.folder.write("go")
+                assert first_mark.name in text_of(await kept)
+                with pytest.raises(asyncio.CancelledError):
+                    await ended
+
+    run(test())

@@ -1,0 +1,97 @@
+"""What the built-in tools tell a model: little enough to be read with every request, and every rule that it needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tongs.declaration import Tool
+from tongs.schema import cost, lean
+from tongs.shown import definition, shown
+
+AVERAGE = 700  # characters of JSON for a tool
+LEAN_AVERAGE = 450
+MOST = 1500  # for any one
+
+
+@pytest.fixture
+def tools(runtime) -> dict[str, Tool]:
+    return {tool.name: tool for tool in runtime.catalog.tools() if tool.source == "built-in"}
+
+
+@pytest.mark.parametrize("is_lean, most", [(False, AVERAGE), (True, LEAN_AVERAGE)])
+def test_the_list_of_tools_is_short(runtime, is_lean, most):
+    found = {one.name: cost(definition(one)) for one in shown(runtime, session=runtime.session, lean=is_lean)}
+
+    assert len(found) > 20
+    assert sum(found.values()) / len(found) <= most
+    assert {name: count for name, count in found.items() if count > MOST} == {}
+
+
+def test_a_lean_list_lacks_only_what_parameters_mean(runtime):
+    for full, short in zip(
+        shown(runtime, session=runtime.session), shown(runtime, session=runtime.session, lean=True), strict=True
+    ):
+        assert (short.name, short.description, short.schema) == (full.name, full.description, lean(full.schema))
+        assert list(short.schema["properties"]) == list(full.schema["properties"])
+        assert short.schema.get("required") == full.schema.get("required")
+
+
+@pytest.mark.parametrize(
+    "name, rules",
+    [
+        ("apply_patch", ["all or nothing", "*** Begin Patch", "*** Update File: PATH", "*** Move to: PATH", "undo"]),
+        ("ask_user", ["one to four questions", "wait"]),
+        ("checksum_tree", ["50 MB", "links", "node_modules"]),
+        ("edit_file", ["exactly once", "changed since you read it", "Empty deletes", "undo", "write nothing"]),
+        ("enter_plan_mode", ["only reading", "exit_plan_mode", "2-3 files"]),
+        ("exit_plan_mode", ["approves", "Markdown", "not granted"]),
+        ("find_files", ["at any depth", "from path on", "node_modules", ".gitignore", "newest first"]),
+        ("job_input", ["tty: true", "Ctrl-C", "job_output"]),
+        ("job_output", ["Milliseconds", "600000", "output_file", "the job goes on"]),
+        ("job_stop", ["everything it started"]),
+        ("list_dir", ["slash", "up to 10", "Unix time", "dotfiles"]),
+        ("memory", ["128", "A-Za-z0-9_.-", "16 KiB", "global", "by project", "30d"]),
+        ("multi_edit", ["none when any fails", "overlap", "on what earlier ones wrote"]),
+        ("multi_read", ["20", "errors", "512 KB", "start_line + 1999"]),
+        ("read_file", ["2,000 lines", "50 KB", "image", "start_line + 1999", "both ends", "whole blocks"]),
+        ("register_hook", ["user is asked", "Seconds", "Bash(git push:*)", "help"]),
+        ("related_context", ["best first", "read_file", "Up to 20"]),
+        ("run_shell", ["sandbox", "without network", "need force", "Seconds, up to 300", "124", "job_output"]),
+        ("search_files", ["no look-around", "path:line:text", "path:count", ".gitignore", "node_modules"]),
+        ("search_replace", ["50 files", "all or nothing", "$1", "$$", "every line", "undo"]),
+        ("shell_exec", ["without a shell", "git node npm", "cmake", "none to start another", "Milliseconds", "124"]),
+        ("undo", ["One id is one call", "can be undone", "unique beginning", "newest first"]),
+        ("write_file", ["changed since you read it", "missing folders", "edit_file", "undo"]),
+    ],
+)
+def test_what_a_model_must_know_is_told(tools, name, rules):
+    tool = tools[name]
+    told = " ".join(f"{tool.description} {meanings(tool.parameters)}".split())
+
+    assert [rule for rule in rules if rule not in told] == []
+
+
+def meanings(schema: dict[str, object]) -> str:
+    """Return the descriptions of parameters, at any depth."""
+    texts = [schema["description"]] if isinstance(schema.get("description"), str) else []
+    properties = schema.get("properties")
+    inner = list(properties.values()) if isinstance(properties, dict) else []
+    if "items" in schema:
+        inner.append(schema["items"])
+    return " ".join([*map(str, texts), *map(meanings, inner)])
+
+
+def test_details_are_for_people_alone(runtime, tools):
+    told = {one.name: str(definition(one)) for one in shown(runtime, session=runtime.session)}
+
+    detailed = {name: tool.details for name, tool in tools.items() if tool.details}
+    assert "USER_REJECTION" in detailed["exit_plan_mode"]
+    for name, details in detailed.items():
+        assert "Details:" not in told[name]
+        assert details not in told[name]
+
+
+def test_the_first_line_says_what_a_tool_is_for_in_one_sentence(tools):
+    for tool in tools.values():
+        assert tool.summary.endswith("."), tool.name
+        assert len(tool.summary) <= 120, tool.name

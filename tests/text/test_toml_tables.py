@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tongs.text.jsonc import NotEditable
+from tongs.text.toml_tables import with_table, without_table
+
+PATH = ("mcp_servers", "tongs")
+VALUES = {"command": "/bin/tongs", "args": ["mcp", "--lean"]}
+TABLE = '[mcp_servers.tongs]\ncommand = "/bin/tongs"\nargs = ["mcp", "--lean"]\n'
+
+SETTINGS = """\
+# mine
+model = "m" # the best
+
+[mcp_servers.other]
+command = "x"
+
+[mcp_servers.tongs] # here
+# why
+command = "old"
+args = [
+  "a", # b
+]
+startup_timeout_sec = 5
+
+[mcp_servers.tongs.env]
+A = "1"
+
+# about the screen
+[tui]
+notifications = true
+"""
+
+
+def test_a_table_is_replaced_with_its_comments_and_all_else_stays():
+    made = with_table(SETTINGS, PATH, VALUES)
+
+    start, end = SETTINGS.index("# why"), SETTINGS.index("\n# about")
+    new = 'command = "/bin/tongs"\nargs = ["mcp", "--lean"]\n# why\n'
+    assert made == SETTINGS[:start] + new + SETTINGS[end:]
+
+
+def test_a_table_is_removed_with_those_below_it():
+    start, end = SETTINGS.index("[mcp_servers.tongs]"), SETTINGS.index("\n# about")
+
+    assert without_table(SETTINGS, PATH) == SETTINGS[: start - 1] + SETTINGS[end:]
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ("", TABLE),
+        ("a = 1", "a = 1\n\n" + TABLE),
+        ("a = 1\n", "a = 1\n\n" + TABLE),
+        ("[b]\nc = 1\r\n", "[b]\nc = 1\r\n\r\n" + TABLE.replace("\n", "\r\n")),
+        ("[mcp_servers]\nx = { command = 'y' }\n", "[mcp_servers]\nx = { command = 'y' }\n\n" + TABLE),
+        ("[ mcp_servers . 'tongs' ]\n", TABLE.replace("[mcp_servers.tongs]", "[ mcp_servers . 'tongs' ]")),
+        ("[mcp_servers.tongs]", TABLE),
+        ("[mcp_servers.tongs] # see [b]\nx = 1\n", TABLE.replace("s]\n", "s] # see [b]\n", 1)),
+        ("[mcp_servers.'a[b']\nx = 1\n", "[mcp_servers.'a[b']\nx = 1\n\n" + TABLE),
+        ("[mcp_servers.tongs-2]\nx = 1\n", "[mcp_servers.tongs-2]\nx = 1\n\n" + TABLE),
+    ],
+)
+def test_a_table_is_added(before, after):
+    assert with_table(before, PATH, VALUES) == after
+
+
+@pytest.mark.parametrize("text", ["", "a = 1\n", "[mcp_servers.other]\nx = 1\n"])
+def test_taking_out_what_was_put_in_leaves_the_file_as_it_was(text):
+    assert without_table(with_table(text, PATH, VALUES), PATH) == text
+    assert without_table(text, PATH) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml",
+        "mcp_servers = {}\n",
+        "mcp_servers = 3\n",
+        "mcp_servers.tongs.command = 'x'\n",
+        "[mcp_servers]\ntongs = { command = 'x' }\n",
+        "[[mcp_servers.tongs]]\nx = 1\n",
+        'a = """\n[mcp_servers.tongs]\n"""\n',
+        "a = '''\n[mcp_servers.tongs]\ncommand = 'x'\n'''\n[mcp_servers.tongs]\ncommand = 'y'\n",
+    ],
+)
+def test_what_cannot_be_edited_safely_is_not_edited(text):
+    with pytest.raises(NotEditable):
+        with_table(text, PATH, VALUES)
+
+
+@pytest.mark.parametrize("text", ["mcp_servers.tongs.command = 'x'\n", "[mcp_servers]\ntongs = { command = 'x' }\n"])
+def test_a_table_that_is_written_inside_another_is_not_removed(text):
+    with pytest.raises(NotEditable):
+        without_table(text, PATH)
+
+
+@given(st.text(), st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=3), st.text(min_size=1))
+def test_any_text_is_written_so_that_it_is_read_again(command, args, name):
+    made = with_table("a = 1\n", ("mcp_servers", name), {"command": command, "args": args})
+
+    assert tomllib.loads(made) == {"a": 1, "mcp_servers": {name: {"command": command, "args": args}}}
+    assert without_table(made, ("mcp_servers", name)) == "a = 1\n"

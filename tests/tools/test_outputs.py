@@ -1,0 +1,155 @@
+"""Structured answers fit the schemas that their tools declare, and the schemas ask for all that is always there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from tests.tools.person import approved
+from tongs.digests import sha256
+from tongs.policy.hooks import PRE
+from tongs.runtime import Runtime
+from tongs.schema import promised, structured
+from tongs.testing import Folder, environment
+
+PYTHON = "x = 1\ny = 2\n"
+
+# what each tool is asked; JOB stands for a background job that has ended, TERMINAL for one that runs
+CALLS: dict[str, list[dict[str, Any]]] = {
+    "ask_user": [
+        {"questions": [{"question": "Which?", "options": ["a", "b"]}]},
+        {"questions": [{"question": "Which ones?", "options": ["a", {"label": "b"}], "multi_select": True}]},
+    ],
+    "checksum_tree": [{}, {"path": "empty"}, {"baseline": {"a.py": "0" * 64, "gone": "1" * 64}}],
+    "detect_project": [{}, {"path": "empty"}, {"path": "packages"}],
+    "find_files": [
+        {"pattern": "*.py"},
+        {"pattern": "*", "limit": 1},
+        {"pattern": "*.none"},
+        {"pattern": "*.log"},
+        {"pattern": "*", "sort": "mtime", "offset": 2},
+    ],
+    "job_input": [{"task_id": "TERMINAL", "input": "x"}],
+    "job_list": [{}],
+    "job_output": [{"task_id": "JOB"}, {"task_id": "JOB", "new": True}, {"task_id": "TERMINAL", "block": False}],
+    "job_stop": [{"task_id": "JOB"}, {"task_id": "TERMINAL"}],
+    "list_dir": [{}, {"details": True}, {"max_entries": 1}, {"path": "empty"}],
+    "list_tools": [{}, {"include_schema": True}],
+    "memory": [
+        {"action": "save", "key": "k", "value": "v", "tags": ["t"], "expires_in": "1h"},
+        {"action": "list"},
+        {"action": "list", "limit": 1, "include_values": True},
+        {"action": "search", "query": "v"},
+        {"action": "search", "query": "nothing"},
+        {"action": "recall", "key": "k"},
+    ],
+    "multi_read": [{"files": [{"path": "a.py"}, {"path": "none"}, {"path": "long.txt"}]}],
+    "read_file": [
+        {"path": "a.py"},
+        {"path": "a.py", "if_checksum": sha256(PYTHON.encode()).hex()},
+    ],
+    "register_hook": [
+        {"action": "help"},
+        {"action": "register", "event": PRE, "command": "true", "match": "write_file"},
+        {"action": "list"},
+        {"action": "remove", "event": PRE, "index": 0},
+        {"action": "list"},
+    ],
+    "related_context": [{"query": "find races"}, {"query": "zzz"}, {"query": "find races", "client": "all"}],
+    "run_shell": [{"command": "true"}, {"command": "true", "run_in_background": True}],
+    "search_files": [
+        {"pattern": "x", "format": "json"},
+        {"pattern": "x", "format": "json", "context_lines": 1, "max_matches": 1},
+        {"pattern": "x = 1\\ny", "format": "json", "multiline": True},
+        {"pattern": "hidden", "format": "json"},
+        {"pattern": "x"},
+    ],
+    "shell_exec": [{"argv": ["echo", "a"]}, {"argv": ["python3", "-c", "print('x' * 200000)"]}],
+    "stat_file": [{"path": "a.py"}, {"path": "."}, {"path": "binary"}, {"path": "wide.txt"}, {"path": "empty.txt"}],
+    "tool_search": [{"query": "read"}, {"query": "select:read_file,none"}, {"query": "zzz"}],
+    "undo": [{"action": "list"}, {"action": "list", "limit": 1}, {"action": "clear", "dry_run": True}],
+}
+
+
+class Asked:
+    """A runtime with a workspace of many kinds of files, jobs and snapshots."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        started = runtime.call("run_shell", command="echo done", run_in_background=True)
+        terminal = runtime.call("run_shell", command="cat", run_in_background=True, tty=True)
+        self._jobs = {"JOB": started.data["task_id"], "TERMINAL": terminal.data["task_id"]}
+        runtime.call("job_output", task_id=self._jobs["JOB"])
+        runtime.call("write_file", path="written.txt", content="new\n")
+        runtime.call("apply_patch", patch="*** Begin Patch\n*** Delete File: long.py\n*** End Patch")
+
+    def answers(self, name: str) -> list[Any]:
+        """Return the results of all calls of a tool."""
+        found = []
+        for args in CALLS[name]:
+            filled = {key: self._jobs.get(value, value) if key == "task_id" else value for key, value in args.items()}
+            result = approved(self._runtime, name, **filled)
+            assert result.ok, result.error
+            found.append(result)
+        return found
+
+    def output(self, name: str) -> Any:
+        """Return what a tool declares."""
+        return self._runtime.catalog.find(name).tool.output
+
+
+@pytest.fixture
+def asked(base) -> Iterator[Asked]:
+    folder = Folder(os.path.join(base, "workspace"))
+    files: dict[str, str | bytes] = {
+        "a.py": PYTHON,
+        "long.py": "x\n" * 10,
+        "long.txt": "line\n" * 3000,
+        "b/c.py": "x = 3\n",
+        "pyproject.toml": '[project]\nname = "a"\n[tool.pytest.ini_options]\n',
+        "packages/one/package.json": '{"scripts": {"test": "jest"}}',
+        "binary": b"\0\1",
+        "wide.txt": "a\r\nb\n".encode("utf-16"),
+        "empty.txt": "",
+        ".gitignore": "*.log\nempty\n",
+        "some.log": "hidden\n",
+        ".git/HEAD": "",
+        ".tongs/skills/races/SKILL.md": "---\nname: races\ndescription: Find data races\n---\nFind races.\n",
+    }
+    for name, contents in files.items():
+        folder.write(name, contents)
+    os.mkdir(folder.join("empty"))
+
+    def person(questions: Any) -> dict[str, Any]:
+        return {one.question: ["a", "b"] if one.multi_select else "own words" for one in questions}
+
+    with Runtime(folder.path, environ=environment(base), questioner=person) as runtime:
+        yield Asked(runtime)
+
+
+def test_every_tool_that_declares_its_answers_is_asked(runtime):
+    declaring = [tool.name for tool in runtime.catalog.tools() if tool.output is not None]
+
+    assert declaring == list(CALLS)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_answers_are_what_the_tool_declares(asked, name):
+    output = asked.output(name)
+    promise = promised(output)
+    results = asked.answers(name)
+
+    data = [result.data for result in results if result.data is not None]
+    assert data
+    assert (len(data) == len(results)) == (promise is not None)
+    jsonschema_rs.meta.validate(output)
+    for one in data:
+        jsonschema_rs.validate(output, one)
+        jsonschema_rs.validate(promise or {}, structured(output, one))
+        for key in output.get("required", ()):
+            assert not jsonschema_rs.is_valid(output, {other: one[other] for other in one if other != key})
+            assert not jsonschema_rs.is_valid(output, {**one, key: [[]]})

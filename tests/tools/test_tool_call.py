@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+import os
+import threading
+
+import pytest
+
+from tongs.call import Call
+from tongs.declaration import tool
+from tongs.params import WritePath
+from tongs.testing import Folder, environment, temporary_runtime
+
+
+def code(result):
+    return result.error.code
+
+
+def test_the_tool_that_is_meant_answers(runtime, workspace):
+    made = runtime.call("tool_call", name="write_file", arguments={"path": "a.txt", "content": "hi\n"})
+    direct = runtime.call("write_file", path="a.txt", content="hi\n", dry_run=True)
+
+    assert made.text == "wrote 3 bytes to a.txt"
+    assert made.meta["undo"]
+    assert workspace.tree() == {"a.txt": "hi\n"}
+    through = runtime.call(
+        "tool_call", name="write_file", arguments={"path": "a.txt", "content": "hi\n", "dry_run": True}
+    )
+    assert (through.text, through.view) == (direct.text, direct.view)
+
+
+def test_a_tool_without_arguments_needs_none(runtime):
+    assert runtime.call("tool_call", name="job_list").ok
+    assert runtime.call("tool_call", name="job_list", arguments=None).ok
+
+
+def test_arguments_may_come_as_json_text(runtime, workspace):
+    workspace.write("a", "x\n")
+
+    assert runtime.call("tool_call", name="read_file", arguments=json.dumps({"path": "a"})).text == "1\tx"
+
+
+@pytest.mark.parametrize("name", ["Read", "tool::file_read"])
+def test_names_of_dialects_answer_in_their_shape(runtime, workspace, name):
+    workspace.write("a", "x\n")
+
+    through = runtime.call("tool_call", name=name, arguments={"path": "a"})
+
+    assert (through.text, through.data) == (runtime.call(name, path="a").text, runtime.call(name, path="a").data)
+
+
+def test_the_dialect_of_the_call_counts(runtime, workspace):
+    workspace.write("a", "x\n")
+    call = Call("tool_call", {"name": "Read", "arguments": {"path": "a"}}, dialect="jcli")
+
+    assert runtime.request(call).ok
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def test_it_does_not_call_itself(runtime):
+    inner = {"name": "tool_call", "arguments": {"name": "job_list"}}
+
+    assert runtime.call("tool_call", **inner).error.code == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    "args, said",
+    [
+        ({}, "name is required and missing"),
+        ({"name": 3}, "name must be text"),
+        ({"name": "read_file", "arguments": [1]}, "arguments must be an object"),
+        ({"name": "read_file", "path": "a"}, "path is not an argument"),
+    ],
+)
+def test_what_is_wrong_with_the_wrapping_is_told(runtime, args, said):
+    error = runtime.call("tool_call", **args).error
+
+    assert error.code == "invalid_args"
+    assert said in error.message
+    assert "inside arguments" in error.suggestion
+
+
+def test_the_violations_of_the_tools_own_schema_are_told(runtime):
+    error = runtime.call("tool_call", name="read_file", arguments={"pth": "a", "start_line": "x"}).error
+
+    assert error.code == "invalid_args"
+    assert [one["path"] for one in error.details["violations"]] == ["pth", "start_line", "path"]
+
+
+def test_a_name_that_is_no_tool_is_told_with_the_nearest(runtime):
+    error = runtime.call("tool_call", name="read_fil").error
+
+    assert (error.code, error.details["nearest"][0]) == ("unknown_tool", "read_file")
+
+
+# --- policy, record, approvals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [{"mode": "plan"}, {"disabledTools": ["Write"]}, {"disabledTools": ["tool_call"]}, {"tools.only": ["read_file"]}],
+)
+def test_what_is_hidden_is_refused(base, flags):
+    with temporary_runtime(base, flags=flags) as (runtime, workspace):
+        result = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})
+
+        assert code(result) == "denied"
+        assert workspace.tree() == {}
+
+
+@pytest.mark.parametrize("flags", [{"profile": "nano"}, {"mode": "plan"}, {"tools.only": ["read_file"]}])
+def test_what_is_there_can_be_called_in_every_profile_and_mode(base, flags):
+    with temporary_runtime(base, flags=flags) as (runtime, workspace):
+        workspace.write("a", "x\n")
+
+        assert runtime.call("tool_call", name="read_file", arguments={"path": "a"}).ok
+
+
+@pytest.mark.parametrize("denied", ["write_file", "Write", "write_file(/a/)", "tool_call"])
+def test_rules_are_about_the_tool_that_is_meant_and_a_denied_way_is_no_way(base, denied):
+    with temporary_runtime(base) as (runtime, workspace):
+        workspace.write(".tongs/permissions.yaml", json.dumps({"permissions": {"allow_all": True, "deny": [denied]}}))
+        result = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})
+
+        assert code(result) == "denied"
+        assert "a" not in workspace.tree()
+
+
+def test_allowing_the_way_allows_nothing_that_asks(base):
+    os.makedirs(environment(base)["TONGS_CONFIG_DIR"])
+    rules = Folder(environment(base)["TONGS_CONFIG_DIR"])
+    rules.write("permissions.yaml", json.dumps({"permissions": {"allow": ["tool_call"]}}))
+    with temporary_runtime(base) as (runtime, _):
+        asked = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})
+
+    assert code(asked) == "approval_required"
+
+
+def test_an_approval_is_of_the_real_call_whichever_way_it_came(base):
+    @tool(effects="control")
+    def launch(target: str) -> str:
+        """Launch it."""
+        return f"launched {target}"
+
+    with temporary_runtime(base, tools=[launch]) as (runtime, _):
+        wrapped = {"name": "launch", "arguments": {"target": "it"}}
+        asked = runtime.call("tool_call", **wrapped).error
+        assert asked is not None
+        id = str(asked.details["approval"])
+        approvals = runtime.authority.approvals()
+        waiting = approvals.find(id)
+        approvals.answer(id, approved=True, reason="", by="test")
+        other = runtime.request(Call("tool_call", {"name": "launch", "arguments": {"target": "x"}}, approval=id))
+        done = runtime.request(Call("tool_call", wrapped, approval=id))
+        again = runtime.request(Call("launch", {"target": "it"}, approval=id))
+
+    assert (waiting.asked.tool, waiting.asked.arguments) == ("launch", {"target": "it"})
+    assert not other.ok
+    assert done.text == "launched it"
+    assert not again.ok
+
+
+def test_the_record_names_the_tool_that_was_meant(runtime):
+    runtime.call("tool_call", name="job_list")
+    runtime.call("tool_call", name="read_file", arguments={"pth": "a"})
+    runtime.call("tool_call", name="tool_call")
+
+    rows = runtime.trail.rows(limit=10)
+
+    assert sorted(row.entry.tool for row in rows) == ["job_list", "read_file", "tool_call"]
+
+
+def test_explaining_it_explains_the_tool_that_is_meant(runtime):
+    explained = runtime.explain(Call("tool_call", {"name": "write_file", "arguments": {"path": "a", "content": "x"}}))
+
+    assert explained.prepared.tool.name == "write_file"
+    assert [touch.effect for touch in explained.prepared.touches] == ["write"]
+
+
+def test_calls_of_one_file_wait_for_each_other_whichever_way_they_came(base):
+    order: list[str] = []
+    began, go = threading.Event(), threading.Event()
+
+    @tool(effects="write")
+    def hold(path: WritePath) -> str:
+        """Hold it."""
+        began.set()
+        go.wait(60)
+        order.append("hold")
+        return ""
+
+    @tool(effects="write")
+    def touch(path: WritePath) -> str:
+        """Touch it."""
+        order.append("touch")
+        return ""
+
+    with temporary_runtime(base, tools=[hold, touch]) as (runtime, _):
+        ended = [threading.Event(), threading.Event()]
+        runtime.submit(Call("hold", {"path": "a"}), lambda result: ended[0].set())
+        assert began.wait(60)
+        runtime.submit(Call("tool_call", {"name": "touch", "arguments": {"path": "a"}}), lambda result: ended[1].set())
+        go.set()
+        assert all(event.wait(60) for event in ended)
+
+    assert order == ["hold", "touch"]

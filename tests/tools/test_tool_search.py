@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import pytest
+
+from tongs import catalog
+from tongs.declaration import tool
+from tongs.policy.modes import FINDERS
+from tongs.testing import temporary_runtime
+
+
+def found(runtime, query, **args):
+    return [one["name"] for one in runtime.call("tool_search", query=query, **args).data["tools"]]
+
+
+@tool(effects="read")
+def fetchInvoice(number: int, currency: str = "EUR") -> str:
+    """Get a bill from the ledger.
+
+    Args:
+        number: Of the bill.
+        currency: To convert it to.
+    """
+    return f"{number} {currency}"
+
+
+@pytest.mark.parametrize(
+    "query, name",
+    [
+        ("search text in files with a regular expression", "search_files"),
+        ("replace in many files", "search_replace"),
+        ("ask the person a question", "ask_user"),
+        ("checksum of a folder", "checksum_tree"),
+        ("find files by name", "find_files"),
+        ("list a folder", "list_dir"),
+        ("apply a unified diff", "apply_patch"),
+        ("STOP the JOB", "job_stop"),
+        ("how do I remember a decision in memory, please?", "memory"),
+    ],
+)
+def test_a_task_in_words_leads_to_its_tool(runtime, query, name):
+    assert found(runtime, query)[0] == name
+
+
+def test_the_answer_has_what_a_call_needs(runtime):
+    data = runtime.call("tool_search", query="stat_file", limit=1).data
+
+    assert data["count"] == 1
+    assert data["searched"] == len(catalog.built_in_names()) - len(FINDERS)
+    (one,) = data["tools"]
+    assert one["name"] == "stat_file"
+    assert one["description"].startswith("Return a file's type")
+    assert one["inputSchema"]["required"] == ["path"]
+    assert one["inputSchema"]["properties"]["path"]["description"]
+
+
+@pytest.mark.parametrize("query", ["invoice", "fetch invoice", "ledger", "currency", "fetchInvoice", "convert"])
+def test_names_in_camel_case_descriptions_and_parameters_are_looked_through(base, query):
+    with temporary_runtime(base, tools=[fetchInvoice]) as (runtime, _):
+        assert found(runtime, query)[0] == "fetchInvoice"
+
+
+def test_a_name_comes_first_however_well_others_fit(runtime):
+    assert found(runtime, "undo")[0] == "undo"
+    assert found(runtime, "files search_files write_file text")[:2] == ["search_files", "write_file"]
+
+
+def test_as_many_come_as_are_wanted(runtime):
+    assert len(found(runtime, "file")) == 5
+    assert len(found(runtime, "file", limit=2)) == 2
+    assert len(found(runtime, "file", limit=1000)) <= 20
+
+
+def test_nothing_that_fits_is_no_error(runtime):
+    result = runtime.call("tool_search", query="xylophone")
+
+    assert (result.ok, result.data["tools"], result.data["count"]) == (True, [], 0)
+
+
+@pytest.mark.parametrize(
+    "query", ["the of and", "???", '"; DROP TABLE texts; --', "a\0b", "NEAR(a b)", "тест", "日本", "x" * 100_000]
+)
+def test_odd_queries_are_answered(runtime, query):
+    assert runtime.call("tool_search", query=query).ok
+
+
+@pytest.mark.parametrize("query", ["", "  \n"])
+def test_an_empty_query_is_refused(runtime, query):
+    assert runtime.call("tool_search", query=query).error.code == "invalid_args"
+
+
+# --- by name ------------------------------------------------------------------------------------------------------
+
+
+def test_schemas_are_fetched_by_name_in_the_order_asked(runtime):
+    assert found(runtime, "select:write_file, read_file,write_file") == ["write_file", "read_file"]
+
+
+def test_names_of_dialects_are_understood(runtime):
+    assert found(runtime, "select:Read,tool::file_write") == ["read_file", "write_file"]
+
+
+def test_a_name_that_is_no_tool_is_told_beside_the_others(runtime):
+    data = runtime.call("tool_search", query="select:read_file,wrte_file,zzzzzz").data
+
+    assert [one["name"] for one in data["tools"]] == ["read_file"]
+    assert data["missing"] == [{"name": "wrte_file", "nearest": "write_file"}, {"name": "zzzzzz", "nearest": None}]
+
+
+def test_names_that_are_all_no_tools_are_an_error_with_the_nearest(runtime):
+    error = runtime.call("tool_search", query="select:wrte_file").error
+
+    assert (error.code, error.details["nearest"]) == ("unknown_tool", ["write_file"])
+    assert "select:write_file" in error.suggestion
+
+
+@pytest.mark.parametrize("query", ["select:", "select:,,", "select:" + ",".join(f"t{n}" for n in range(51))])
+def test_too_few_and_too_many_names_are_refused(runtime, query):
+    assert not runtime.call("tool_search", query=query).ok
+
+
+# --- what is hidden -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "flags, query, name",
+    [
+        ({"mode": "plan"}, "write_file", "write_file"),
+        ({"profile": "nano"}, "apply_patch", "apply_patch"),
+        ({"profile": "minimal"}, "undo", "undo"),
+        ({"disabledTools": ["Bash"]}, "run_shell", "run_shell"),
+        ({"tools.only": ["read_file"]}, "write_file", "write_file"),
+    ],
+)
+def test_what_is_hidden_is_not_found(base, flags, query, name):
+    with temporary_runtime(base, flags=flags) as (runtime, _):
+        assert name not in found(runtime, query, limit=20)
+        assert name not in found(runtime, f"select:read_file,{query}")
+        refused = runtime.call("tool_search", query=f"select:{query}").error
+        assert refused is not None
+        assert refused.code == "unknown_tool"
+
+
+def test_neither_search_nor_call_is_found(runtime):
+    assert not FINDERS & set(found(runtime, "tool_search tool_call find tools call", limit=20))
+
+
+def test_under_a_dialect_its_names_and_schemas_are_found(base):
+    with temporary_runtime(base, flags={"dialect": "jcli"}) as (runtime, _):
+        data = runtime.call("tool_search", query="read_file", limit=1).data
+
+    assert data["tools"][0]["name"] == "Read"
+    assert (
+        data["tools"][0]["inputSchema"]["properties"].keys()
+        == catalog.dialect("jcli")["Read"].schema["properties"].keys()
+    )
+
+
+def test_definitions_beyond_the_room_of_an_answer_are_named(base):
+    big = fetchInvoice._replace(description="Ledger " + "x" * 3000)
+    tools = [big._replace(name=f"ledger_{number}") for number in range(5)]
+    with temporary_runtime(base, tools=tools, flags={"output.overflow_chars": 7000}) as (runtime, _):
+        data = runtime.call("tool_search", query="ledger").data
+
+    assert data["count"] == len(data["tools"]) == 2
+    assert len(data["left_out"]) == 3
