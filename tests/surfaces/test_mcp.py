@@ -9,7 +9,7 @@ import pytest
 from mcp import MCPError
 
 from tests.marks import Mark, wait_until
-from tests.surfaces.mcp_hosts import ALL, HTTP_NEW, STDIO_NEW, STDIO_OLD, connected, run, text_of
+from tests.surfaces.mcp_hosts import ALL, HTTP_NEW, HTTP_OLD, STDIO_NEW, STDIO_OLD, connected, run, text_of
 from tongs.surfaces.mcp import Flags, read_flags
 
 ASKS = "ask: [Write]\n"
@@ -156,6 +156,31 @@ def test_a_person_is_asked_through_the_client(command, kind, decision, written):
 
     run(test())
     assert ("a.txt" in command.folder.tree()) is written
+
+
+@pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_OLD], ids="-".join)
+def test_a_call_lives_while_a_person_thinks(command, kind):
+    config(command, "permissions.yaml", ASKS)
+    beats: list[float] = []
+    alive = asyncio.Event()
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        beats.append(progress)
+        if len(beats) >= 2:
+            alive.set()
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        await alive.wait()
+        return types.ElicitResult(action="accept", content={"decision": "once"})
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            call = {"path": "a.txt", "content": "new\n"}
+            result = await client.call_tool("write_file", call, progress_callback=progress)
+            assert not result.is_error
+
+    run(test())
+    assert beats == sorted(set(beats))
 
 
 @each_way
@@ -312,6 +337,32 @@ def test_a_tool_that_is_added_meanwhile_is_told_listed_and_talks_to_the_client(c
         assert text_of(result) == "Good day, Ann!"
         assert ("warning", "greeting Ann") in logs
         assert (1, 2, "half") in steps
+
+    run(test())
+
+
+@each_way
+def test_half_characters_of_a_tool_become_whole(command, kind):
+    half = (
+        "from tongs import Output, ToolError, tool\n"
+        "@tool(effects='read')\ndef half(ctx, fail: bool) -> dict:\n    'Answer.'\n"
+        "    ctx.log('error', chr(0xd800))\n    ctx.progress(1, None, chr(0xd800))\n"
+        "    if fail:\n        raise ToolError('tool_failed', chr(0xd800), a=chr(0xd800))\n"
+        "    return {chr(0xd800): [chr(0xdfff)]}\n"
+    )
+    config(command, "tools/half.py", half)
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        return
+
+    async def test() -> None:
+        async with connected(command, kind, log_level="debug") as client:
+            data = await client.call_tool("half", {"fail": False}, progress_callback=progress)
+            failed = await client.call_tool("half", {"fail": True}, progress_callback=progress)
+
+        assert data.structured_content == {"?": ["?"]}
+        assert text_of(data) == '{"?":["?"]}'
+        assert failed.meta["dev.tongs/error"]["details"] == {"a": "?"}
 
     run(test())
 

@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import httpx2
@@ -269,6 +270,17 @@ def test_garbage_is_refused_and_hurts_nobody(secret, body, version):
 def test_a_body_that_is_too_large_is_refused(secret):
     assert post(secret, b"x" * (BODY_BYTES + 1)).status_code == 413
     assert not call(secret, "list_dir", {})["isError"]
+
+
+def test_connections_that_ask_for_nothing_are_ended_and_others_come_in(secret):
+    with ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", secret.port))) for _ in range(100)]
+        for number, one in enumerate(silent):
+            one.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
+        assert not call(secret, "list_dir", {})["isError"]
+        for one in silent:
+            one.settimeout(WAIT_SECONDS)
+            assert one.recv(1000) == b""
 
 
 def test_fifty_clients_work_at_once(command):

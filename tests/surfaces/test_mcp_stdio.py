@@ -13,6 +13,7 @@ import pytest
 from tests.marks import Mark, wait_until
 from tests.surfaces.commands import TONGS, Command
 from tests.surfaces.mcp_hosts import WAIT_SECONDS, Lines
+from tongs.surfaces.mcp_stdio import BUSY, REQUESTS_MAX
 from tongs.wire import MAX_REQUEST_BYTES
 
 PARSE, INVALID = -32700, -32600
@@ -273,19 +274,40 @@ def test_a_flood_is_answered_to_the_last_request(lines):
     assert all("result" in answer for answer in answers.values())
 
 
-def test_a_client_that_never_answers_keeps_nobody_else_waiting(command):
+@pytest.fixture
+def asking(command):
+    """A client that can be asked, of a server that asks before it writes."""
     path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "permissions.yaml")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write("ask: [Write]\n")
     with Lines(command, elicitation={}) as client:
-        for number in range(100):
-            arguments = {"path": f"{number}.txt", "content": ""}
-            client.send("tools/call", name="write_file", arguments=arguments)
-        asked = [client.read() for _ in range(100)]
+        yield client
 
-        assert {message["method"] for message in asked} == {"elicitation/create"}
-        assert not client.call("list_dir")["isError"]
+
+def test_a_client_that_never_answers_keeps_nobody_else_waiting(asking):
+    for number in range(100):
+        asking.send("tools/call", name="write_file", arguments={"path": f"{number}.txt", "content": ""})
+    asked = [asking.read() for _ in range(100)]
+
+    assert {message["method"] for message in asked} == {"elicitation/create"}
+    assert not asking.call("list_dir")["isError"]
+
+
+def test_more_questions_than_there_is_room_for_are_refused_and_the_others_go_on(asking, command):
+    more = 50
+    for number in range(REQUESTS_MAX + more):
+        asking.send("tools/call", name="write_file", arguments={"path": f"{number}.txt", "content": ""})
+    messages = [asking.read() for _ in range(REQUESTS_MAX + more)]
+    asked = [message["id"] for message in messages if "method" in message]
+
+    assert [message["error"]["code"] for message in messages if "error" in message] == [BUSY] * more
+    for id in asked:
+        answer = {"action": "accept", "content": {"decision": "once"}}
+        asking.write(json.dumps({"jsonrpc": "2.0", "id": id, "result": answer}).encode() + b"\n")
+    answers = [asking.read() for _ in asked]
+    assert not any(answer["result"]["isError"] for answer in answers)
+    assert len(command.folder.tree()) == REQUESTS_MAX
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])

@@ -16,6 +16,8 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=")
 _INDEX = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*)?\[")
 _WHOLE_INDEX = re.compile(r"[A-Za-z_0-9]*\[(?:[^\[\]]|\[[^\[\]]*\])+\]\+?=")
 _DEFAULT = re.compile(r"\$\{\w+:?[-+=](.*)\}\Z")
+_BEFORE_FORMAT = re.compile(r"printf(?:\n-v\n[A-Za-z0-9_]+)?(?:\n--)?")
+_BEGINS_FORMAT = re.compile(r"[A-Za-z0-9%]|['\"](?:\\[A-Za-z0-9]|[^-$`'\"\\\n\0])")
 _GOES_ON = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"))
 _WRAPPERS = frozenset(("command", "builtin", "exec", "sudo", "doas", "env", "nohup", "nice", "time"))
 _NAMES = frozenset(  # whose words are names of variables, or calculations
@@ -49,6 +51,8 @@ class Bare:
         self._is_fed = False  # and its text is the input
         self._references: list[Reference] = []
         self.words: list[str] = []
+        self._firm: tuple[list[str], int] = ([], 0)  # words of a command, and how many no section adds
+        self._format: tuple[list[str], int] = ([], 0)  # words of a printf, and which of them is its format
         self._cases: list[str] = []  # subject, pattern or commands, of each case that is open
         self._in_test = False
         self._compared: list[Reference] = []  # values in this part of a [[ ]]
@@ -79,6 +83,8 @@ class Bare:
             self._at_command = None
         if len(self.words) > before.known and earlier and earlier[-1].startswith(("-", "+")):
             self.words.append(earlier[-1])  # without the section, the option is what stands before the next word
+        words, known = self._firm
+        self._firm = self.words, min(known, before.known) if words is before.words else before.known
 
     def ends(self) -> bool:
         """Whether a closing bracket is ours."""
@@ -291,6 +297,11 @@ class Bare:
             for item in items
         )
 
+    def _written(self) -> str:
+        """How the word begins that has just been read, with its quotes; a value or a section in it is a NUL."""
+        items = self._reader.items[self._word_start : self._word_start + 3]
+        return "".join(item if isinstance(item, str) else "\0" for item in items)
+
     def _programs(self) -> set[str]:
         """The names of the programs that the command may run, with and without the sections before."""
         found = set()
@@ -411,6 +422,8 @@ class Bare:
                 self._check_argument(text, references[0], programs)
             if programs:
                 self._follow(text, references, programs)
+            if _BEFORE_FORMAT.fullmatch("\n".join(self.words[:5])) and _BEGINS_FORMAT.match(self._written()):
+                self._format = self.words, len(self.words)
         self.words.append(_DEFAULT.sub(r"\1", text))
         if self.words[0] in _LEADS.get(text, ()):
             self._at_command, self.words = True, []  # function f {, for x do
@@ -418,7 +431,8 @@ class Bare:
     def _check_argument(self, text: str, reference: Reference, programs: set[str]) -> None:
         """Refuse a value where the shell would evaluate it as a name or a calculation."""
         last = self.words[-1]
-        if programs & _NAMES or (programs & _NAMING and (last in ("-v", "-R") or not last.strip("\0"))):
+        could_name = (last in ("-v", "-R") or not last.strip("\0")) and not self._has_format()
+        if programs & _NAMES or (programs & _NAMING and could_name):
             raise self._evaluated(reference)
         if programs & _DECLARES:
             options = "".join(word[1:] for word in self.words if word[:1] in "-+")
@@ -426,6 +440,12 @@ class Bare:
             evaluates = set(options) & set("aAin") or self._reader.has_integers or self._reader.has_arrays
             if named is None or "\0" in named[0] or evaluates:
                 raise self._evaluated(reference)
+
+    def _has_format(self) -> bool:
+        """Whether the words are those of a printf with its format, after which -v is no option any more."""
+        words, at = self._format
+        firm, known = self._firm
+        return words is self.words and (firm is not words or at < known)
 
     # --- where values go ------------------------------------------------------------------------------------------
 

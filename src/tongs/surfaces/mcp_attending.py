@@ -14,6 +14,7 @@ from typing import Any
 from tongs.consent import Answer
 from tongs.errors import ToolError
 from tongs.surfaces.mcp_asking import FORM, approval_form, question_form, read_answers, read_approval
+from tongs.surfaces.mcp_content import sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Attending:
         if found is not None:
             return found
         self._asked = asked, digest
-        self.needs[APPROVAL] = approval_form(asked)
+        self.needs[APPROVAL] = sound(approval_form(asked))
         raise ToolError("approval_required", f"{asked.tool} needs approval: {asked.reason.rstrip('.')}.")
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
@@ -78,7 +79,7 @@ class Attending:
         if self._told.questions is not None:
             return self._told.questions
         self._questions = questions
-        self.needs[QUESTIONS] = question_form(questions, lists=self._lists)
+        self.needs[QUESTIONS] = sound(question_form(questions, lists=self._lists))
         raise ToolError("no_one_to_ask", "The user has not answered yet.")
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -92,6 +93,7 @@ class Attending:
 
     def inputs(self, requests: Mapping[str, Any]) -> Responses:
         """Return the client's answers by name; None for what it cannot be asked."""
+        requests = sound(dict(requests))
         found: Responses = dict.fromkeys(requests)
         asked = {name: request for name, request in requests.items() if self._is_able(request)}
         if self._wait is not None:

@@ -25,7 +25,7 @@ from tongs.pipeline import CALLS, Prepared
 from tongs.policy.modes import FINDERS
 from tongs.runtime import Running, Runtime
 from tongs.surfaces.mcp_attending import Attending, Responses, Told
-from tongs.surfaces.mcp_content import call_result, error_result
+from tongs.surfaces.mcp_content import call_result, error_result, sound
 from tongs.surfaces.mcp_names import APPROVAL, SESSION
 from tongs.surfaces.mcp_sessions import Session
 
@@ -78,6 +78,10 @@ class Rounds:
         return found
 
 
+def _key(params: types.CallToolRequestParams) -> str:
+    return json.dumps([params.name, params.arguments], sort_keys=True)
+
+
 def _bad_state() -> MCPError:
     data = {"reason": "invalid_request_state"}
     return MCPError(code=INVALID_PARAMS, message="Invalid or expired requestState", data=data)
@@ -101,11 +105,11 @@ class Calls:
         modern = is_modern(ctx)
         raw = ctx.params or {}
         meta = raw.get("_meta") or {}
-        told, key = Told(), json.dumps([params.name, params.arguments], sort_keys=True)
+        told = Told()
         responses = raw.get("inputResponses") or {}
         if modern and params.request_state is not None:
             named = session_of().name if SESSION in meta else None
-            found = self._rounds.take(params.request_state, key, named)
+            found = self._rounds.take(params.request_state, _key(params), named)
             told, session = found.told, found.session
             try:
                 found.attending.take(responses)
@@ -121,9 +125,10 @@ class Calls:
         call = Call(params.name, params.arguments, session=session.name, client=by, approval=approval)
         can = capabilities(ctx)
         session.calls += 1
+        progress = Progress(ctx)
         try:
             while True:
-                run = Run(self, ctx, call, told, can, by=by, direct=not modern)
+                run = Run(self, ctx, call, told, can, progress, by=by)
                 result = await run.result()
                 attending = run.attending
                 if attending.missing is not None and modern:
@@ -131,7 +136,7 @@ class Calls:
                 if not attending.needs:
                     return self._answer(session, call, result, run.prepared)
                 if modern:
-                    state = self._rounds.keep(attending, told, session, key)
+                    state = self._rounds.keep(attending, told, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}
                     return {**required, "requestState": state}
                 found_responses = await self.ask(ctx, attending.needs)
@@ -141,6 +146,7 @@ class Calls:
         except ToolError as error:
             return error_result(error)
         finally:
+            progress.end()
             session.calls -= 1
             session.used = time.monotonic()
 
@@ -185,11 +191,51 @@ class Calls:
         return found
 
 
+class Progress:
+    """Tells a client that wants to know how far its call is, and each second at least that it lives."""
+
+    def __init__(self, ctx: Ctx) -> None:
+        self._session = ctx.session
+        self._started = time.monotonic()
+        self._told = False  # since the last sign of life
+        self._counts = False  # whether the tool says how far it is, in something else than seconds
+        self._last = -1.0
+        self._total: float | None = None
+        meta = (ctx.params or {}).get("_meta") or {}
+        self._task = asyncio.create_task(self._beat()) if meta.get("progressToken") is not None else None
+
+    def end(self) -> None:
+        """Tell no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def tell(self, done: float, total: float | None, message: str) -> None:
+        """Tell what the tool says."""
+        if self._task is not None:
+            self._counts = True
+            await self._send(done, total, message)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            if not self._told:
+                elapsed = round(time.monotonic() - self._started, 1)
+                await self._send(self._last if self._counts else elapsed, self._total, f"{elapsed:g} s")
+            self._told = False
+
+    async def _send(self, done: float, total: float | None, message: str) -> None:
+        if done <= self._last:
+            done = self._last + STEP  # it must grow, whatever a tool says
+            total = total if total is None or total >= done else None
+        self._last, self._total, self._told = done, total, True
+        await self._session.report_progress(done, total, sound(message) or None)
+
+
 class Run:
     """One run of a call, from the event loop's side."""
 
     def __init__(
-        self, calls: Calls, ctx: Ctx, call: Call, told: Told, can: frozenset[str], *, by: str, direct: bool
+        self, calls: Calls, ctx: Ctx, call: Call, told: Told, can: frozenset[str], progress: Progress, *, by: str
     ) -> None:
         self._calls = calls
         self._ctx = ctx
@@ -198,10 +244,8 @@ class Run:
         self._events: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
         self._running: Running | None = None
         self._asking: dict[asyncio.Task[None], Future[Responses]] = {}
-        self._beats = _token(ctx) is not None
-        self._speaks = False  # whether the tool tells how far it is
-        self._last = -1.0
-        self._total: float | None = None
+        self._progress = progress
+        self._given_up = False
         self._levels = allowed_log_levels(ctx.protocol_version, ctx.meta)
         self.attending = Attending(
             told,
@@ -209,7 +253,7 @@ class Run:
             by=by,
             lists=ctx.protocol_version >= LISTS_SINCE,
             send=self._send,
-            wait=self._wait if direct else None,
+            wait=None if is_modern(ctx) else self._wait,
         )
 
     @property
@@ -219,54 +263,35 @@ class Run:
 
     async def result(self) -> Result:
         """Run the call to its end; it is given up when the request is."""
-        started, ended = time.monotonic(), False
+        ended = False
         try:
             await self._calls.submit(self._call, self._done, began=self._began, attendant=self.attending)
             while True:
-                kind, values = await self._next(started)
+                kind, values = await self._events.get()
                 if kind == "done":
                     ended = True
                     return values  # type: ignore[no-any-return]
                 await self._tell(kind, values)
         finally:
+            self._given_up = not ended
             if self._running is not None and not ended:
                 self._running.cancel()
             for task, answer in self._asking.items():
                 task.cancel()
                 answer.cancel()
 
-    async def _next(self, started: float) -> tuple[str, Any]:
-        """Return what happens next: in a call that takes long, at least a sign of life each second."""
-        while self._beats:
-            try:
-                async with asyncio.timeout(BEAT_SECONDS):
-                    return await self._events.get()
-            except TimeoutError:
-                elapsed = round(time.monotonic() - started, 1)
-                # a tool that tells how far it is counts in something else than seconds
-                await self._progress(self._last if self._speaks else elapsed, self._total, f"{elapsed:g} s")
-        return await self._events.get()
-
     async def _tell(self, kind: str, values: Any) -> None:
         if kind == "progress":
-            self._speaks = True
-            await self._progress(*values)
+            await self._progress.tell(*values)
         elif kind == "log" and values[0] in self._levels:
             level, data = values
             if is_modern(self._ctx) or _is_wanted(self._ctx, level):
-                told = types.LoggingMessageNotificationParams(level=level, data=data, logger=self._call.tool)
+                told = types.LoggingMessageNotificationParams(level=level, data=sound(data), logger=self._call.tool)
                 note = types.LoggingMessageNotification(params=told)
                 await self._ctx.session.send_notification(note, related_request_id=self._ctx.request_id)
         elif kind == "ask":
             requests, answer = values
             self._asking[self._loop.create_task(self._fetch(requests, answer))] = answer
-
-    async def _progress(self, done: float, total: float | None, message: str) -> None:
-        if done <= self._last:
-            done = self._last + STEP  # it must grow, whatever a tool says
-            total = total if total is None or total >= done else None
-        self._last, self._total = done, total
-        await self._ctx.session.report_progress(done, total, message or None)
 
     async def _fetch(self, requests: Mapping[str, Any], answer: Future[Responses]) -> None:
         try:
@@ -280,6 +305,8 @@ class Run:
 
     def _began(self, running: Running) -> None:
         self._running = running
+        if self._given_up:
+            running.cancel()  # while its tool was looked for
 
     def _done(self, result: Result) -> None:
         self._send("done", result)
@@ -371,10 +398,6 @@ async def _asked(ctx: Ctx, request: Mapping[str, Any]) -> dict[str, Any]:
     metadata = ServerMessageMetadata(related_request_id=ctx.request_id)
     found = await ctx.session.send_request(typed, _RESULTS[method], metadata=metadata)
     return found.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def _token(ctx: Ctx) -> Any:
-    return ((ctx.params or {}).get("_meta") or {}).get("progressToken")
 
 
 _ORDER = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

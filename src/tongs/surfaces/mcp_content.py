@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tongs.call import Result
@@ -42,12 +43,15 @@ def call_result(result: Result, output: Schema | None = None) -> dict[str, Any]:
     """Return what a call is answered with, by a tool that promised such output; a failure is one the model reads."""
     if result.error is not None:
         return error_result(result.error, result)
-    content: list[dict[str, Any]] = [dict(block) for block in result.content]
-    if result.text or result.data is not None or not content:
-        content.insert(0, {"type": "text", "text": _whole(result.result)})
+    content: list[dict[str, Any]] = list(sound(result.content)) if result.content else []
+    text, data = result.result, result.data
+    if not _is_sound(text):
+        text, data = sound(text), sound(data)
+    if text or not content:
+        content.insert(0, {"type": "text", "text": text})
     answer: dict[str, Any] = {**COMPLETE, "content": content, "isError": False}
-    if isinstance(result.data, dict) or (result.data is not None and output is not None):
-        answer["structuredContent"] = structured(output, result.data)
+    if isinstance(data, dict) or (data is not None and output is not None):
+        answer["structuredContent"] = structured(output, data)
     meta = _facts(result)
     if meta:
         answer["_meta"] = meta
@@ -62,8 +66,8 @@ def error_result(error: ToolError, result: Result | None = None) -> dict[str, An
         told["suggestion"] = error.suggestion
     if error.details and _is_small(error.details):
         told["details"] = error.details
-    meta = {f"{OWN}error": told, **(_facts(result) if result is not None else {})}
-    return {**COMPLETE, "content": [{"type": "text", "text": _whole(text)}], "isError": True, "_meta": meta}
+    meta = {f"{OWN}error": sound(told), **(_facts(result) if result is not None else {})}
+    return {**COMPLETE, "content": [{"type": "text", "text": sound(text)}], "isError": True, "_meta": meta}
 
 
 # what a host can use; the rest is for surfaces that show more
@@ -75,22 +79,24 @@ def _facts(result: Result) -> dict[str, Any]:
     meta = {name.strip("_"): result.meta[name] for name in _USEFUL if name in result.meta}
     if result.risk:
         meta["risk"] = result.risk
-    return {f"{OWN}meta": meta} if meta and _is_small(meta) else {}
+    return {f"{OWN}meta": sound(meta)} if meta and _is_small(meta) else {}
 
 
 def _is_small(value: Any) -> bool:
-    import json
-
     try:
         return len(json.dumps(value)) <= META_CHARACTERS
     except (TypeError, ValueError, RecursionError):
         return False
 
 
-def _whole(text: str) -> str:
-    """Return text that UTF-8 can hold: a name of a file may have half a character."""
+def sound(value: Any) -> Any:
+    """Return the same value in whole characters: what a tool answers, or the name of a file, may have half of one."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _is_sound(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
+        return False
+    return True

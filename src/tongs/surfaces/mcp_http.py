@@ -11,6 +11,7 @@ import os
 import secrets
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ from tongs.surfaces.mcp_sessions import IDLE_SECONDS, SESSIONS_MAX
 PATH = "/mcp"
 TOKEN_FILE = "mcp-token"  # noqa: S105 -- its name
 BODY_BYTES = 16 << 20
+BODY_SECONDS = 30
+HEAD_SECONDS = 10  # for the first line and the headers of a request
 CONNECTIONS_MAX = 512
 HEADER_BYTES = 64 << 10
 STOP_SECONDS = 2
@@ -89,6 +92,8 @@ async def over_http(runtime: Runtime, flags: Flags, single: str | None, provider
     tidying = asyncio.create_task(serving.tidy())
     try:
         async with manager.run():
+            if not address.is_loopback:
+                print("tongs mcp: what clients send, the token too, can be read on the network.", file=sys.stderr)
             print(f"tongs mcp: listening on {address.url}", file=sys.stderr, flush=True)
             await server.serve(sockets=[listener])
     finally:
@@ -98,10 +103,26 @@ async def over_http(runtime: Runtime, flags: Flags, single: str | None, provider
 
 
 class _Uvicorn(uvicorn.Server):
+    """Ends connections that ask for nothing: they would take the place of others, and need no token for that."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._silent: dict[Any, float] = {}  # connections without a request so far, and since when
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to who started this."""
         yield
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look after connections, ten times a second."""
+        now = time.monotonic()
+        silent = [one for one in self.server_state.connections if getattr(one, "cycle", self) is None]
+        self._silent = {one: self._silent.get(one, now) for one in silent}
+        for one, since in self._silent.items():
+            if now - since > HEAD_SECONDS:
+                one.transport.close()
+        return await super().on_tick(counter)
 
 
 def read_address(text: str) -> Address:
@@ -210,23 +231,23 @@ class Guard:
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand on a request whose body every other surface would take, too."""
-        body = bytearray()
-        more = True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                return  # the client is gone
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > BODY_BYTES:
-                await _refuse(send, 413, f"the body has more than {BODY_BYTES} bytes")
-                return
         try:
-            wire.decode_value(bytes(body))
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _body(receive)
+        except TimeoutError:
+            await _refuse(send, 408, f"the body did not come within {BODY_SECONDS} s")
+            return
+        if body is None:
+            return  # the client is gone
+        if len(body) > BODY_BYTES:
+            await _refuse(send, 413, f"the body has more than {BODY_BYTES} bytes")
+            return
+        try:
+            wire.decode_value(body)
         except ToolError as error:
             await _refuse(send, 400, error.message, PARSE_ERROR)
             return
-        whole: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+        whole: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> MutableMapping[str, Any]:
             return whole.pop() if whole else await receive()
@@ -251,6 +272,19 @@ class Guard:
         if scope["path"] != PATH:
             return 404, f"there is only {PATH}"
         return None
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """Return the body of a request, a little more than the limit at most; None when the client is gone."""
+    body = bytearray()
+    while len(body) <= BODY_BYTES:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            break
+    return bytes(body)
 
 
 def _only(headers: dict[bytes, list[bytes]], name: bytes) -> str | None:

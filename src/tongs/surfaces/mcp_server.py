@@ -121,7 +121,7 @@ class Serving:
             version=__version__,
             title="tongs",
             cache_hints=dict.fromkeys(_CACHED, _FRESH),  # type: ignore[arg-type]
-            get_tool_input_schema=self._input_schema,
+            get_tool_input_schema=lambda name: None,  # no argument of ours is to be repeated in a header
             on_list_tools=self._list_tools,  # type: ignore[arg-type]
             on_call_tool=self._call_tool,  # type: ignore[arg-type]
             on_list_resources=self._list_resources,  # type: ignore[arg-type]
@@ -180,15 +180,6 @@ class Serving:
         if params.name in _CONTROLS:
             self._tell("tools")  # a mode hides some of them
         return answer
-
-    def _input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the schema that headers of a call are held against; only that of a server's tool can name any."""
-        if not name.startswith("mcp__"):
-            return None
-        try:
-            return self._runtime.catalog.find(name).tool.parameters
-        except ToolError:
-            return None
 
     # --- resources and prompts ------------------------------------------------------------------------------------
 
