@@ -375,10 +375,6 @@ class Runtime:
 
         return stop
 
-    def is_sensitive(self, path: str) -> bool:
-        """Whether a path of the workspace is not for tools."""
-        return self._rules.is_sensitive(path)
-
     def has(self, grant: str) -> bool:
         """Whether the user keeps allowing what a custom tool asked about."""
         return self.authority.has_grant(grant)

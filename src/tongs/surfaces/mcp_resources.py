@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from tongs.call import Call
 from tongs.errors import ToolError
 from tongs.runtime import Runtime, session_folder
 
@@ -52,7 +53,7 @@ class Resources:
 
     def all(self, session: str) -> list[dict[str, Any]]:
         """Return the resources that a session has."""
-        own = [*self._overflow(session), *self._snapshots()]
+        own = [*self._overflow(session), *self._snapshots(session)]
         return [*(one for provider in self._providers for one in provider.resources()), *own]
 
     def templates(self) -> list[dict[str, Any]]:
@@ -142,11 +143,11 @@ class Resources:
             os.close(folder)
         return _contents(uri, data)
 
-    def _snapshots(self) -> list[dict[str, Any]]:
+    def _snapshots(self, session: str) -> list[dict[str, Any]]:
         found = []
         for change in self._runtime.history().changes(LISTED_MAX):
             for file in change.snapshots:
-                if file.before is None or self._is_closed(file.path):
+                if file.before is None or self._is_closed(session, file.path):
                     continue
                 title = f"{file.path} before {change.operation}"
                 uri = f"{SNAPSHOTS}{change.id}/{_quoted(file.path)}"
@@ -159,15 +160,19 @@ class Resources:
         history = self._runtime.history()
         change = history.find(id)
         for file in change.snapshots:
-            if file.path == path and file.before is not None and not self._is_closed(path):
+            if file.path == path and file.before is not None and not self._is_closed(session, path):
                 if file.size > READ_BYTES:
                     break
                 return _contents(uri, history.blob(file.before))
         raise _no_resource(uri)
 
-    def _is_closed(self, path: str) -> bool:
-        """Whether tools may not read the file, so that nobody reads it here either."""
-        return self._runtime.is_sensitive(path)
+    def _is_closed(self, session: str, path: str) -> bool:
+        """Whether this session may not read the file without being asked, so that it does not read it here either."""
+        try:
+            decision = self._runtime.explain(Call("read_file", {"path": path}, session=session)).decision
+        except ToolError:
+            return True
+        return decision.verdict != "allow"
 
 
 def _contents(uri: str, data: bytes) -> dict[str, Any]:
