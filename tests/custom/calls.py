@@ -14,7 +14,7 @@ from tongs.custom.definition import Definition, Execute
 
 def call(execute: Execute, *, fence: Fence | None = None, session: str = "s", **args: Any) -> Output:
     """Run a tool as the pipeline does, with a fence of its own."""
-    ctx = SimpleNamespace(session=session, fence=fence or Fence())
+    ctx = SimpleNamespace(session=session, fence=fence or Fence(), overflow=SimpleNamespace(limit=50_000))
     return execute(cast(Context, ctx), args)
 
 

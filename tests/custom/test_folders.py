@@ -528,6 +528,16 @@ def test_a_result_that_does_not_fit_its_schema_is_given_with_a_warning(bench):
     assert "does not fit outputSchema" in result.meta["warnings"][0]
 
 
+def test_what_a_result_lacks_is_not_called_an_argument(bench):
+    bench.add("my-tool", printing('{"a": 1}'), outputSchema={"required": ["b"], "maxProperties": 0})
+
+    (warning,) = bench.call("my-tool").meta["warnings"]
+
+    assert warning.startswith("The result does not fit outputSchema: {")
+    assert warning.endswith('; "b" is a required property.')
+    assert "args" not in warning
+
+
 def test_text_can_be_the_result(bench):
     bench.add("my-tool", printing('{"a": 1} plainly'), result="text")
 

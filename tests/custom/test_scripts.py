@@ -274,6 +274,8 @@ def test_long_output_shows_its_two_ends_and_is_kept(bench):
     assert result.text.startswith("line 0\nline 1\n")
     assert result.text.endswith("line 8998\nline 8999\n")
     path = result.text.split("All of it is in ")[1].split(";")[0]
+    assert (result.meta["_persisted"], result.meta["_filePath"]) == (True, path)
+    assert result.meta["_originalSize"] == os.path.getsize(path)
     with open(path) as file:
         assert file.read() == "".join(f"line {number}\n" for number in range(9000))
 

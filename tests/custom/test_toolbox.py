@@ -91,6 +91,42 @@ def test_arguments_are_checked_in_the_words_of_the_format(personal, runtime):
     assert runtime.call("echo-back", text=1).error.code == "invalid_args"
 
 
+@pytest.mark.parametrize("format_", ["markdown", "folder", "python", "javascript"])
+def test_an_answer_in_json_that_is_too_long_is_kept_on_disk(personal, runtime, format_):
+    write_long(personal, format_)
+
+    short, long = runtime.call("long", count=3), runtime.call("long", count=60_000)
+
+    assert short.data == {"text": "yyy"}
+    assert (long.data, len(long.text) < 13_000) == (None, True)
+    assert (long.meta["_persisted"], long.meta["_originalSize"]) == (True, 60_011)
+    with open(long.meta["_filePath"]) as kept:
+        assert json.loads(kept.read().replace("\n", "")) == {"text": "y" * 60_000}
+
+
+def write_long(folder: Folder, format_: str) -> None:
+    """Write a tool that answers with an object as long as it is told."""
+    parameter = "{type: integer, required: true}"
+    program = "import json, sys; n = int(sys.argv[1]); print(json.dumps({'text': 'y' * n}))"
+    if format_ == "markdown":
+        keys = f"name: long\ndescription: Long.\napproval: never\nresult: json\nparameters:\n  count: {parameter}"
+        folder.write("long.md", f'---\n{keys}\n---\npython3 -c "{program}" {{{{ count }}}}\n')
+    elif format_ == "folder":
+        script = "import json, sys\nprint(json.dumps({'text': 'y' * json.load(sys.stdin)['count']}))\n"
+        folder.write(
+            "long/tool.md", ECHO.replace("echo-back", "long").replace("text", "count").replace("string", "integer")
+        )
+        folder.write("long/run.py", script)
+    elif format_ == "python":
+        body = 'def long(count: int) -> dict:\n    """Long."""\n    return {"text": "y" * count}\n'
+        folder.write("long.py", f'from tongs import tool\n\n@tool(effects="read")\n{body}')
+    else:
+        schema = "{type: 'object', properties: {count: {type: 'integer'}}}"
+        told = f"description: 'Long.', inputSchema: {schema}, needsApproval: false"
+        body = "execute: ({count}) => ({text: 'y'.repeat(count)})"
+        folder.write("long.mjs", f"export default {{name: 'long', tool: {{{told}, {body}}}}};\n")
+
+
 def test_they_are_listed_with_their_source(personal, runtime):
     personal.write("hello.md", HELLO)
 

@@ -6,7 +6,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import httpx2
@@ -281,6 +281,46 @@ def test_connections_that_ask_for_nothing_are_ended_and_others_come_in(secret):
         for one in silent:
             one.settimeout(WAIT_SECONDS)
             assert one.recv(1000) == b""
+
+
+REQUEST = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+
+
+@pytest.mark.parametrize(
+    "head, more",
+    [
+        (REQUEST + "Content-Length: 0\r\n\r\n", b"P"),
+        (REQUEST + "Content-Length: 100000\r\n\r\n", b"x"),
+        (REQUEST + "Transfer-Encoding: chunked\r\n\r\n", b"5\r\nab"),
+    ],
+    ids=["kept alive", "without its body", "in pieces"],
+)
+def test_connections_that_were_refused_take_nobodys_place(secret, head, more):
+    with ExitStack() as stack:
+        refused = [stack.enter_context(socket.create_connection(("127.0.0.1", secret.port))) for _ in range(20)]
+        for one in refused:
+            one.settimeout(WAIT_SECONDS)
+            one.sendall(head.format(port=secret.port).encode())
+            assert one.recv(4096).startswith(b"HTTP/1.1 401")
+            with suppress(OSError):
+                one.sendall(more)
+                while one.recv(4096):
+                    pass
+        assert not call(secret, "list_dir", {})["isError"]
+
+
+def test_a_connection_that_does_not_finish_its_next_request_is_ended(secret):
+    body = json.dumps(HELLO).encode()
+    headers = {**HEADERS, **secret.headers, "Content-Length": str(len(body))}
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    head = REQUEST.format(port=secret.port) + "".join(lines) + "\r\n"
+    with socket.create_connection(("127.0.0.1", secret.port)) as one:
+        one.settimeout(WAIT_SECONDS)
+        one.sendall(head.encode() + body)
+        assert one.recv(65536).startswith(b"HTTP/1.1 200")
+        one.sendall(b"P")
+        while one.recv(65536):
+            pass
 
 
 def test_fifty_clients_work_at_once(command):

@@ -433,11 +433,15 @@ def source(command, request, tmp_path) -> str:
         path.write_text(text)
     if request.param != "git":
         return str(place / "f") if request.param == "path" else str(place)
-    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(place)]
-    subprocess.run([*git, "init", "-q"], check=True, env=command.environ)
-    subprocess.run([*git, "add", "."], check=True, env=command.environ)
-    subprocess.run([*git, "commit", "-q", "-m", "x"], check=True, env=command.environ)
+    committed(str(place), command.environ)
     return f"file://{place}"
+
+
+def committed(place: str, environ: Mapping[str, str]) -> None:
+    """Make a folder a repository with all its files."""
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", place]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *words], check=True, env=environ)
 
 
 @pytest.mark.parametrize("typed", ["y\n", "n\n"])
@@ -457,6 +461,26 @@ def test_a_tool_is_shown_and_installed_when_the_person_agrees(command, answered,
     installed = {name.removeprefix("f/"): text.encode() for name, text in folder_files().items()}
     assert kept == {"f": {"from": source, "checksum": fingerprint(installed)}}
     assert kept["f"]["checksum"] in text
+
+
+@pytest.mark.parametrize(
+    "source, name",
+    [("words.git", "words"), ("words-1.0.tgz", "words-1.0"), ("my words.zip", "my-words"), (".zip", "tool")],
+)
+def test_a_source_that_is_itself_a_tool_gives_it_its_name(command, answered, tmp_path, source, name):
+    files = {path.removeprefix("f/"): text for path, text in folder_files().items()}
+    place = tmp_path / source
+    if source.endswith(".git"):
+        place.mkdir()
+        for path, text in files.items():
+            (place / path).write_text(text)
+        committed(str(place), command.environ)
+        status, text = answered("install", f"file://{place}/")
+    else:
+        status, text = answered("install", archived(str(place), files))
+
+    assert (status, f"Install it as {own(command, name)}?" in text) == (0, True)
+    assert sorted(os.listdir(own(command, name))) == ["script.sh", "tool.md"]
 
 
 @pytest.mark.parametrize("change", ["the script", "a new file", "a file that went", "a link"])

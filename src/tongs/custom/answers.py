@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from tongs import schema as schemas
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 QUOTED_CHARACTERS = 200
 TOLD_CHARACTERS = 10_000  # of what a script printed, in errors and beside results
 _BLOCKS_TRIED = 20
+_OF_ARGUMENTS = re.compile(r"(?:^|(?<=; ))args: ")  # how a check calls the whole of what it looks at
 
 
 def output(definition: Definition, finished: Finished, limit: int) -> Output:
@@ -57,13 +59,18 @@ def result(
     ]
     if warnings:
         meta["warnings"] = warnings
-    if isinstance(value, str):
-        return Output(value, view=view, meta=meta)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    # what is too long to answer with is kept on disk as text
-    if value is None or len(text) > limit:
-        return Output(text, view=view, meta=meta)
-    return Output(data=value, view=view, meta=meta)
+    if value is None or isinstance(value, str):
+        return Output("null" if value is None else value, view=view, meta=meta)
+    text, data = sized("", value, limit)
+    return Output(text, data, view=view, meta=meta)
+
+
+def sized(text: str, data: Json, limit: int) -> tuple[str, Json]:
+    """Return the two forms of an answer; data that is too long to answer with is left to the text, for the disk."""
+    if data is None:
+        return text, None
+    spelled = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return (text, data) if len(spelled) <= limit else (text or spelled, None)
 
 
 NO_VALUE = object()
@@ -121,7 +128,7 @@ def _misfits(definition: Definition, value: Any) -> list[str]:
     try:
         schemas.check_any(definition.details["outputSchema"], value)
     except ToolError as error:
-        return [f"The result does not fit outputSchema: {error.message}"]
+        return ["The result does not fit outputSchema: " + _OF_ARGUMENTS.sub("", error.message)]
     return []
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tongs.call import Output
+from tongs.custom.answers import sized
 from tongs.custom.definition import (
     Content,
     Definition,
@@ -80,7 +81,7 @@ def execute(definition: Definition, workers: Workers, start: Start, root: str) -
         reply = workers.ask(
             recipe, request, seconds=definition.timeout, fence=ctx.fence, answer=lambda asked: _answer(ctx, asked)
         )
-        return _output(reply, definition)
+        return _output(reply, definition, ctx.overflow.limit)
 
     return call
 
@@ -115,7 +116,7 @@ def identity(path: str, data: bytes, root: str) -> tuple[str, str]:
     return f"{fingerprint({'': data})} {root}", f"{path} {root}"
 
 
-def _output(reply: dict[str, Any], definition: Definition) -> Output:
+def _output(reply: dict[str, Any], definition: Definition, limit: int) -> Output:
     if "error" in reply:
         raise _error(reply["error"], definition)
     told = reply.get("output")
@@ -123,8 +124,9 @@ def _output(reply: dict[str, Any], definition: Definition) -> Output:
         raise ToolError("tool_failed", f"The host of {definition.name} sent a reply that is not understood.")
     meta = told.get("meta")
     data, view = views.extract(told.get("data"))
+    text, data = sized(told.get("text", ""), data, limit)
     return Output(
-        told.get("text", ""),
+        text,
         data,
         view=view if told.get("view") is None else views.validate(told["view"]),
         meta=meta if isinstance(meta, dict) else {},

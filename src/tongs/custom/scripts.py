@@ -182,7 +182,7 @@ class _Script:
         stderr = stderr if len(stderr) <= STDERR_CHARACTERS else "[…]" + stderr[-STDERR_CHARACTERS:]
         if finished.reason == "exit" and finished.exit_code == 0:
             return self._answer(ctx, finished.stdout, {"exit_code": 0, **({"stderr": stderr} if stderr else {})})
-        stdout = self._shown(ctx, finished.stdout)
+        stdout = self._shown(ctx, finished.stdout)[0]
         facts: dict[str, Any] = {"exit_code": finished.exit_code, "stdout": stdout, "stderr": stderr}
         if finished.reason == "timeout":
             milliseconds = round(definition.timeout * 1000)
@@ -194,7 +194,9 @@ class _Script:
 
     def _answer(self, ctx: Context, stdout: Captured, meta: Mapping[str, Any]) -> Output:
         if self._definition.result == "text":
-            return Output(self._shown(ctx, stdout), meta=meta, bounded=True)
+            text, kept = self._shown(ctx, stdout)
+            return Output(text, meta={**meta, **kept}, bounded=True)
+        from tongs.custom import answers
         from tongs.wire import decode_value
 
         if stdout.omitted:
@@ -204,19 +206,21 @@ class _Script:
         except ToolError as error:
             said = _text(stdout)[:200]
             raise ToolError("tool_failed", f"Custom tool printed no JSON: {error.message} It begins: {said}") from None
-        return Output(data=data, view=view, meta=meta)
+        text, data = answers.sized("", data, ctx.overflow.limit)
+        return Output(text, data, view=view, meta=meta)
 
-    def _shown(self, ctx: Context, stdout: Captured) -> str:
-        """Return what a model reads: all of it, or its beginning and its end and where the rest is."""
+    def _shown(self, ctx: Context, stdout: Captured) -> tuple[str, dict[str, Any]]:
+        """Return what a model reads, all of it or its beginning and its end, and what programs are told of the rest."""
         text = _text(stdout)
         if not stdout.omitted and len(text) <= SHOWN_CHARACTERS:
-            return text
+            return text, {}
         path = stdout.spill or ctx.overflow.save(stdout.head + stdout.tail, self._definition.name)
         rest = f"All of it is in {path}; read_file opens it."
         note = f"\n\n[{stdout.total} bytes; the beginning and the end are shown. {rest}]\n\n"
         head = printed.plain(stdout.head.decode("utf-8", "replace"))
         tail = printed.plain((stdout.tail or stdout.head).decode("utf-8", "replace"))
-        return head[: SHOWN_CHARACTERS - TAIL_CHARACTERS - len(note)] + note + tail[-TAIL_CHARACTERS:]
+        shown = head[: SHOWN_CHARACTERS - TAIL_CHARACTERS - len(note)] + note + tail[-TAIL_CHARACTERS:]
+        return shown, {"_persisted": True, "_filePath": path, "_originalSize": stdout.total}
 
 
 def _ending(stderr: str) -> str:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from tongs.custom.definition import Definition, Execute, to_tool
 from tongs.custom.servers_config import Server
-from tongs.custom.servers_schemas import SIZE_MOST, cost_of, refuse_work
+from tongs.custom.servers_schemas import SIZE_MOST, cost_of, refuse_work, without_patterns
 from tongs.digests import sha256
+from tongs.errors import ToolError
 from tongs.schema import Checked, check_any, public
 
 TYPE_CHECKING = False
@@ -110,7 +111,7 @@ def _problem(raw: Raw) -> str | None:
         return "its output schema is none"
     if any(not isinstance(raw.get(key, ""), str) for key in ("title", "description")):
         return "its description is not text"
-    if not _is_seen(schema) or not _is_seen(raw.get("outputSchema", {})):
+    if not is_seen(schema) or not is_seen(raw.get("outputSchema", {})):
         # a name or a choice cannot be cleaned: it would be another one
         return "its schema holds characters that nobody sees"
     try:
@@ -129,12 +130,13 @@ def _is_deeper(value: Any, levels: int) -> bool:
     return any(_is_deeper(one, levels - 1) for one in inner)
 
 
-def _is_seen(value: Any, key: str = "") -> bool:
+def is_seen(value: Any, key: str = "") -> bool:
+    """Whether a schema has nothing that hides where it cannot be cleaned."""
     if isinstance(value, str):
         return key in _TEXTS or not any(_is_hidden(character) for character in value)
     if isinstance(value, dict):
-        return all(_is_seen(name) and _is_seen(inner, name) for name, inner in value.items())
-    return not isinstance(value, list) or all(map(_is_seen, value))
+        return all(is_seen(name) and is_seen(inner, name) for name, inner in value.items())
+    return not isinstance(value, list) or all(map(is_seen, value))
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
@@ -163,13 +165,13 @@ def visible(text: str) -> str:
     return "".join(f"\\u{{{ord(one):x}}}" if _is_hidden(one) else one for one in text)
 
 
-def _cleaned(value: Any, key: str = "") -> Any:
+def cleaned(value: Any, key: str = "") -> Any:
     """Return a schema with its descriptions cleaned."""
     if isinstance(value, str):
         return clean(value) if key in _TEXTS else value
     if isinstance(value, dict):
-        return {name: _cleaned(inner, name) for name, inner in value.items()}
-    return [_cleaned(inner) for inner in value] if isinstance(value, list) else value
+        return {name: cleaned(inner, name) for name, inner in value.items()}
+    return [cleaned(inner) for inner in value] if isinstance(value, list) else value
 
 
 # --- names and hashes -----------------------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ def tool_of(server: Server, kept: Kept, execute: Callable[[str], Execute]) -> To
     raw = kept.raw
     name = raw["name"]
     reads = name in server.read_only
-    schema = {"properties": {}, **_cleaned(public(raw["inputSchema"])), "type": "object"}
+    schema = {"properties": {}, **cleaned(public(raw["inputSchema"])), "type": "object"}
     if not isinstance(schema["properties"], dict):
         schema["properties"] = {}
     described = clean(raw.get("description") or raw.get("title") or "")
@@ -252,14 +254,24 @@ def tool_of(server: Server, kept: Kept, execute: Callable[[str], Execute]) -> To
         # its output schema promises nothing here: data that is too long for a model is told as text
         details={"server": server.name, "tool": name},
     )
-    cost = cost_of(schema)
+    checked = without_patterns(schema)
+    cost = cost_of(checked)
 
     def check(args: Any) -> Checked:
+        _refuse_unsendable(args)
         refuse_work(cost, args)
-        return check_any(schema, args)
+        return check_any(checked, args)
 
     # what a server calls a path or a command binds nobody, so it marks none either
     return to_tool(definition, execute(name))._replace(touches=_nothing, check=check)
+
+
+def _refuse_unsendable(args: Any) -> None:
+    """Raise for what is no JSON: on the way it would end the connection, and with it the calls of others."""
+    try:
+        json.dumps(args, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolError("invalid_args", f"The arguments cannot be sent: {clean(str(error), 200)}.") from None
 
 
 def _nothing(args: dict[str, Any]) -> tuple[()]:

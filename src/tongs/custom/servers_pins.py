@@ -33,8 +33,7 @@ class Pins:
         whole = f"{server.origin}\0{server.name}\0{server.digest}"
         key = sha256(whole.encode("utf-8", "surrogateescape")).hex()
         self._path = os.path.join(state, FOLDER, f"{server.name}-{key[:16]}.json")
-        self._stamp: tuple[int, ...] | None = None
-        self._pinned: Pinned | None = None
+        self._last: tuple[tuple[int, ...] | None, Pinned | None] = None, None
 
     @property
     def log(self) -> str:
@@ -48,11 +47,11 @@ class Pins:
     def read(self) -> Pinned | None:
         """Return what was accepted; None when nothing was yet."""
         stamp = _stamp(self._path)
-        if stamp is None or stamp != self._stamp:
-            # a file that cannot be understood accepts nothing
-            self._pinned = None if stamp is None else _kept(_load(self._path, "tools") or [])
-            self._stamp = stamp
-        return self._pinned
+        last = self._last
+        if stamp != last[0]:
+            # a file that cannot be understood accepts nothing; both at once, as many threads read
+            self._last = last = stamp, None if stamp is None else _kept(_load(self._path, "tools") or [])
+        return last[1]
 
     def pin(self, kept: Sequence[Kept]) -> Pinned:
         """Accept the first definitions; when another process was quicker, what it accepted counts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import mcp_types as types
@@ -16,7 +17,10 @@ BLOCKS_MAX = 100
 
 
 def output_of(result: types.CallToolResult, name: str, limit: int) -> Output:
-    """Return an answer as an Output; a failure raises. Data of more than `limit` characters is told as text."""
+    """Return an answer as an Output; a failure raises.
+
+    Data of more than `limit` characters, or with numbers that are none, is told as text.
+    """
     texts: list[str] = []
     blocks: list[dict[str, Any]] = []
     for block in result.content:
@@ -33,9 +37,17 @@ def output_of(result: types.CallToolResult, name: str, limit: int) -> Output:
     if data is None:
         return Output(text, content=tuple(blocks))
     spelled = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    if len(spelled) > limit:
+    if len(spelled) > limit or not _is_finite(data):
         return Output(text or spelled, content=tuple(blocks))
     return Output(text, data, content=tuple(blocks))
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether there is no number in a value that JSON does not have."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return all(map(_is_finite, inner))
 
 
 def _block(block: Any) -> dict[str, Any] | str:
@@ -44,13 +56,13 @@ def _block(block: Any) -> dict[str, Any] | str:
         case types.TextContent():
             return block.text
         case types.ImageContent():
-            return {"type": "image", "data": block.data, "mimeType": block.mime_type}
+            return {"type": "image", "data": block.data, "mimeType": clean(block.mime_type, 100)}
         case types.AudioContent():
-            return {"type": "audio", "data": block.data, "mimeType": block.mime_type}
+            return {"type": "audio", "data": block.data, "mimeType": clean(block.mime_type, 100)}
         case types.EmbeddedResource(resource=types.TextResourceContents() as resource):
             return f"[{clean(str(resource.uri), 500)}]\n{resource.text}"
         case types.EmbeddedResource(resource=types.BlobResourceContents() as resource):
-            kind = resource.mime_type or "application/octet-stream"
+            kind = clean(resource.mime_type or "application/octet-stream", 100)
             return {"type": "resource", "resource": {"uri": str(resource.uri), "mimeType": kind, "blob": resource.blob}}
         case types.ResourceLink():
             described = f": {clean(block.description, 500)}" if block.description else ""

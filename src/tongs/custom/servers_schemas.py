@@ -29,6 +29,10 @@ _CHILDREN = (
 _NAMED = ("properties", "patternProperties", "dependentSchemas", "dependencies")  # schemas by name
 _SAME = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_MAPS = (*_NAMED, "$defs", "definitions")
+_PATTERNS = ("pattern", "patternProperties")
+_OTHERS = ("additionalProperties", "unevaluatedProperties")  # speak of the names that no pattern has
+_DATA = ("enum", "const", "default", "examples")
 
 
 class Cost(NamedTuple):
@@ -52,6 +56,29 @@ def refuse_work(cost: Cost, args: Any) -> None:
             "The arguments are too many or nested too deep for the schema of this tool.",
             suggestion="Send fewer, or flatter ones.",
         )
+
+
+def without_patterns(schema: Any) -> Any:
+    """Return a schema that asks for no patterns: a few short ones are enough to keep a machine busy for minutes.
+
+    Whoever wrote them looks at the arguments too.
+    """
+    if isinstance(schema, list):
+        return [without_patterns(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    dropped = (*_PATTERNS, *_OTHERS) if "patternProperties" in schema else _PATTERNS
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in dropped or (key in _DATA and any(set(_PATTERNS) & part.keys() for part in _parts(value))):
+            continue  # what is only data may still be where a reference leads
+        if key in _DATA:
+            kept[key] = value
+        elif key in _MAPS and isinstance(value, dict):
+            kept[key] = {name: without_patterns(inner) for name, inner in value.items()}
+        else:
+            kept[key] = without_patterns(value)
+    return kept
 
 
 class _Walk:

@@ -50,14 +50,19 @@ def install(screen: Terminal, source: str) -> int:
 
 def _tools_of(source: str, folder: str) -> list[str]:
     """Return the paths of the tools that a source holds; what is fetched or unpacked goes into the folder."""
+    fetched = os.path.join(folder, _name_of(source))
     if _REMOTE.match(source):
-        _clone(source, folder)
+        os.mkdir(fetched)
+        _clone(source, fetched)
+        folder = fetched
     elif not os.path.exists(source):
         raise ToolError(
             "file_not_found", f"{one_line(source)} does not exist.", suggestion="Name a tool, a git URL or an archive."
         )
     elif os.path.isfile(source) and source.endswith(ARCHIVES):
-        _unpack(source, folder)
+        os.mkdir(fetched)
+        _unpack(source, fetched)
+        folder = fetched
     elif is_tool(source):
         return [os.path.realpath(source)]
     else:
@@ -74,6 +79,13 @@ def _tools_of(source: str, folder: str) -> list[str]:
     raise ToolError(
         "not_found", f"{one_line(source)} holds no tool.", suggestion="A tool is a folder with tool.md, or a file."
     )
+
+
+def _name_of(source: str) -> str:
+    """Return what a repository or an archive is called, as the name of a folder."""
+    name = re.split(r"[/:]", source.rstrip("/"))[-1]
+    suffix = next((suffix for suffix in (*ARCHIVES, ".git") if name.endswith(suffix)), "")
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name.removesuffix(suffix)).strip(".-") or "tool"
 
 
 def _declares(path: str) -> bool:

@@ -107,7 +107,8 @@ class _Uvicorn(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._silent: dict[Any, float] = {}  # connections without a request so far, and since when
+        # connections without a request, or with one that was answered, and since when
+        self._silent: dict[tuple[Any, Any], float] = {}
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -117,9 +118,11 @@ class _Uvicorn(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Look after connections, ten times a second."""
         now = time.monotonic()
-        silent = [one for one in self.server_state.connections if getattr(one, "cycle", self) is None]
-        self._silent = {one: self._silent.get(one, now) for one in silent}
-        for one, since in self._silent.items():
+        cycles = [(one, getattr(one, "cycle", self)) for one in self.server_state.connections]
+        # what comes after an answer counts when it is a whole request, not byte by byte
+        silent = [pair for pair in cycles if pair[1] is None or getattr(pair[1], "response_complete", False)]
+        self._silent = {pair: self._silent.get(pair, now) for pair in silent}
+        for (one, _), since in self._silent.items():
             if now - since > HEAD_SECONDS:
                 one.transport.close()
         return await super().on_tick(counter)
@@ -294,7 +297,11 @@ def _only(headers: dict[bytes, list[bytes]], name: bytes) -> str | None:
 
 async def _refuse(send: Send, status: int, reason: str, code: int = REFUSED) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),  # who is refused keeps no place, whatever else is still to come
+    ]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
