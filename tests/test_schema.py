@@ -400,6 +400,14 @@ def test_violations_of_any_schema_are_told_in_the_same_words(schema, args, messa
     assert [message for message in messages if message not in caught.value.message] == []
 
 
+def test_a_long_value_is_not_repeated_to_who_sent_it():
+    with pytest.raises(ToolError) as caught:
+        check_any({"properties": {"a": {"enum": ["yes"]}}}, {"a": "x" * 100_000})
+
+    assert len(caught.value.message) < 400
+    assert caught.value.message.endswith('is not one of "yes".')
+
+
 @pytest.mark.parametrize(
     "schema",
     [

@@ -361,7 +361,7 @@ class Authority:
             return f"{tool.name} is not among the tools of the setting tools.only"
         profile = self._settings["profile"]
         return modes.hidden(
-            self.mode(session), profile, _traits(tool, tool.effects), disabled=self._disabled(), action=None
+            self.mode(session), profile, _traits(tool, tool.effects), disabled=self._disabled(tool.name), action=None
         )
 
     def _named_only(self) -> frozenset[str]:
@@ -376,8 +376,11 @@ class Authority:
             self._only = frozenset(found)
         return self._only
 
-    def _disabled(self) -> frozenset[str]:
-        """Return every name of the tools that a setting disables; a name that is nearly one of a tool is refused."""
+    def _disabled(self, tool: str) -> frozenset[str]:
+        """Return every name of the tools that a setting disables, this one among them when it is of a disabled server.
+
+        A name that is nearly one of a tool, and what is none, is refused.
+        """
         twins = self.names().twins
         found: set[str] = set()
         for name in self._settings["disabledTools"]:
@@ -385,7 +388,11 @@ class Authority:
                 from tongs.policy import forms
 
                 try:
-                    forms.parse(name, self.names())
+                    form = forms.parse(name, self.names())
+                    if not isinstance(form, forms.Whole | forms.Serving):
+                        raise forms.BadForm(f"{name} is not the name of a tool")
+                    if form.scope.names is None and tool.startswith(form.scope.server or ""):
+                        found.add(tool)
                 except forms.BadForm as error:
                     source = self._settings.sources["disabledTools"]
                     raise ToolError(
@@ -419,12 +426,13 @@ class Authority:
             return seen._replace(files={**seen.files, **own}) if own else seen
 
         sight = look()
+        is_marked = getattr(getattr(prepared.tool.run, "definition", None), "dangerous", False)
         kept = () if decision.voter == OWN else rules.narrowest(subject)
         asked = question(
             self.place,
             prepared.tool.name,
             told_arguments(prepared),
-            decision.reason,
+            ("⚠ " if is_marked else "") + decision.reason,
             ctx.session,
             rules=(*decision.keeps, *kept),
             folder=self._folder(prepared, ctx.door),

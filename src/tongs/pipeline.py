@@ -87,7 +87,11 @@ def consult(prepared: Prepared, ctx: Context, decision: Vote) -> Vote:
     if prepared.tool.vote is None or decision.verdict == "deny":
         return decision
     own = prepared.tool.vote(ctx, prepared.args)
-    return decision if own is None else join(decision, own)
+    if own is None:
+        return decision
+    from tongs.policy.modes import unattended
+
+    return unattended(ctx.mode, join(decision, own))
 
 
 def perform(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver) -> Result:

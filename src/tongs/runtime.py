@@ -77,6 +77,7 @@ class Explanation(NamedTuple):
     hooks: tuple[str, ...]
     mode: str
     notes: tuple[str, ...] = ()  # what is broken, and what counts only in part
+    script: str | None = None  # of the tool, which would be asked too
 
 
 class Running:
@@ -366,8 +367,9 @@ class Runtime:
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Have `callback` called, from any thread, when there are other tools than before; return how to stop."""
-        servers = self.servers()
-        stops = [self._toolbox.listen(callback), *([servers.listen(callback)] if servers is not None else [])]
+        from tongs.custom.servers_watch import watch
+
+        stops = [self._toolbox.listen(callback), watch(self.servers, callback)]
 
         def stop() -> None:
             for one in stops:
@@ -628,10 +630,12 @@ class Runtime:
         place = paths(prepared, ctx)
         votes = weighed.votes if place is None else (*weighed.votes, place)
         decision = weighed.decision if place is None else decide((weighed.decision, place))
+        heard, script = _own_say(prepared, ctx, decision)
+        votes = votes if heard is decision else (*votes, heard)
         hooks = self.authority.hooks(ctx, running.fence)
         would_run = [] if hooks is None else hooks.would_run(self.authority.seen(prepared, ctx.door))
         notes = (*self.authority.notes(), *(hooks.notes if hooks is not None else ()))
-        return Explanation(decision, votes, prepared, tuple(hook.name for hook in would_run), ctx.mode, notes)
+        return Explanation(heard, votes, prepared, tuple(hook.name for hook in would_run), ctx.mode, notes, script)
 
     def _leave(self, running: Running) -> None:
         with self._lock:
@@ -853,6 +857,15 @@ def _between(prepared: Prepared, ctx: Context, hooks: Hooks, seen: Seen) -> tupl
         # what a hook has replaced is not to be seen in any other form
         output = output._replace(text=after.result.text, data=after.result.data, view=None, content=())
     return output, after
+
+
+def _own_say(prepared: Prepared, ctx: Context, decision: Vote) -> tuple[Vote, str | None]:
+    """Return the decision after the tool's own vote, or the script that would run for that."""
+    definition: Any = getattr(prepared.tool.run, "definition", None)
+    kind = getattr(definition, "format", "")
+    if kind == "markdown":  # its vote runs nothing
+        return pipeline.consult(prepared, ctx, decision), None
+    return decision, definition.details["securityScript"] if kind == "folder" and decision.verdict != "deny" else None
 
 
 def _told(result: Result, context: str, stop: str | None, ran: Sequence[Ran]) -> Result:

@@ -20,6 +20,7 @@ TOUCH = "x-touch"  # the effect of the call on what the argument names
 TEXT = "x-text"  # marks an output schema of a tool that answers some calls with text instead
 
 TOLD_MAX = 20  # violations in the message
+FOREIGN_CHARACTERS = 300  # of one violation as another library tells it
 LISTED_MAX = 100  # violations in the details; a request can hold millions
 
 _TYPES: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -311,9 +312,15 @@ def check(schema: Schema, args: Any) -> Checked:
 
 def check_any(schema: Schema, args: Any) -> Checked:
     """As `check`, for any JSON Schema (draft 2020-12 unless it says otherwise), by jsonschema-rs."""
+    value = _with_defaults(schema, _decoded(schema, args))
+    fit(schema, value)
+    return Checked(value, [])
+
+
+def fit(schema: Schema, value: Any) -> None:
+    """Raise unless a value is as a JSON Schema says."""
     import jsonschema_rs
 
-    value = _with_defaults(schema, _decoded(schema, args))
     try:
         validator = jsonschema_rs.validator_for(schema, retriever=no_retrieval)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
@@ -321,7 +328,6 @@ def check_any(schema: Schema, args: Any) -> Checked:
     errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.instance_path)))
     if errors:
         raise refusal([violation for error in errors for violation in _foreign(schema, error)])
-    return Checked(value, [])
 
 
 def refusal(violations: list[Violation]) -> ToolError:
@@ -543,4 +549,7 @@ def _foreign(schema: Schema, error: Any) -> list[Violation]:
         return [
             _unknown(prefix, name, names, guess=index < TOLD_MAX) for index, name in enumerate(error.kind.unexpected)
         ]
-    return [Violation(path, f"{path or 'args'}: {error.message}")]
+    told = error.message  # with the whole value in front, and what is wrong with it behind
+    if len(told) > FOREIGN_CHARACTERS:
+        told = f"{told[:60]}...{told[60 - FOREIGN_CHARACTERS :]}"
+    return [Violation(path, f"{path or 'args'}: {told}")]

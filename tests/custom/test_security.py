@@ -190,6 +190,27 @@ def test_the_person_sees_the_tool_its_arguments_and_the_message(bench):
     assert asked.rules == (GRANT,)
 
 
+def test_a_tool_that_calls_itself_dangerous_is_marked_whoever_asks(bench):
+    bench.add("plain", RAN, requireApproval=True, dangerous=True)
+
+    bench.call("plain")
+
+    assert bench.asked[0].reason.startswith("⚠ ")
+
+
+@pytest.mark.parametrize("requires", [True, False])
+def test_in_scheduler_mode_nobody_is_asked_for_a_check(bench, requires):
+    checked(bench, says(allowed=True, requiresApproval=requires))
+    bench.environ["TONGS_MODE"] = "scheduler"
+
+    if not requires:
+        assert bench.call("guarded").ok
+        return
+    code, message = bench.error("guarded")
+    assert (code, bench.asked, has_run(bench)) == ("denied", [], False)
+    assert message == "In scheduler mode nobody can be asked: It wants to write /a. (file_write /a)."
+
+
 def test_a_check_that_blocks_without_a_message_says_so(bench):
     checked(bench, says(allowed=False, requiresApproval=False, message=None))
 

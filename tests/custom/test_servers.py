@@ -222,19 +222,15 @@ def test_a_tool_that_is_gone_says_so(bench):
 
 
 def test_a_tool_that_changes_while_the_server_runs_is_refused_from_then_on(bench):
-    told = threading.Event()
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
         found = runtime.servers()
         assert found is not None
-        stop = found.listen(told.set)
         assert runtime.call("mcp__raw__alter").text == "altered"
-        assert told.wait(30)
         changed = eventually(lambda: runtime.call("mcp__raw__echo", text="a").error)
         new = runtime.call("mcp__raw__extra")
         gone = runtime.call("mcp__raw__fail")
         (state,) = found.states()
-        stop()
 
     assert changed.code == "untrusted"
     assert new.error.code == "untrusted"
@@ -330,6 +326,28 @@ def test_a_deny_of_a_server_holds_in_every_mode(bench):
         assert runtime.call("mcp__raw__echo", text="a").error.code == "denied"
         assert runtime.call("mcp__other__echo", text="a").text == "a"
         assert runtime.call("read_file", path="a.txt").error is None
+
+
+@pytest.mark.parametrize("named", ["mcp__raw", "mcp__raw__*", "mcp__raw__ec*", "mcp__*", "*"])
+def test_a_whole_server_can_be_disabled(bench, named):
+    flags = {"mode": "yolo", "mcp.servers": {"raw": bench.raw()}, "disabledTools": [named]}
+    with Runtime(bench.folder.path, environ=bench.environ, flags=flags) as runtime:
+        refused = runtime.call("mcp__raw__echo", text="a")
+        other = runtime.call("mcp__raw__structured")
+        listed = [name for name, _, _ in runtime.schemas()]
+
+    assert (refused.error.code, "disabledTools" in refused.error.message) == ("denied", True)
+    assert (other.error is None) == (named == "mcp__raw__ec*")
+    assert "mcp__raw__echo" not in listed
+    assert ("read_file" in listed) == (named != "*")
+
+
+def test_what_names_no_tool_disables_everything_until_it_is_corrected(bench):
+    flags = {"mode": "yolo", "disabledTools": ["run_shell(rm:*)"]}
+    with Runtime(bench.folder.path, environ=bench.environ, flags=flags) as runtime:
+        error = runtime.call("list_dir").error
+
+    assert (error.code, "is not the name of a tool" in error.message) == ("denied", True)
 
 
 def test_an_allow_of_a_domain_does_not_allow_what_a_server_calls_one(bench):
@@ -476,6 +494,16 @@ def test_a_form_that_could_be_for_two_clients_is_for_none(bench):
     assert json.loads(other.text) == {"action": "decline"}
     assert second.forms == []
     assert json.loads(own.text)["action"] == "accept"
+
+
+def test_a_form_is_cleaned_and_one_that_hides_something_is_declined(bench):
+    client = Client(lambda message, schema: {"action": "accept", "content": {}})
+    with bench.runtime({"raw": bench.raw()}) as runtime:
+        text = submit(runtime, "mcp__raw__trick", client)[1]().text
+
+    assert [one["action"] for one in json.loads(text)] == ["accept", "decline"]
+    ((_, schema),) = client.forms
+    assert schema["properties"]["a"] == {"type": "string", "title": "Name", "description": "Yours"}
 
 
 def test_a_model_and_roots_are_not_for_servers(bench):
@@ -652,19 +680,16 @@ def test_a_list_does_not_wait_twice_for_a_server_that_hangs(bench, monkeypatch):
     monkeypatch.setattr(servers, "LIST_SECONDS", 0.2)
     bench.behave("mute")
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        told = threading.Event()
         found = runtime.servers()
         assert found is not None
         assert found.tools() == []
-        eventually(bench.pids)
+        (pid,) = eventually(bench.pids)
         monkeypatch.setattr(servers, "LIST_SECONDS", -10_000.0)  # the time is over
         assert found.tools() == []
-        found.listen(told.set)
         bench.behave("")
-        found._links["raw"].close()
+        os.kill(pid, signal.SIGKILL)
         monkeypatch.setattr(servers, "LIST_SECONDS", 0.0)
         eventually(found.tools)
-        assert told.wait(30)
 
 
 def test_an_idle_server_ends_and_comes_back(bench):
@@ -756,6 +781,64 @@ def test_garbage_between_messages_is_passed_over(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__garbage").text == "after the garbage"
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
+
+
+def test_an_answer_with_half_a_character_is_read(bench):
+    with bench.runtime({"raw": bench.raw()}) as runtime:
+        assert runtime.call("mcp__raw__half").text == "half ?"
+
+
+@pytest.mark.parametrize("odd", ["bare", "void"])
+def test_an_answer_that_is_none_fails_its_call_at_once(bench, odd):
+    with bench.runtime({"raw": bench.raw(timeout=999)}) as runtime:
+        error = runtime.call(f"mcp__raw__{odd}").error
+        assert runtime.call("mcp__raw__echo", text="a").text == "a"
+
+    assert (error.code, "not valid" in error.message) == ("tool_failed", True)
+    assert len(bench.pids()) == 1
+
+
+def test_arguments_that_cannot_be_sent_hurt_no_other_call(bench):
+    with bench.runtime({"raw": bench.raw()}) as runtime:
+        hanging = submit(runtime, "mcp__raw__hang")[0]
+        assert runtime.call("mcp__raw__echo", text="half \ud800").error.code == "invalid_args"
+        assert runtime.call("mcp__raw__echo", text="a").text == "a"
+        assert not hanging.settled
+
+    assert len(bench.pids()) == 1
+
+
+def test_progress_that_is_no_number_is_not_told(bench):
+    client = Client()
+    with bench.runtime({"raw": bench.raw()}) as runtime:
+        assert submit(runtime, "mcp__raw__nowhere", client)[1]().text == "nowhere"
+
+    assert client.steps == [(1.0, None, "")]
+
+
+def test_what_an_entry_was_filled_in_with_is_not_told(bench):
+    entry = bench.raw(env={"TOKEN": "${SECRET}"})
+    with bench.runtime({"raw": entry}, SECRET="hunter2") as runtime:
+        error = runtime.call("mcp__raw__blab").error
+
+    assert "the token is …" in error.message
+    assert "hunter2" not in str((error.message, error.details))
+
+
+def test_a_server_that_is_gone_from_its_file_is_not_started_by_who_still_knows_it(bench):
+    path = bench.write({"raw": bench.raw()})
+    bench.trust(path)
+    with bench.runtime() as runtime:
+        found = runtime.servers()
+        assert found is not None
+        (link,) = found._usable()
+        os.unlink(path)
+        assert found.names() == []
+
+        assert link.begin() is None
+        with pytest.raises(ToolError, match="has just changed"):
+            link.connected(None, patience=1)
+    assert bench.pids() == []
 
 
 def test_complaints_are_kept_as_far_as_they_fit(bench):

@@ -269,3 +269,24 @@ def test_a_schema_without_properties_is_one_of_an_object_all_the_same():
     tool = made(definition(inputSchema={}))
 
     assert tool.schema == {"type": "object", "properties": {}}
+
+
+def test_patterns_of_a_server_are_shown_and_left_to_it():
+    heavy = {"type": "string", "pattern": r"(\w{500}){100}"}  # a second for each of many texts
+    schema = {"type": "object", "properties": {f"n{number}": heavy for number in range(900)}}
+    tool = made(definition(inputSchema=schema))
+    assert tool.check is not None
+
+    args = {f"n{number}": "a" * 50_000 for number in range(900)}
+    assert tool.check(args).args == args
+    assert tool.schema == schema
+
+
+@pytest.mark.parametrize("value", ["half\ud800", float("nan"), {"a": [float("inf")]}, b"bytes"])
+def test_what_cannot_be_sent_is_refused_before_it_is_tried(value):
+    tool = made(definition(inputSchema={"type": "object"}))
+    assert tool.check is not None
+
+    with pytest.raises(ToolError) as caught:
+        tool.check({"x": value})
+    assert caught.value.code == "invalid_args"

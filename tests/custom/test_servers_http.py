@@ -177,6 +177,16 @@ def test_a_redirect_to_another_host_is_not_followed(bench):
     assert other == []
 
 
+def test_an_address_with_a_secret_in_it_is_not_told(bench):
+    with listening() as (url, _):
+        entry = {"url": f"{url}?key=${{SECRET}}", "type": "sse"}
+        with bench.runtime({"far": entry}, SECRET="hunter2") as runtime:
+            error = runtime.call("mcp__far__echo", text="a").error
+
+    assert "405" in error.message
+    assert "hunter2" not in error.message
+
+
 def endless(handler: Any, body: dict[str, Any]) -> bool:
     if not calls(body):
         return False

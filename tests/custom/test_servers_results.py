@@ -53,3 +53,19 @@ def test_there_is_an_end_to_the_blocks():
 
 def test_nothing_is_an_answer():
     assert output_of(types.CallToolResult(content=[]), "t", 10).text == ""
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_data_with_numbers_that_json_does_not_have_is_told_as_text(number):
+    result = types.CallToolResult(content=[], structured_content={"a": [{"b": number}]})
+
+    output = output_of(result, "t", 100)
+
+    assert output.data is None
+    assert json.loads(output.text).keys() == {"a"}
+
+
+def test_the_kind_of_a_picture_is_cleaned():
+    picture = types.ImageContent(type="image", data="aGk=", mime_type="image/png\u202e\x1b")
+
+    assert output_of(types.CallToolResult(content=[picture]), "t", 10).content[0]["mimeType"] == "image/png"

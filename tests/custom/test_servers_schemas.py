@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.custom.servers_schemas import MOST, SIZE_MOST, cost_of, refuse_work
+from tongs.custom.servers_schemas import MOST, SIZE_MOST, cost_of, refuse_work, without_patterns
 from tongs.errors import ToolError
 
 
@@ -87,7 +88,9 @@ def test_many_values_against_a_large_schema_are_refused():
         refuse_work(cost, {"a": list(range(MOST // 2000))})
 
 
-words = st.sampled_from(["a", "b", "properties", "allOf", "$ref", "$defs", "items"])
+words = st.sampled_from(
+    ["a", "b", "properties", "allOf", "$ref", "$defs", "items", "pattern", "patternProperties", "const", "dependencies"]
+)
 values = st.recursive(
     st.none() | st.booleans() | st.sampled_from(["#", "#/$defs/a", "#/allOf/0", "#/a/b", "x"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4),
@@ -98,3 +101,39 @@ values = st.recursive(
 @given(st.dictionaries(words, values, max_size=5))
 def test_every_schema_has_a_cost(schema):
     assert cost_of(schema).size >= 1
+
+
+def parts(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from parts(inner)
+
+
+@given(st.dictionaries(words, values, max_size=5))
+def test_no_pattern_is_left_wherever_a_reference_leads(schema):
+    for part in parts(without_patterns(schema)):
+        assert "patternProperties" not in part
+        assert not isinstance(part.get("pattern"), str)
+
+
+def test_only_patterns_are_taken_out():
+    schema = {
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string", "pattern": "^a$", "default": "a"},
+            "mode": {"enum": ["pattern", {"a": 1}]},
+            "names": {"patternProperties": {"^x": {}}, "additionalProperties": False, "required": ["a"]},
+        },
+        "additionalProperties": False,
+    }
+
+    assert without_patterns(schema) == {
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string", "default": "a"},
+            "mode": {"enum": ["pattern", {"a": 1}]},
+            "names": {"required": ["a"]},
+        },
+        "additionalProperties": False,
+    }

@@ -219,7 +219,7 @@ CODE = HELLO.replace('echo "hello {{ who }}"', 'sh -c "echo hello {{ who }}"')
 
 
 @pytest.mark.parametrize("mode", ["normal", "auto-accept", "plan", "scheduler", "yolo"])
-def test_a_value_that_a_script_would_run_as_code_is_asked_about_in_every_mode_but_one(base, personal, mode):
+def test_a_value_that_a_script_would_run_as_code_does_not_run_unasked_except_in_one_mode(base, personal, mode):
     personal.write("hello.md", CODE)
     with temporary_runtime(base, flags={"mode": mode}) as (runtime, workspace):
         asked: Any = runtime.call("hello", who="a; touch made")
@@ -228,7 +228,7 @@ def test_a_value_that_a_script_would_run_as_code_is_asked_about_in_every_mode_bu
         if mode == "yolo":
             assert asked.ok
             return
-        assert asked.error.code == "approval_required"
+        assert asked.error.code == ("denied" if mode == "scheduler" else "approval_required")
         assert "would run the value of who (line 10, by sh) as code" in asked.error.message
         assert not os.path.exists(workspace.join("made"))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.commands import TONGS
+from tests.surfaces.commands import TONGS, Command
 
 
 @pytest.fixture(autouse=True)
@@ -96,10 +96,20 @@ def test_a_diff_is_shown_and_nothing_is_coloured_in_a_pipe(command):
 
 @pytest.mark.parametrize("variable, coloured", [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
 def test_colours_are_for_terminals_that_want_them(command, variable, coloured):
-    master, slave = pty.openpty()
     environ = {**command.environ, "TERM": "xterm-256color", **variable}
-    words = [TONGS, "call", "edit_file", "path=a.txt", "old_text=two", "new_text=2", "dry_run=true"]
-    process = subprocess.Popen(words, cwd=command.folder.path, env=environ, stdout=slave, stderr=slave)
+    words = ["edit_file", "path=a.txt", "old_text=two", "new_text=2", "dry_run=true"]
+
+    status, text = on_terminal(command, environ, *words)
+
+    assert (status, b"\x1b[" in text) == (0, coloured)
+
+
+def on_terminal(command: Command, environ: dict[str, str], *words: str) -> tuple[int, bytes]:
+    """Make a call whose output is a terminal; return the exit status and what is shown."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [TONGS, "call", *words], cwd=command.folder.path, env=environ, stdout=slave, stderr=slave
+    )
     os.close(slave)
     text = b""
     try:
@@ -108,9 +118,39 @@ def test_colours_are_for_terminals_that_want_them(command, variable, coloured):
     except OSError:
         pass  # the other end is closed
     os.close(master)
+    return process.wait(60), text
 
-    assert process.wait(60) == 0
-    assert (b"\x1b[" in text) == coloured
+
+GREET = """---
+name: greet
+description: Greet.
+approval: never
+parameters:
+  who: {type: string}
+  times: {type: integer}
+---
+{{# who }}echo hello {{ who }}{{/ who }}{{^ who }}echo nobody >&2; exit 3{{/ who }}
+"""
+
+
+def test_a_call_of_a_markdown_tool_is_shown_in_a_terminal_as_its_format_says(command):
+    tools = os.path.join(command.environ["TONGS_CONFIG_DIR"], "tools")
+    os.makedirs(tools)
+    with open(os.path.join(tools, "greet.md"), "w", encoding="utf-8") as file:
+        file.write(GREET)
+    environ = {**command.environ, "TERM": "dumb"}
+
+    told = on_terminal(command, environ, "greet", "who=\x1b[2J you", "times=2")
+    failed = on_terminal(command, environ, "greet")
+    raw = on_terminal(command, environ, "greet", "who=you", "--raw")
+
+    lines = told[1].decode().splitlines()
+    assert lines[:3] == ["⚒ greet", "Args: who= you, times=2", "Output: ~3 tokens"]
+    assert (lines[3].endswith(" you"), told[0]) == (True, 0)
+    assert failed[0] == 1
+    assert failed[1].decode().splitlines()[:2] == ["⚒ greet", "tool_failed: Custom tool failed (exit 3): nobody"]
+    assert json.loads(raw[1])["ok"]
+    assert command.run("call", "greet", "who=you").stdout == b"hello you\n"
 
 
 def test_without_the_library_for_terminals_everything_is_still_shown(command):

@@ -15,9 +15,9 @@ EXITS = {"allow": 0, "ask": 3, "deny": 1}
 
 
 def rules(command: Command, text: str, name: str = "permissions.yaml") -> None:
-    folder = command.environ["TONGS_CONFIG_DIR"]
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
 
@@ -230,3 +230,46 @@ def test_what_is_no_request_is_told_without_a_traceback(command, request_text):
     assert done.returncode in (1, 2)
     assert b"Traceback" not in done.stderr
     assert done.stdout == b""
+
+
+GUARDED = {
+    "tool.json": json.dumps(
+        {
+            "name": "guarded",
+            "script": "run.sh",
+            "runtime": "bash",
+            "inputSchema": {},
+            "outputSchema": {},
+            "hasSecurityCheck": True,
+            "securityScript": "check.sh",
+        }
+    ),
+    "run.sh": "touch ran; echo '{}'\n",
+    "check.sh": "touch ran\n",
+}
+
+
+@pytest.mark.parametrize("words, runs", [((), ["check.sh"]), (("--mode", "plan"), [])])
+def test_a_security_script_is_named_and_not_run(command, words, runs):
+    for name, text in GUARDED.items():
+        rules(command, text, f"tools/guarded/{name}")
+    call = json.dumps({"tool": "guarded"})
+
+    told = json.loads(command.run("explain", call, "--json", *words).stdout)
+    text = command.run("explain", call, *words).stdout.decode()
+
+    assert told["scripts_would_run"] == runs
+    assert ("  script   would run: check.sh" in text.splitlines()) == bool(runs)
+    assert command.folder.tree() == {}
+
+
+@pytest.mark.parametrize("who, status, decision", [("plain", 0, "allow"), ("a; id", 3, "ask")])
+def test_a_value_that_a_script_would_run_as_code_is_told(command, who, status, decision):
+    keys = "name: hello\ndescription: d\napproval: never\nparameters:\n  who: {type: string}\n"
+    rules(command, f'---\n{keys}---\nsh -c "echo {{{{ who }}}}"\n', "tools/hello.md")
+
+    done = command.run("explain", json.dumps({"tool": "hello", "args": {"who": who}}), "--json")
+
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["decision"]) == (status, decision)
+    assert ("as code" in told["votes"][-1]["reason"]) == (decision == "ask")

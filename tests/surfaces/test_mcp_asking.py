@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tongs.errors import ToolError
-from tongs.state.approvals import Asked
+from tongs.state.approvals import REASON_MOST, Asked
 from tongs.surfaces.mcp_asking import approval_form, question_form, read_answers, read_approval
 from tongs.surfaces.mcp_names import MESSAGE_CHARACTERS
 from tongs.tools.ask_user import Option, Question
@@ -69,6 +69,14 @@ def test_a_reason_is_told():
     response = {"action": "accept", "content": {"decision": "deny", "reason": "not today"}}
 
     assert read_approval(ASKED, response, "me") == ("deny", "not today", "me")
+
+
+def test_a_reason_is_plain_and_no_longer_than_it_can_be_kept():
+    answer = read_approval(
+        ASKED, {"action": "accept", "content": {"decision": "deny", "reason": "no\x1b[31m\x07" * 9999}}, "host"
+    )
+
+    assert answer.reason == "no" * (REASON_MOST // 2)
 
 
 def test_questions_are_fields_and_own_words_beside_them():

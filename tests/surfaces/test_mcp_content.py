@@ -36,14 +36,52 @@ def test_effects_are_hints(effects, said):
         ([1], {"type": "array"}, {"result": [1]}),
         ([1], None, None),
         ("text", None, None),
-        (None, {"type": "object"}, None),
     ],
 )
 def test_structured_answers_are_objects_and_text_as_well(data, output, structured):
     found = call_result(Result("plain", data=data), output)
 
     assert found.get("structuredContent") == structured
-    assert found["content"][0]["text"] == ("plain" if data is None else json.dumps(data, separators=(",", ":")))
+    assert found["content"][0]["text"] == json.dumps(data, separators=(",", ":"))
+
+
+COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_text_where_data_was_promised_is_a_failure_that_keeps_the_text(trusted):
+    found = call_result(Result("plain"), COUNT, trusted=trusted)
+
+    assert found["isError"]
+    assert "promises data" in found["content"][0]["text"]
+    assert found["content"][1]["text"] == "plain"
+
+
+@pytest.mark.parametrize("data", [{"count": "1"}, {}, {"count": None}, {"count": '{"a": 1}'}])
+def test_data_that_breaks_the_promise_of_a_foreign_tool_is_a_failure(data):
+    found = call_result(Result(data=data), COUNT, trusted=False)
+
+    assert found["isError"]
+    assert "structuredContent" not in found
+    assert "output schema does not allow" in found["content"][0]["text"]
+    assert json.loads(found["content"][1]["text"]) == data
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "resource", "resource": {"uri": 5, "text": "x"}},
+        {"type": "text"},
+        {"type": "nothing"},
+        {"type": "image", "data": "x", "mimeType": "image/png", "annotations": {"priority": 99}},
+    ],
+)
+def test_a_block_that_is_none_of_mcp_is_a_failure(block):
+    found = call_result(Result("kept", content=(block,)), trusted=False)
+
+    assert found["isError"]
+    assert [one["type"] for one in found["content"]] == ["text", "text"]
+    assert found["content"][1]["text"] == "kept"
 
 
 def test_an_answer_without_anything_is_empty_text():

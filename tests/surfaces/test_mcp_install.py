@@ -282,6 +282,18 @@ def test_what_is_no_regular_file_is_refused(command):
 
 
 @PERSON
+def test_a_file_that_is_read_only_stays_as_it_is(command):
+    command.folder.write(".mcp.json", "{}\n")
+    os.chmod(command.folder.join(".mcp.json"), 0o444)
+
+    done = command.run("mcp", "install", "claude", "--yes")
+
+    assert (done.returncode, b"read-only" in done.stderr) == (1, True)
+    assert command.folder.read(".mcp.json") == "{}\n"
+    assert os.listdir(command.folder.path) == [".mcp.json"]
+
+
+@PERSON
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_cannot_be_written_is_told(command):
     os.makedirs(command.folder.join(".cursor"), mode=0o500)

@@ -9,6 +9,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tongs.custom.workers import Workers
 from tongs.digests import sha256
 from tongs.errors import ToolError
 from tongs.runtime import Runtime
+from tongs.state.approvals import Approvals
 from tongs.state.trust import Trust
 from tongs.surfaces.tool_files import check, check_path, listed, shown
 
@@ -282,6 +284,25 @@ def test_examples_are_run_and_compared(example, result, failure):
 
     wanted = "t: right, 1 example passed" if failure is None else f"/x/t.md: example 1: {failure}"
     assert (checked.lines, checked.ok) == ((wanted,), failure is None)
+
+
+def test_the_example_of_a_tool_that_asks_runs_when_a_person_agrees(command, run, at_terminal):
+    os.makedirs(own(command))
+    with open(own(command, "greet.md"), "w", encoding="utf-8") as file:
+        file.write(GREET.replace("never", "always").replace("---\necho", "examples: [{expect: hello}]\n---\necho"))
+
+    unasked = run("check")
+    with at_terminal("check") as screen:
+        screen.expect("deny > ")
+        screen.type("y\n")
+        status, text = screen.end()
+
+    assert (unasked.returncode, status) == (1, 0)
+    assert "example 1: no_one_to_ask: greet asks, and nobody is here to answer" in unasked.stdout
+    assert "greet: right, 1 example passed" in text
+    assert "greet: right, 1 example passed" in run("check", "--approve", "once").stdout
+    with closing(Approvals(command.state)) as approvals:
+        assert approvals.pending() == []
 
 
 def test_a_schema_that_is_none_is_told_and_its_examples_do_not_run():

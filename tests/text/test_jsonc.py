@@ -83,6 +83,17 @@ def test_taking_out_what_was_put_in_leaves_the_file_as_it_was():
 @pytest.mark.parametrize(
     "text",
     [
+        '{"mcpServers": {"tongs": {"args": ["mcp"], "command": "/bin/tongs"}}}',
+        '{"a": 1, "mcpServers": {"tongs": {\n"command": "/bin\\/tongs", // mine\n "args": ["mcp",] } } }',
+    ],
+)
+def test_a_member_that_is_there_already_stays_as_it_is_written(text):
+    assert with_member(text, PATH, VALUE) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "[]",
         "1",
         "{",
@@ -94,6 +105,8 @@ def test_taking_out_what_was_put_in_leaves_the_file_as_it_was():
         "{" * 5000,
         '{"a": "\n"}',
         "/* no end {}",
+        '{"a": 1} /* no end',
+        '{"a": 1} /*/',
         '{"a": "no end',
         '{"a": "no end\\\\',
         "/*" * 200_000,

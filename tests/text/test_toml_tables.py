@@ -70,6 +70,17 @@ def test_a_table_is_added(before, after):
     assert with_table(before, PATH, VALUES) == after
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[mcp_servers.tongs]\nargs = [\n  'mcp', # it\n  '--lean',\n]\ncommand = '/bin/tongs'\n",
+        "mcp_servers.tongs = { command = '/bin/tongs', args = ['mcp', '--lean'] }\n",
+    ],
+)
+def test_a_table_that_is_there_already_stays_as_it_is_written(text):
+    assert with_table(text, PATH, VALUES) == text
+
+
 @pytest.mark.parametrize("text", ["", "a = 1\n", "[mcp_servers.other]\nx = 1\n"])
 def test_taking_out_what_was_put_in_leaves_the_file_as_it_was(text):
     assert without_table(with_table(text, PATH, VALUES), PATH) == text

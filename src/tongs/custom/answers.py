@@ -126,7 +126,7 @@ def _error(value: Any) -> str:
 
 def _misfits(definition: Definition, value: Any) -> list[str]:
     try:
-        schemas.check_any(definition.details["outputSchema"], value)
+        schemas.fit(definition.details["outputSchema"], value)
     except ToolError as error:
         return ["The result does not fit outputSchema: " + _OF_ARGUMENTS.sub("", error.message)]
     return []

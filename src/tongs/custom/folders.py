@@ -212,7 +212,8 @@ class _Reading:
             schemas.check_any(found, {})
         except ToolError as error:
             if error.code == "tool_invalid":
-                self._wrong(key, f"is not usable: {error.message.rstrip('.')}")
+                why = error.message.removeprefix("The schema of the tool is not usable: ")
+                self._wrong(key, f"is not usable: {why.rstrip(' .')}")
         return found
 
     def _variables(self) -> list[str]:
@@ -345,7 +346,7 @@ class _FolderTool:
         finished = self._run(ctx, launch, _encoded(asked), details["securitySeconds"])
         answer = security.understand(definition.name, finished, details["securitySeconds"])
         self._heard.add(ctx.fence)
-        return security.vote(answer, self._grants, warning="⚠ " if definition.dangerous else "")
+        return security.vote(answer, self._grants)
 
     def _run(self, ctx: Context, launch: Launch, data: bytes, seconds: float) -> Finished:
         with confined(self._definition, self._confine, ctx, launch.cwd) as held:

@@ -82,7 +82,7 @@ def understand(tool: str, finished: Finished, seconds: float) -> Answer:
     return _answer(tool, value)
 
 
-def vote(answer: Answer, grants: Grants, *, warning: str = "") -> Vote | None:
+def vote(answer: Answer, grants: Grants) -> Vote | None:
     """Return what an answer means for the call; None when the script allows it, or the user keeps allowing it."""
     permission = answer.permission
     if not answer.requires_approval:
@@ -92,7 +92,7 @@ def vote(answer: Answer, grants: Grants, *, warning: str = "") -> Vote | None:
     reason = f"{permission.tool} asks for {permission.type} {permission.key}"
     if answer.message:
         reason = f"{answer.message} ({permission.type} {permission.key})"
-    return Vote("ask", OWN, warning + reason, keeps=(permission.grant,))
+    return Vote("ask", OWN, reason, keeps=(permission.grant,))
 
 
 def _blocked(permission: Permission, message: str) -> Vote:

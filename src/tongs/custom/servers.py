@@ -80,7 +80,6 @@ class Servers:
         self._stamp: object = None
         self._configured = Configured()
         self._links: dict[str, _Link] = {}
-        self._listeners: list[Callable[[], None]] = []
         self._closed = False
 
     def close(self) -> None:
@@ -92,17 +91,6 @@ class Servers:
         _end(links)
         if loop is not None:
             loop.close()
-
-    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back, from any thread, whenever the tools may have changed; what is returned ends that."""
-        with self._lock:
-            self._listeners.append(callback)
-
-        def stop() -> None:
-            with self._lock, suppress(ValueError):
-                self._listeners.remove(callback)
-
-        return stop
 
     def configured(self) -> Configured:
         """Return which servers there are now; the files are read again when they or what is trusted changed."""
@@ -116,16 +104,20 @@ class Servers:
                 self._relink()
             return self._configured
 
+    def known(self) -> list[Kept]:
+        """Return the definitions that are accepted; nothing is started."""
+        return [kept for link in self._usable() for kept in (link.pins.read() or {}).values()]
+
     def names(self) -> list[str]:
         """Return the names of the tools that are known; nothing is started."""
-        return [kept.shown for link in self._usable() for kept in (link.pins.read() or {}).values()]
+        return [kept.shown for kept in self.known()]
 
     def tools(self) -> list[Tool]:
         """Return all tools, by name; servers whose tools are not known yet are started, and waited for a while."""
         links = self._usable()
         unknown = [link for link in links if link.pins.read() is None]
         starting = [(link, future) for link in unknown if (future := link.begin()) is not None]
-        # nobody waits for a server that has failed, or that others have waited for: listeners are told when it is there
+        # nobody waits for a server that has failed, or that others have waited for; who listens is told of it later
         hopeful = [(link.began, future) for link, future in starting if not link.failures]
         if hopeful:
             last = max(began for began, _ in hopeful)
@@ -178,13 +170,6 @@ class Servers:
                 self._loop = Loop()
             return self._loop
 
-    def tell(self) -> None:
-        """Let listeners know that the tools may have changed."""
-        with self._lock:
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener()
-
     def _relink(self) -> None:
         """End the servers that are there no longer, or not as they were."""
         gone = [link for link in self._links.values() if self._configured.servers.get(link.server.name) != link.server]
@@ -224,7 +209,7 @@ class Servers:
             # what was trusted when the name was looked up may not be any more
             link = self._link(server.name)
             if link.server != server:
-                raise ToolError("tool_invalid", f"The MCP server {server.name} has just changed.")
+                raise _changed(server)
             for _ in range(TRIES):
                 connection = link.connected(ctx.fence, patience=START_SECONDS)
                 link.refuse_changed(connection, tool, kept)
@@ -277,14 +262,16 @@ class _Link:
         self._options = {} if idle is None else {"idle": idle}
         self._lock = threading.RLock()
         self._connection: Connection | None = None
+        self._closed = False
         self._retry_at = 0.0
         self._reason = ""
         self._notes: tuple[str, ...] = ()
         self._made: dict[str, tuple[Kept, Tool]] = {}
 
     def close(self) -> Future[None] | None:
-        """End the server, if it runs; what is returned tells when it has ended."""
+        """End the server, if it runs, for good; what is returned tells when it has ended."""
         with self._lock:
+            self._closed = True
             connection, self._connection = self._connection, None
         if connection is None:
             return None
@@ -313,6 +300,8 @@ class _Link:
         """Start the server unless it runs; None when it may not be tried yet."""
         loop = self._servers.loop()  # before the lock: who holds the other one may want ours
         with self._lock:
+            if self._closed:
+                return None  # who holds this link found it before its entry, or the trust in it, was gone
             if self._connection is None or not self._connection.lives:
                 if time.monotonic() < self._retry_at:
                     return None
@@ -379,6 +368,8 @@ class _Link:
 
     def _resting(self) -> ToolError:
         with self._lock:
+            if self._closed:
+                return _changed(self.server)
             left = max(0.0, self._retry_at - time.monotonic())
             reason = self._reason or f"The MCP server {self.server.name} does not run."
         return ToolError(
@@ -399,7 +390,6 @@ class _Link:
         self._notes = tuple(notes)
         differs = difference(known.values(), definitions)
         self.pins.offer(definitions if differs else None)
-        self._servers.tell()
 
     def _ended(self, failure: ToolError | None) -> None:
         with self._lock:
@@ -415,6 +405,10 @@ def _end(links: list[_Link]) -> None:
     ending = [future for link in links if (future := link.close()) is not None]
     if ending:
         wait(ending, 2 * LIST_SECONDS)
+
+
+def _changed(server: Server) -> ToolError:
+    return ToolError("tool_invalid", f"The MCP server {server.name} has just changed.")
 
 
 def _untrusted(server: str, message: str, **details: object) -> ToolError:

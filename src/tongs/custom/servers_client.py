@@ -29,8 +29,18 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tongs import __version__
 from tongs.context import Context
-from tongs.custom.servers_config import Server, expanded
-from tongs.custom.servers_definitions import NOTES_MAX, START_SECONDS, TOOLS_MAX, Raw, clean, digest, usable
+from tongs.custom.servers_config import Server, expanded, secrets
+from tongs.custom.servers_definitions import (
+    NOTES_MAX,
+    START_SECONDS,
+    TOOLS_MAX,
+    Raw,
+    clean,
+    cleaned,
+    digest,
+    is_seen,
+    usable,
+)
 from tongs.custom.servers_transport import Gate, open_transport
 from tongs.errors import ToolError
 
@@ -109,6 +119,7 @@ class Exchange:
         self.attendant = ctx.attendant
         self._ctx = ctx
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
         self._progress: tuple[float, float | None, str] | None = None
         self._forms = 0
         self._waiting: set[asyncio.Future[dict[str, Any] | None]] = set()
@@ -135,13 +146,17 @@ class Exchange:
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Tell how far the call is; what was not yet told is told no more."""
-        was_told = self._progress is None
-        self._progress = (progress, total, clean(message or "", TOLD_MAX))
+        if not math.isfinite(progress):
+            return
+        step = progress, total if total is not None and math.isfinite(total) else None, clean(message or "", TOLD_MAX)
+        with self._lock:
+            was_told, self._progress = self._progress is None, step
         if was_told:
             self._queue.put(self._tell)
 
     def _tell(self) -> None:
-        told, self._progress = self._progress, None
+        with self._lock:
+            told, self._progress = self._progress, None
         if told is not None:
             self._ctx.progress(*told)
 
@@ -206,6 +221,7 @@ class Connection:
         self._idle = idle
         self._used = time.monotonic()
         self._silences = 0
+        self._secrets: list[str] = []
         self._active: set[Exchange] = set()
         self._lock = threading.Lock()
         self._client: Client | None = None
@@ -274,10 +290,12 @@ class Connection:
         gate = self._gate
         reason = gate.reason if gate is not None and gate.reason else clean(why, TOLD_MAX) or "no reason was given"
         printed = clean(gate.noise.decode("utf-8", "replace")[-TOLD_MAX:]) if gate is not None else ""
+        told = f"{reason.rstrip('.')}." + (f" It printed: {printed}" if printed else "")
+        for secret in self._secrets:
+            told = told.replace(secret, "…")
         return ToolError(
             "tool_failed",
-            f"The MCP server {self.server.name} {what}: {reason.rstrip('.')}."
-            + (f" It printed: {printed}" if printed else ""),
+            f"The MCP server {self.server.name} {what}: {told}",
             suggestion="Send the call again; the server is started anew.",
         )
 
@@ -315,6 +333,7 @@ class Connection:
             if self._closing:
                 raise ToolError("cancelled", "tongs is closing.")
             server = expanded(self.server, self._environ)
+            self._secrets = secrets(self.server, self._environ)
             transport = open_transport(server, gate, root=self._root, environ=self._environ, log=self._log)
             client = Client(
                 transport,
@@ -447,10 +466,10 @@ class Connection:
         if exchange is None or not isinstance(params, types.ElicitRequestFormParams):
             return types.ElicitResult(action="decline")
         schema = params.model_dump(by_alias=True, mode="json", exclude_unset=True)["requestedSchema"]
-        if len(str(schema)) > FORM_BYTES:
+        if len(str(schema)) > FORM_BYTES or not is_seen(schema):
             return types.ElicitResult(action="decline")
         message = f"The MCP server {self.server.name} asks: {clean(params.message)}"
-        answer = await exchange.elicit(message, schema)
+        answer = await exchange.elicit(message, cleaned(schema))
         action = (answer or {}).get("action")
         if action == "accept":
             return types.ElicitResult(action="accept", content=(answer or {}).get("content") or {})

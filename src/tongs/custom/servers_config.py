@@ -26,6 +26,7 @@ FILES = {".mcp.json": "servers", "agents.config.json": "config"}  # of a project
 CALL_SECONDS = 120.0
 SERVERS_MAX = 64
 
+_SECRET_LENGTH = 6  # of a value: what is shorter is in many words
 _LONGEST_SECONDS = 24 * 3600.0
 _MILLISECONDS = 1000  # a timeout from here on is in milliseconds, as most programs write it
 # two underscores part the server from its tool, so a name neither holds them nor lends one
@@ -140,6 +141,15 @@ def expanded(server: Server, environ: Mapping[str, str]) -> Server:
     return filled
 
 
+def secrets(server: Server, environ: Mapping[str, str]) -> list[str]:
+    """Return what an entry is filled in with, and what it sends along, the longest first: no message repeats that."""
+    texts = (server.command, *server.args, *server.env.values(), server.cwd, server.url, *server.headers.values())
+    found = {environ.get(name, "") for text in texts for name, _ in _VARIABLE.findall(text)}
+    filled = expanded(server, environ)
+    found |= {filled.url, *filled.headers.values()}
+    return sorted((one for one in found if len(one) >= _SECRET_LENGTH), key=len, reverse=True)
+
+
 def _entries(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the entries of a file, in the forms that programs write."""
     if not isinstance(value, dict):
@@ -159,9 +169,8 @@ def _entries(value: Any) -> Iterator[tuple[str, Any]]:
 def _is_tongs(entry: Any) -> bool:
     """Whether an entry is the one by which other programs find tongs: it would start itself without end."""
     args = entry.get("args") if isinstance(entry, dict) else None
-    if not isinstance(args, list) or "mcp" not in args:
-        return False
-    return os.path.basename(str(entry.get("command"))) == "tongs" or args[:2] == ["-m", "tongs"]
+    command = os.path.basename(str(entry.get("command"))) if isinstance(entry, dict) else ""
+    return command == "tongs" or (isinstance(args, list) and args[:2] == ["-m", "tongs"])
 
 
 def _read(
@@ -187,9 +196,6 @@ def _server(name: str, entry: Any, origin: str, source: Literal["personal", "pro
         raise ValueError(f"its type is {named[:40]!r}, and the known ones are stdio, http and sse")
     if not (command if transport == "stdio" else url):
         raise ValueError(f"it has no {'command' if transport == 'stdio' else 'url'}")
-    args = tuple(_texts(entry, "args"))
-    # a file that tells other programs of tongs is no reason for tongs to start itself
-    is_itself = os.path.basename(command) == "tongs" or args[:2] == ("-m", "tongs")
     return Server(
         name,
         origin,
@@ -197,14 +203,14 @@ def _server(name: str, entry: Any, origin: str, source: Literal["personal", "pro
         transport,  # type: ignore[arg-type]  # the table holds nothing else
         sha256(json.dumps(entry, sort_keys=True, default=str).encode("utf-8", "surrogatepass")).hex()[:32],
         command,
-        args,
+        tuple(_texts(entry, "args")),
         _table(entry, "env"),
         _text(entry, "cwd"),
         url,
         _table(entry, "headers"),
         _seconds(entry.get("timeout")),
         frozenset(_texts(entry, "readOnly")),
-        entry.get("disabled") is True or entry.get("enabled") is False or is_itself,
+        entry.get("disabled") is True or entry.get("enabled") is False or _is_tongs(entry),
     )
 
 

@@ -75,7 +75,9 @@ def without_patterns(schema: Any) -> Any:
         if key in _DATA:
             kept[key] = value
         elif key in _MAPS and isinstance(value, dict):
-            kept[key] = {name: without_patterns(inner) for name, inner in value.items()}
+            # a reference may take the names for keywords
+            named = [(name, inner) for name, inner in value.items() if name != "patternProperties"]
+            kept[key] = {name: without_patterns(inner) for name, inner in named if not isinstance(inner, str)}
         else:
             kept[key] = without_patterns(value)
     return kept

@@ -6,10 +6,11 @@ started and ended by the keeper, as everything is that tongs starts, so none out
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -19,7 +20,15 @@ from mcp.client._transport import ReadStream, TransportStreams, WriteStream
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 from tongs.custom import launching
@@ -297,13 +306,34 @@ async def _deliver(line: bytes, gate: Gate, sink: Any) -> bool:
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
-        gate.hear(line[:NOISE_BYTES] + b"\n")
-        return gate.take(None)
+        mended = await anyio.to_thread.run_sync(_mended, line)
+        if mended is None:
+            gate.hear(line[:NOISE_BYTES] + b"\n")
+            return gate.take(None)
+        message = mended
     try:
         await sink.send(SessionMessage(message))
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         return False
     return True
+
+
+def _mended(line: bytes) -> JSONRPCMessage | None:
+    """Return a message that has halves of characters in it, or the error that a bad answer comes to; else None.
+
+    Whoever waits for an answer that nobody can read would wait until its time is over.
+    """
+    try:
+        value = json.loads(line.decode("utf-8", "replace"))
+        whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return None
+    with suppress(ValidationError):
+        return jsonrpc_message_adapter.validate_json(whole, by_name=False)
+    id = value.get("id") if isinstance(value, dict) and "method" not in value else None
+    if not isinstance(id, int | str):
+        return None
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=INTERNAL_ERROR, message="its answer is not valid"))
 
 
 async def _write(running: _Running, gate: Gate, source: Any) -> None:

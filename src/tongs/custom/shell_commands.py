@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from tongs.custom.shell_flow import MAYBE, SHELLS, Reach, begins_code, reads_as_code, reads_input_as_code
@@ -30,6 +31,8 @@ _FILLS = frozenset(("read", "mapfile", "readarray"))
 _DECLARES = frozenset(("declare", "typeset", "local", "readonly", "export"))
 OF_THE_SHELL = _NAMES | _DECLARES | {"eval", "trap", "command", "builtin", "exec", "source", ".", "printf", "test", "["}
 _NAMING = frozenset(("printf", "test", "["))  # with -v, which a value before could be
+_BY_NAME = frozenset(("-v", "-R"))  # options whose word is the name of a variable
+_UNSEEN = frozenset(("'", '"', "\\", "\n"))  # signs of the shell that are no part of a word
 _LEADS = {"{": ("function",), "do": ("for", "select")}
 _CLOSES = frozenset(("}", "done", "fi", "esac"))
 _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
@@ -52,6 +55,9 @@ class Bare:
         self._references: list[Reference] = []
         self.words: list[str] = []
         self._firm: tuple[list[str], int] = ([], 0)  # words of a command, and how many no section adds
+        self._shape: re.Pattern[str] | None = None  # what the last word could be, when it is not fixed
+        self._tested: re.Pattern[str] | None = None  # and the word before
+        self._option: tuple[list[str], Reference] | None = None  # words of a printf, and a value that may be -v in them
         self._format: tuple[list[str], int] = ([], 0)  # words of a printf, and which of them is its format
         self._cases: list[str] = []  # subject, pattern or commands, of each case that is open
         self._in_test = False
@@ -293,8 +299,7 @@ class Bare:
             return ""
         items = self._reader.items[self._start : self._reader.at]
         return "".join(
-            ("" if item in ("'", '"', "\\", "\n") else item) if isinstance(item, str) else "" if item.sign else "\0"
-            for item in items
+            ("" if item in _UNSEEN else item) if isinstance(item, str) else "" if item.sign else "\0" for item in items
         )
 
     def _written(self) -> str:
@@ -355,6 +360,7 @@ class Bare:
         text, references = self._text(), self._references
         self._word_start = self._start
         self._start, self._references = None, []
+        self._tested, self._shape = self._shape, _shape(self._reader.items[self._word_start : self._reader.at])
         if self._redirects:
             self._redirects = False
             program = reads_input_as_code(self.words)
@@ -374,7 +380,7 @@ class Bare:
     def _test_word(self, text: str, references: list[Reference]) -> None:
         if text in _COMPARES:
             self._compares = True
-        if references and self.words[-1:] in (["-v"], ["-R"]):
+        if references and (self.words[-1:] in (["-v"], ["-R"]) or _could_be(self._tested, _BY_NAME)):
             raise self._evaluated(references[0])
         self.words.append(text)
         if text == "]]":
@@ -411,11 +417,14 @@ class Bare:
             if text and not text.strip("\0"):
                 for reference in references:
                     reference.is_present = True
+            elif _could_be(self._shape, OF_THE_SHELL):
+                raise self._reader.refuse("a part of the shell may be named here, depending on a value or a section")
             self._at_command = False
             self._argument(text, references)
 
     def _argument(self, text: str, references: list[Reference]) -> None:
         if self.words:
+            self._check_option(text, references)
             has_values = self._reader.flow.mark() != self._since
             programs = self._programs() if has_values or self.words[0] in _FILLS or self.words[-1] == "-v" else set()
             if references:
@@ -431,7 +440,8 @@ class Bare:
     def _check_argument(self, text: str, reference: Reference, programs: set[str]) -> None:
         """Refuse a value where the shell would evaluate it as a name or a calculation."""
         last = self.words[-1]
-        could_name = (last in ("-v", "-R") or not last.strip("\0")) and not self._has_format()
+        is_option = last in _BY_NAME or not last.strip("\0") or _could_be(self._tested, _BY_NAME)
+        could_name = is_option and not self._has_format()
         if programs & _NAMES or (programs & _NAMING and could_name):
             raise self._evaluated(reference)
         if programs & _DECLARES:
@@ -440,6 +450,13 @@ class Bare:
             evaluates = set(options) & set("aAin") or self._reader.has_integers or self._reader.has_arrays
             if named is None or "\0" in named[0] or evaluates:
                 raise self._evaluated(reference)
+
+    def _check_option(self, text: str, references: list[Reference]) -> None:
+        """Refuse a value that printf may read as -v and a name: it is not if there is nothing after it."""
+        if self._option is not None and self._option[0] is self.words:
+            raise self._evaluated(self._option[1])
+        if references and text.startswith(("\0", "-\0", "-v")) and _BEFORE_FORMAT.fullmatch("\n".join(self.words[:5])):
+            self._option = self.words, references[0]
 
     def _has_format(self) -> bool:
         """Whether the words are those of a printf with its format, after which -v is no option any more."""
@@ -486,3 +503,31 @@ class Bare:
             "give it to a variable first and use that, or pass it as an argument",
             reference.line,
         )
+
+
+def _shape(items: list[str | Mark]) -> re.Pattern[str] | None:
+    """Return what a word could be with any values, and with and without its sections; None when it is fixed."""
+    if all(isinstance(item, str) for item in items):
+        return None
+    found: list[str] = []
+    opened: list[int] = []
+    for item in items:
+        if isinstance(item, str):
+            found += [] if item in _UNSEEN else [re.escape(item)]
+        elif not item.sign:
+            found += [] if found[-1:] == [".*"] else [".*"]
+        elif item.sign != "/":
+            opened.append(len(found))
+            found.append("(?:")
+        elif opened:
+            opened.pop()
+            found.append(")?")
+        else:  # the section began in a word before
+            found = [".*"]
+    if opened:
+        found[opened[0] :] = [".*"]
+    return re.compile("".join(found), re.DOTALL)
+
+
+def _could_be(shape: re.Pattern[str] | None, names: Collection[str]) -> bool:
+    return shape is not None and shape.pattern != ".*" and any(map(shape.fullmatch, names))

@@ -111,18 +111,18 @@ def mode_vote(mode: Mode, traits: Traits, circumstances: Circumstances) -> Vote:
     if refusal is not None:
         return Vote("deny", "mode", refusal)
     vote = _custom(mode, traits) if traits.custom else _built_in(mode, traits, circumstances)
-    return _unattended(mode, vote)
+    return unattended(mode, vote)
 
 
 def settle(mode: Mode, ruled: Vote | None, default: Vote) -> Vote:
     """Join what the rules say of a call with what `mode_vote` says: an allow replaces it unless the mode refuses."""
     if ruled is None or (default.verdict == "deny" and default.voter == "mode" and ruled.verdict == "allow"):
         return default
-    return ruled if ruled.verdict == "allow" else _unattended(mode, decide((ruled, default)))
+    return ruled if ruled.verdict == "allow" else unattended(mode, decide((ruled, default)))
 
 
-def _unattended(mode: Mode, vote: Vote) -> Vote:
-    """In scheduler mode nobody can be asked."""
+def unattended(mode: str, vote: Vote) -> Vote:
+    """Return a vote as the mode takes it: in scheduler mode nobody can be asked."""
     if mode != "scheduler" or vote.verdict != "ask":
         return vote
     return Vote("deny", vote.voter, f"in scheduler mode nobody can be asked: {vote.reason}")

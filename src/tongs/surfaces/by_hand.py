@@ -19,6 +19,7 @@ from tongs.surfaces.opening import open_runtime
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.consent import Answer
+    from tongs.declaration import Tool
     from tongs.state.approvals import Asked
 
 
@@ -35,13 +36,27 @@ def call(options: dict[str, str], words: list[str]) -> int:
         raise Usage("call needs the name of a tool, then key=value ...")
     name, *pairs = words
     try:
-        with open_runtime(options, keeps_jobs=False, **_person()) as runtime, closed_by_signals(runtime):
+        with open_runtime(options, keeps_jobs=False, **person()) as runtime, closed_by_signals(runtime):
             found = runtime.catalog.find(name, runtime.settings["dialect"])
             schema = found.entry.schema if found.entry is not None else found.tool.schema
             args.update(_typed(schema, pairs))
-            return show(request(runtime, options, Call(name, args)), raw=raw)
+            result = request(runtime, options, Call(name, args))
+            if not raw and sys.stdout.isatty():
+                _show_call(found.tool, args, result)
+            return show(result, raw=raw)
     except ToolError as error:
         return show(Result(error=error), raw=raw)
+
+
+def _show_call(tool: Tool, args: dict[str, Any], result: Result) -> None:
+    """Print the call of a markdown tool as its format shows it: the name, the arguments, and how long the answer is."""
+    definition = getattr(tool.run, "definition", None)
+    if getattr(definition, "format", "") == "markdown":
+        from tongs.custom.scripts import told
+
+        shown = told(tool.name, args, result.result if result.ok else None)
+        sys.stdout.write(_inert(shown) + "\n")
+        sys.stdout.flush()  # before the error, which goes another way
 
 
 def undo(options: dict[str, str], words: list[str]) -> int:
@@ -75,7 +90,7 @@ def undo(options: dict[str, str], words: list[str]) -> int:
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def _person() -> dict[str, Any]:
+def person() -> dict[str, Any]:
     """Return who answers questions: the person at this terminal, if there is one."""
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         return {}

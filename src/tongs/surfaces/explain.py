@@ -45,6 +45,7 @@ def _data(call: Call, found: Explanation) -> dict[str, Any]:
         "votes": [{"voter": vote.voter, "verdict": vote.verdict, "reason": vote.reason} for vote in found.votes],
         "touches": [{"effect": touch.effect, "target": touch.target} for touch in found.prepared.touches],
         "hooks_would_run": list(found.hooks),
+        "scripts_would_run": [] if found.script is None else [found.script],
         "notes": list(found.notes),
     }
 
@@ -60,5 +61,6 @@ def _text(call: Call, found: Explanation) -> str:
     lines += [f"  {touch.effect:<8} {inert(touch.target)[:200]}" for touch in found.prepared.touches]
     lines += [f"  vote     {vote.verdict:<5} {vote.voter}: {inert(vote.reason)}" for vote in found.votes]
     lines += [f"  hook     would run: {inert(hook)}" for hook in found.hooks]
+    lines += [f"  script   would run: {inert(found.script)}"] if found.script is not None else []
     lines += [f"  note     {inert(note)}" for note in found.notes]
     return "\n".join(lines) + "\n"

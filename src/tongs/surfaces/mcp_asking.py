@@ -7,6 +7,8 @@ from typing import Any
 
 from tongs.consent import Answer
 from tongs.errors import ToolError
+from tongs.output.printed import plain
+from tongs.state.approvals import REASON_MOST
 from tongs.surfaces.mcp_names import MESSAGE_CHARACTERS
 
 TYPE_CHECKING = False
@@ -39,7 +41,7 @@ def read_approval(asked: Asked, response: Mapping[str, Any], by: str) -> Answer:
     if decision == "once" or (decision == "always" and asked.rules):
         return Answer(decision, by=by)
     reason = content.get("reason")
-    return Answer("deny", reason if isinstance(reason, str) else "", by)
+    return Answer("deny", plain(reason)[:REASON_MOST] if isinstance(reason, str) else "", by)
 
 
 def question_form(questions: Sequence[Any], *, lists: bool) -> dict[str, Any]:

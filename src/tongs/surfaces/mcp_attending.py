@@ -7,6 +7,9 @@ between; otherwise the call is run again with all answers so far.
 
 from __future__ import annotations
 
+import json
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +22,10 @@ from tongs.surfaces.mcp_content import sound
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.state.approvals import Asked
+
+NOTE_CHARACTERS = 10_000  # of what is told while a call runs
+NOTES_AT_ONCE = 200
+NOTES_PER_SECOND = 50
 
 APPROVAL = "approval"
 QUESTIONS = "questions"
@@ -58,6 +65,7 @@ class Attending:
         self._send = send
         self._wait = wait
         self._count = 0
+        self._allowance = _Allowance()
         self._asked: tuple[Asked, str] | None = None
         self._questions: Sequence[Any] = ()
 
@@ -111,12 +119,17 @@ class Attending:
             raise ToolError("no_one_to_ask", f"The client does not offer {capability}.")
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Tell how far the call is."""
-        self._send("progress", (done, total, message))
+        """Tell how far the call is; what a tool says of it may be anything, and more than anybody can read."""
+        if _is_number(done) and self._allowance.take():
+            self._send("progress", (done, total if _is_number(total) else None, str(message)[:NOTE_CHARACTERS]))
 
     def log(self, level: str, data: Any) -> None:
         """Tell what a person may want to know while the call runs."""
-        self._send("log", (level, data))
+        if self._allowance.take():
+            text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+            self._send(
+                "log", (level, data if len(text) <= NOTE_CHARACTERS and data is not None else text[:NOTE_CHARACTERS])
+            )
 
     def take(self, responses: Mapping[str, dict[str, Any]]) -> None:
         """Put what the client answered to `needs` where the next run finds it."""
@@ -142,3 +155,24 @@ class Attending:
         if method == FORM:
             return request.get("params", {}).get("mode", "form") in self._can
         return {"sampling/createMessage": "sampling", "roots/list": "roots"}.get(str(method), "") in self._can
+
+
+class _Allowance:
+    """How much a call may still tell: many things at once, and then a few in each second."""
+
+    def __init__(self) -> None:
+        self._left = float(NOTES_AT_ONCE)
+        self._since = time.monotonic()
+
+    def take(self) -> bool:
+        now = time.monotonic()
+        self._left = min(NOTES_AT_ONCE, self._left + (now - self._since) * NOTES_PER_SECOND)
+        self._since = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

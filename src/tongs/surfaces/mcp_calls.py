@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -119,7 +120,7 @@ class Calls:
             session = session_of()
             told.inputs.update(responses)
         approval = meta.get(APPROVAL)
-        if not isinstance(approval, str):
+        if not isinstance(approval, str) or not _ID.fullmatch(approval):
             approval = session.answered(params.name, params.arguments, self._runtime)
         by = _client_name(ctx)
         call = Call(params.name, params.arguments, session=session.name, client=by, approval=approval)
@@ -161,7 +162,8 @@ class Calls:
             error.suggestion = f"Ask the user to run: tongs approve {id}. Then make the same call again."
         # a dialect answers in shapes of its own
         output = prepared.tool.output if prepared is not None and prepared.entry is None else None
-        answer = call_result(result, output)
+        trusted = prepared is None or prepared.tool.source == "built-in"
+        answer = call_result(result, output, trusted=trusted)
         if session.told is not None:
             answer["_meta"] = {**answer.get("_meta", {}), SESSION: session.told}
         return answer
@@ -399,6 +401,8 @@ async def _asked(ctx: Ctx, request: Mapping[str, Any]) -> dict[str, Any]:
     found = await ctx.session.send_request(typed, _RESULTS[method], metadata=metadata)
     return found.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+
+_ID = re.compile("[0-9a-f]{12}")  # of an approval; a part of one would tell who guesses that there is such
 
 _ORDER = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 from tongs.call import Result
 from tongs.errors import ToolError
-from tongs.schema import Schema, structured
+from tongs.schema import Schema, fit, promised, structured
 from tongs.shown import Shown
 from tongs.surfaces.mcp_names import META_CHARACTERS, OWN
 
@@ -39,8 +40,11 @@ def hints(effects: frozenset[str]) -> dict[str, bool]:
     }
 
 
-def call_result(result: Result, output: Schema | None = None) -> dict[str, Any]:
-    """Return what a call is answered with, by a tool that promised such output; a failure is one the model reads."""
+def call_result(result: Result, output: Schema | None = None, *, trusted: bool = True) -> dict[str, Any]:
+    """Return what a call is answered with, by a tool that promised such output; a failure is one the model reads.
+
+    What a tool that is not `trusted` answers is held to its promise, for clients refuse an answer that breaks one.
+    """
     if result.error is not None:
         return error_result(result.error, result)
     content: list[dict[str, Any]] = list(sound(result.content)) if result.content else []
@@ -52,10 +56,42 @@ def call_result(result: Result, output: Schema | None = None) -> dict[str, Any]:
     answer: dict[str, Any] = {**COMPLETE, "content": content, "isError": False}
     if isinstance(data, dict) or (data is not None and output is not None):
         answer["structuredContent"] = structured(output, data)
+    broken = _broken(answer, output, trusted=trusted)
+    if broken is not None:
+        failed = error_result(ToolError("tool_failed", broken, suggestion="Ask the author of the tool to mend it."))
+        return {**failed, "content": [*failed["content"], {"type": "text", "text": text}]}
     meta = _facts(result)
     if meta:
         answer["_meta"] = meta
     return answer
+
+
+def _broken(answer: dict[str, Any], output: Schema | None, *, trusted: bool) -> str | None:
+    """Return how an answer breaks what was promised of it, or the protocol."""
+    wanted = promised(output)
+    if wanted is not None and "structuredContent" not in answer:
+        return "The tool answered with text, and its output schema promises data."
+    if trusted:
+        return None
+    for block in answer["content"]:
+        try:
+            _block().validate_python(block)
+        except ValueError as error:
+            return f"The tool answered with a block that MCP does not have: {str(error).splitlines()[2].strip()}."
+    if wanted is not None:
+        try:
+            fit(wanted, answer["structuredContent"])
+        except ToolError as error:
+            return f"The tool answered what its output schema does not allow: {error.message}"
+    return None
+
+
+@cache
+def _block() -> Any:
+    import mcp_types as types
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(types.ContentBlock)
 
 
 def error_result(error: ToolError, result: Result | None = None) -> dict[str, Any]:

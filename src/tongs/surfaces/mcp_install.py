@@ -288,6 +288,9 @@ def _keep_owner(change: Change, descriptor: int) -> None:
     if change.before is None:
         return
     status = os.stat(change.real)
+    if not status.st_mode & 0o222:
+        # the folder would allow it all the same, but somebody did not want it to change
+        raise ToolError("permission_denied", f"{one_line(change.path)} is read-only.")
     with suppress(PermissionError):
         os.fchown(descriptor, status.st_uid, status.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(status.st_mode))

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from tongs import places
 from tongs.catalog import built_in_names
@@ -30,6 +30,7 @@ from tongs.surfaces.prompt import Terminal, one_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.call import Result
+    from tongs.state.approvals import Asked
 
 KINDS = ("folder", "markdown", "python")
 
@@ -264,9 +265,10 @@ class Checked(NamedTuple):
 
 
 def _check(options: dict[str, str], path: str | None) -> int:
+    from tongs.surfaces.by_hand import person
     from tongs.surfaces.opening import open_runtime
 
-    with open_runtime(options) as runtime:
+    with open_runtime(options, **(person() or {"asker": _nobody})) as runtime:
 
         def call(name: str, args: Mapping[str, Any]) -> Result:
             return runtime.call(name, **args)  # through the pipeline, like any other
@@ -278,6 +280,11 @@ def _check(options: dict[str, str], path: str | None) -> int:
             checked = check_path(os.path.abspath(path), found, runtime.root, call)
     sys.stdout.write("".join(inert(one_line(line)) + "\n" for line in checked.lines))
     return 0 if checked.ok else 1
+
+
+def _nobody(asked: Asked) -> NoReturn:
+    """Leave no question behind: an example is not a call that anybody waits for."""
+    raise ToolError("no_one_to_ask", f"{asked.tool} asks, and nobody is here to answer; --approve once does it.")
 
 
 def check(found: Found, call: Call, altered: Sequence[str] = ()) -> Checked:

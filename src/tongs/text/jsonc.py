@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 # a text or comment that does not end goes to the end of the document: looking for it again and again takes forever
 _TEXT = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)'
-_COMMENTS = re.compile(rf"({_TEXT})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_COMMENTS = re.compile(rf"({_TEXT})|//[^\n]*|/\*.*?(\*/|\Z)", re.DOTALL)
 _COMMAS = re.compile(rf"({_TEXT})|,(?=\s*[}}\]])", re.DOTALL)
 _TOKENS = re.compile(rf"{_TEXT}|[{{}}\[\],:]", re.DOTALL)
 _INDENTED = re.compile(r"^([ \t]+)\S", re.MULTILINE)
@@ -61,6 +61,8 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
             made = _added(text, where, key, _nested(path[depth + 1 :], value))
             break
         if depth == len(path) - 1:
+            if json.loads(plain[member.value : member.end]) == value:
+                return text  # however it is written
             made = text[: member.value] + _written(text, value, _indent_at(text, member.start)) + text[member.end :]
             break
         where = _object(plain, member.value)
@@ -114,8 +116,13 @@ def _blanked(text: str) -> tuple[str, str]:
     with suppress(ValueError, RecursionError):
         json.loads(text)
         return text, text  # it has neither
-    commas = _COMMENTS.sub(lambda found: found[1] or re.sub(r"[^\r\n]", " ", found[0]), text)
+    commas = _COMMENTS.sub(_blank, text)
     return commas, _COMMAS.sub(lambda found: found[1] or " ", commas)
+
+
+def _blank(found: re.Match[str]) -> str:
+    """Return blanks for a comment that ends; what else was found stays."""
+    return found[0] if found[1] or found[2] == "" else re.sub(r"[^\r\n]", " ", found[0])
 
 
 def _loaded(plain: str) -> Any:

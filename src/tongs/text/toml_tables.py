@@ -30,6 +30,8 @@ def parsed(text: str) -> dict[str, Any]:
 def with_table(text: str, path: Sequence[str], values: Mapping[str, str | Sequence[str]]) -> str:
     """Return the document with a table of texts and lists of texts; comments inside an old one stay."""
     before = parsed(text)
+    if _at(before, path) == {name: _plain(value) for name, value in values.items()}:
+        return text  # however it is written
     newline = "\r\n" if "\r\n" in text else "\n"
     body = [f"{_key(name)} = {_value(value)}" for name, value in values.items()]
     header = f"[{'.'.join(map(_key, path))}]"

@@ -23,7 +23,8 @@ DEFAULT = [
     {"name": "echo", "description": "Say it again.", "inputSchema": WORDS, "annotations": {"readOnlyHint": True}},
     *({"name": name, "inputSchema": NOTHING} for name in (
         "fail", "hang", "die", "flood", "huge", "garbage", "bury", "steps", "env", "ask", "many", "sample", "roots",
-        "picture", "structured", "big", "refuse", "complain", "alter",
+        "picture", "structured", "big", "refuse", "complain", "alter", "half", "bare", "void", "nowhere",
+        "blab", "trick",
     )),
 ]  # fmt: skip
 LOCK = threading.Lock()
@@ -111,6 +112,21 @@ def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
             return text(json.dumps(ask("sampling/createMessage", params)))
         case "roots":
             return text(json.dumps(ask("roots/list", {})))
+        case "trick":
+            shown = {"a": {"type": "string", "title": "Name\u202e", "description": "Yours\u200b"}}
+            hidden = {"a": {"type": "string", "enum": ["yes", "n\u200bo"]}}
+            forms = [{"type": "object", "properties": properties} for properties in (shown, hidden)]
+            return text(json.dumps([ask("elicitation/create", {**question, "requestedSchema": one}) for one in forms]))
+        case "half":
+            return text("half \ud800")
+        case "nowhere":
+            for step in (float("nan"), 1):
+                params = {"progressToken": token, "progress": step, "total": float("inf")}
+                send({"method": "notifications/progress", "params": params})
+        case "blab":
+            sys.stderr.write(f"the token is {os.environ['TOKEN']}\n")
+            sys.stderr.flush()
+            os._exit(7)
         case "picture":
             link = {"type": "resource_link", "name": "more", "uri": "file:///more"}
             return {
@@ -147,6 +163,9 @@ def answer(message: dict[str, Any]) -> None:
         result = {"tools": described()}
     elif method == "tools/call" and params["name"] == "refuse":
         send({"id": id, "error": {"code": -32602, "message": "not so"}})
+        return
+    elif method == "tools/call" and params["name"] in ("bare", "void"):
+        send({"id": id, **({"result": "no object"} if params["name"] == "bare" else {})})
         return
     elif method == "tools/call":
         token = (params.get("_meta") or {}).get("progressToken")
