@@ -361,7 +361,12 @@ class Authority:
             return f"{tool.name} is not among the tools of the setting tools.only"
         profile = self._settings["profile"]
         return modes.hidden(
-            self.mode(session), profile, _traits(tool, tool.effects), disabled=self._disabled(tool.name), action=None
+            self.mode(session),
+            profile,
+            _traits(tool, tool.effects),
+            named_tools=self._settings["tools.in_profile"],
+            disabled=self._disabled(tool.name),
+            action=None,
         )
 
     def _named_only(self) -> frozenset[str]:

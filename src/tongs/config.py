@@ -57,6 +57,7 @@ KEYS: dict[str, Key] = {
     "workspace.writable": Key(list, ()),
     "mode": Key(str, "normal", choices=("normal", "auto-accept", "yolo", "plan", "scheduler", "headless")),
     "profile": Key(str, "full", _stricter(_PROFILES_OF_TOOLS), _PROFILES_OF_TOOLS),
+    "tools.in_profile": Key(list, ()),
     "disabledTools": Key(list, (), _more),
     "tools.only": Key(list, ()),
     "alwaysAllow": Key(list, ()),
@@ -81,6 +82,8 @@ KEYS: dict[str, Key] = {
     "telemetry.endpoint": Key(str, None),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
+
+_IN_PROFILE = {"name": "profile", "tools": "tools.in_profile"}  # the keys of a table [profile]
 
 PERSONAL = ("workspace.roots",)  # what no file of a project sets, trusted or not
 
@@ -245,7 +248,12 @@ def flat_keys(data: Mapping[str, Any], shown: str, prefix: str = "") -> dict[str
     flat: dict[str, Any] = {}
     for name, value in data.items():
         key = prefix + name
-        if key in KEYS:
+        if key == "profile" and isinstance(value, dict):
+            # the table of a profile: which one, and what else belongs to it
+            flat.update(
+                flat_keys({_IN_PROFILE.get(inner, f"profile.{inner}"): one for inner, one in value.items()}, shown)
+            )
+        elif key in KEYS:
             flat[key] = checked(key, value, shown)
         elif isinstance(value, dict) and any(known.startswith(key + ".") for known in KEYS):
             flat.update(flat_keys(value, shown, key + "."))

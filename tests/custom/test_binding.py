@@ -164,6 +164,7 @@ CONTEXTS = {
     "after a format, with sections": ("printf '[%s]' {{# x }}{{ x }} {{/ x }}{{ x }}", None),
     "format": ("printf {{ x }} >/dev/null 2>&1; show {{ x }}", "[V]"),
     "after a command with a section": ("show{{# y }}-more{{/ y }} {{ x }}", "[V]"),
+    "looked up": ("command -v {{ y }} >/dev/null; show {{ x }}", "[V]"),
     "in a section": ("show{{# x }} '{{ x }}'{{/ x }}{{^ x }} ''{{/ x }}", "[V]"),
     "under set -eu": ('set -eu; IFS=/; show {{ x }} "{{ x }}" {{ y }}', "[V][V]"),
 }
@@ -394,6 +395,8 @@ REFUSED_IN_BASH = [
     ("[ {{# y }}a{{/ y }}-v {{ x }} ]", "as code"),
     ("[ -{{# y }}a{{/ y }}v {{ x }} ]", "as code"),
     ("[[ {{# y }}a{{/ y }}-v {{ x }} ]]", "as code"),
+    ("wait -n -p {{ x }}", "as code"),
+    ("builtin {{ y }}let {{ x }}", "part of the shell"),
     ("{{ y }}let {{ x }}", "part of the shell"),
     ("l{{ y }} {{ x }}", "part of the shell"),
     ("'{{ y }}'val {{ x }}", "part of the shell"),
@@ -498,10 +501,11 @@ def test_a_command_that_is_absent_does_not_make_the_next_word_the_command(value)
         render(template, {"x": value, "y": "touch"})
 
 
+@pytest.mark.parametrize("before", ["", "command ", "builtin ", "command -p -- "])
 @pytest.mark.parametrize("value", ["eval", "declare", "command", ["eval", "a"]])
-def test_a_value_that_names_the_command_names_no_part_of_the_shell(value):
+def test_a_value_that_names_the_command_names_no_part_of_the_shell(value, before):
     with pytest.raises(ToolError, match="must name a program"):
-        render(bind("{{ x }} {{ y }}", {"x", "y"}, shell="bash"), {"x": value, "y": "touch HIT"})
+        render(bind(before + "{{ x }} {{ y }}", {"x", "y"}, shell="bash"), {"x": value, "y": "touch HIT"})
 
 
 @pytest.mark.parametrize("value", ["a\0b", "\ud800", ["a", "\udfff"]])

@@ -336,6 +336,7 @@ def test_a_whole_server_can_be_disabled(bench, named):
         other = runtime.call("mcp__raw__structured")
         listed = [name for name, _, _ in runtime.schemas()]
 
+    assert refused.error is not None
     assert (refused.error.code, "disabledTools" in refused.error.message) == ("denied", True)
     assert (other.error is None) == (named == "mcp__raw__ec*")
     assert "mcp__raw__echo" not in listed
@@ -347,6 +348,7 @@ def test_what_names_no_tool_disables_everything_until_it_is_corrected(bench):
     with Runtime(bench.folder.path, environ=bench.environ, flags=flags) as runtime:
         error = runtime.call("list_dir").error
 
+    assert error is not None
     assert (error.code, "is not the name of a tool" in error.message) == ("denied", True)
 
 

@@ -266,3 +266,25 @@ def test_a_folder_whose_script_comes_later_is_mended_by_it(personal, runtime):
     settle()
 
     assert runtime.call("echo-back", text="back").data == {"echo": "back"}
+
+
+@pytest.mark.parametrize("profile", ["minimal", "nano"])
+def test_a_small_profile_has_the_custom_tools_that_are_named(personal, base, profile):
+    personal.write("hello.md", HELLO)
+    personal.write("other.md", HELLO.replace("name: hello", "name: other"))
+    Folder(os.path.join(base, "config")).write("config.toml", f'[profile]\nname = "{profile}"\ntools = ["hello"]\n')
+    with temporary_runtime(base) as (runtime, _):
+        assert runtime.call("hello", who="a").text == "hello a\n"
+        error = runtime.call("other", who="a").error
+        assert (error.code, error.message) == ("denied", f"other is not in the profile {profile}.")
+        assert "hello" in [name for name, _, _ in runtime.schemas()]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_project_names_tools_of_its_profile_when_it_is_trusted(personal, base, workspace, trusted):
+    personal.write("hello.md", HELLO)
+    workspace.write(".tongs/config.toml", '[profile]\nname = "nano"\ntools = ["hello"]\n')
+    environ = {**environment(base), **({"TONGS_TRUST": "all"} if trusted else {})}
+    with Runtime(workspace.path, environ=environ) as runtime:
+        assert runtime.settings["profile"] == "nano"
+        assert runtime.call("hello", who="a").ok == trusted

@@ -187,6 +187,26 @@ def test_a_tool_of_a_server_is_listed_and_shown(place):
     assert "text: string" in shown
 
 
+@pytest.mark.parametrize(
+    "schema, shown",
+    [
+        (True, "a: any"),
+        ({"anyOf": [True, {"type": "string"}]}, "a: any or string"),
+        ({"anyOf": {"b": 1}, "enum": 7, "description": 5}, "a: any"),
+        ({"type": ["string", "null"]}, "a: string or null"),
+    ],
+)
+def test_whatever_a_schema_holds_the_tool_is_shown_and_called(place, schema, shown):
+    place.describe({"name": "odd", "inputSchema": {"type": "object", "properties": {"a": schema}}})
+    place.trust()
+
+    done = place.command.run("tools", "show", "mcp__raw__odd")
+    called = place.command.run("--mode", "yolo", "call", "mcp__raw__odd", "a=x")
+
+    assert (done.returncode, shown in done.stdout.decode()) == (0, True)
+    assert b"Traceback" not in called.stderr
+
+
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 def test_a_host_reaches_a_server_through_tongs_with_all_it_wants(place, era):
     import anyio

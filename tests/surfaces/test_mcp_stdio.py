@@ -255,6 +255,66 @@ def test_a_host_that_never_reads_fills_its_own_pipe_and_not_our_memory(command):
     client.end()
 
 
+def _wait_until_idle(pid: int) -> None:
+    """Wait until a process has done nothing for a while."""
+
+    def spent() -> list[str]:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[11:13]
+
+    before = None
+    while before != (now := spent()):
+        before = now
+        time.sleep(0.5)
+
+
+@pytest.fixture
+def silent(command):
+    """A client that asks for more than it reads, and a command that it has started before."""
+    for number in range(20):
+        command.folder.write(f"{number}.txt", ("x" * 99 + "\n") * 250)
+    mark = Mark()
+    client = Lines(command)
+    request = client.send("tools/call", name="run_shell", arguments={"command": f"sleep 300; echo {mark.name}"})
+    wait_until(mark.alive)
+    for _ in range(60):
+        client.send("tools/call", name="multi_read", arguments={"files": [{"path": f"{n}.txt"} for n in range(20)]})
+    _wait_until_idle(client.process.pid)
+    yield client, request, mark
+    client.process.kill()
+    client.end()
+
+
+def test_a_host_that_never_reads_is_done_when_its_input_ends(silent):
+    client, _, mark = silent
+
+    client.process.stdin.close()
+
+    assert client.process.wait(WAIT_SECONDS) == 0
+    wait_until(lambda: not mark.alive())
+
+
+def test_a_host_that_does_not_read_can_still_cancel(silent):
+    client, request, mark = silent
+
+    client.tell("notifications/cancelled", requestId=request)
+
+    wait_until(lambda: not mark.alive())
+
+
+@pytest.mark.parametrize("reply", ['"error":5', '"result":"x"', '"result":[]', '"error":{}', '"error":null', '"x":1'])
+def test_a_reply_that_is_none_leaves_no_call_waiting(asking, reply):
+    request = asking.send("tools/call", name="write_file", arguments={"path": "a.txt", "content": "x"})
+    question = asking.read()
+    assert question["method"] == "elicitation/create"
+
+    asking.write(f'{{"jsonrpc":"2.0","id":{json.dumps(question["id"])},{reply}}}\n'.encode())
+
+    answer = asking.read()
+    assert answer["id"] == request
+    assert answer["result"]["isError"]
+
+
 def test_a_flood_is_answered_to_the_last_request(lines):
     count = 3000
     message = b"".join(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from tongs.custom.shell_commands import OF_THE_SHELL
+from tongs.custom.shell_evaluation import CALCULATION, NAME
 from tongs.custom.shell_flow import AWK, SHELLS, Code
 from tongs.custom.shell_parts import MARK, Manner, Part, Reference, Section, Shell, Unbindable
 from tongs.custom.shell_text import Reader
@@ -23,6 +24,7 @@ __all__ = ["Shell", "Template", "Unbindable", "bind", "evaluated", "is_given", "
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:@%+=/-]*\Z")
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,19}\Z")
+_ANY = Code("", "", 0, False)
 
 
 class Template(NamedTuple):
@@ -56,6 +58,12 @@ def note(code: Code) -> str:
     elif code.program in AWK:
         advice = f"pass it as a variable: {code.program} -v x={{{{ {code.name} }}}}"
     asks = "a call asks first unless the value is a plain word"
+    if code.program in (CALCULATION, NAME):
+        advice = "give it the type integer or check that it is a number before"
+        if code.program == NAME:
+            advice = "give it an enum or check that it is a name before"
+        into = f"the value of {code.name} gets into {code.program}, where the shell runs it as code"
+        return f"line {code.line}: {into}; {advice}; {asks}"
     return f"line {code.line}: {code.program} reads the value of {code.name} as code; {advice}; {asks}"
 
 
@@ -64,14 +72,24 @@ def evaluated(template: Template, args: Mapping[str, Any], own: Collection[str] 
 
     A plain word has no sign that means something to a shell, and does not stand where a command does.
     """
-    return [code for code in template.codes if code.name not in own and not _is_plain(args.get(code.name), code)]
+    is_plain = all(_is_plain(value) for value in args.values())
+    return [
+        code
+        for code in template.codes
+        if code.name not in own and not _is_plain(args.get(code.name), code, beside_plain=is_plain)
+    ]
 
 
-def _is_plain(value: Any, code: Code) -> bool:
+def _is_plain(value: Any, code: Code = _ANY, *, beside_plain: bool = True) -> bool:
     if isinstance(value, list):
-        return all(_is_plain(item, code) for item in value)
+        return all(_is_plain(item, code, beside_plain=beside_plain) for item in value)
     if not isinstance(value, str) or not value:
         return True
+    if code.program == NAME and "=" in value:
+        return False
+    # a word in a calculation names a variable, maybe that of another value, and that is evaluated then
+    if code.program == CALCULATION and not beside_plain and _WHOLE_NUMBER.match(value) is None:
+        return False
     # in the script of sed a slash ends an expression
     return not code.leads and _PLAIN.match(value) is not None and not (code.program == "sed" and "/" in value)
 

@@ -348,8 +348,12 @@ def _compiles(pattern: str) -> bool:
 
 
 def author_chosen(parameters: Schema) -> frozenset[str]:
-    """Return the parameters whose values are all written in the file."""
-    return frozenset(name for name, schema in parameters["properties"].items() if "enum" in schema)
+    """Return the parameters whose values are all written in the file, or are no texts."""
+    return frozenset(name for name, schema in parameters["properties"].items() if _is_chosen(schema))
+
+
+def _is_chosen(schema: Schema) -> bool:
+    return "enum" in schema or schema["type"] in ("integer", "number", "boolean")
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------

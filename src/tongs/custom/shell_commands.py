@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from tongs.custom.shell_flow import MAYBE, SHELLS, Reach, begins_code, reads_as_code, reads_input_as_code
+from tongs.custom.shell_evaluation import (
+    CALCULATION,
+    NAME,
+    evaluates_next,
+    index_of,
+    names_in,
+    prints_no_value,
+)
+from tongs.custom.shell_flow import (
+    ARGUMENTS,
+    MAYBE,
+    SHELLS,
+    Reach,
+    begins_code,
+    reads_as_code,
+    reads_input_as_code,
+)
 from tongs.custom.shell_parts import Manner, Mark, Reference, Unbindable, Word, some
 
 TYPE_CHECKING = False
@@ -21,13 +37,17 @@ _BEFORE_FORMAT = re.compile(r"printf(?:\n-v\n[A-Za-z0-9_]+)?(?:\n--)?")
 _BEGINS_FORMAT = re.compile(r"[A-Za-z0-9%]|['\"](?:\\[A-Za-z0-9]|[^-$`'\"\\\n\0])")
 _GOES_ON = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"))
 _WRAPPERS = frozenset(("command", "builtin", "exec", "sudo", "doas", "env", "nohup", "nice", "time"))
+_BEFORE_PROGRAM = frozenset(("command", "builtin", "-p", "--"))  # the next word may be a part of the shell
 _NAMES = frozenset(  # whose words are names of variables, or calculations
     (
         *("let", "alias", "unset", "read", "mapfile", "readarray", "getopts"),
         *("compgen", "complete"),
     )
 )
-_FILLS = frozenset(("read", "mapfile", "readarray"))
+_FILLS = {"read": "REPLY", "mapfile": "MAPFILE", "readarray": "MAPFILE"}  # and what they fill by default
+_LOOKED_AT = frozenset((*_FILLS, "let", "unset", "getopts"))  # though there is no value in their words
+_WHOLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NOTHING = Reach((), ())
 _DECLARES = frozenset(("declare", "typeset", "local", "readonly", "export"))
 OF_THE_SHELL = _NAMES | _DECLARES | {"eval", "trap", "command", "builtin", "exec", "source", ".", "printf", "test", "["}
 _NAMING = frozenset(("printf", "test", "["))  # with -v, which a value before could be
@@ -41,13 +61,15 @@ _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 class Bare:
     """Commands up to their closing bracket or the end, as far as it matters what a word is."""
 
-    def __init__(self, reader: Reader, close: str, base: int, *, outer_waits: bool, is_list: bool) -> None:
+    def __init__(self, reader: Reader, close: str, base: int, *, outer_waits: bool, is_list: bool, array: str) -> None:
         self._reader = reader
         self._close = close
         self._base = base
         self._outer_waits = outer_waits
         self._is_list = is_list  # the words of an array
+        self._array = array  # and its name
         self._start: int | None = None  # of the word that is being read
+        self._splits = False  # it may become several words
         self._unsure = False  # whether a word is being read depends on a section
         self._at_command: bool | None = not is_list
         self._redirects = False  # the word is the target of a redirection
@@ -63,9 +85,13 @@ class Bare:
         self._in_test = False
         self._compared: list[Reference] = []  # values in this part of a [[ ]]
         self._compares = False
+        self._part: list[str] = []  # words of this part
         self._since = reader.flow.mark()  # where the word began
         self._word_start = 0
-        self._pipe = self._beginning = self._since
+        self._pipe = self._beginning = self._tested_since = self._since
+        self._before = _NOTHING  # what the last word holds
+        self._early: tuple[list[str], Reach] | None = None  # words of a printf, and what may be -v in them
+        self.prints = False  # a value, maybe
         self._is_piped = False  # the command has the output of the one before
         self.readers: list[str] = []  # programs of the pipe that read its input as code
 
@@ -142,6 +168,7 @@ class Bare:
         """Begin a word, unless one is being read."""
         if self._start is None:
             self._start = self._reader.at
+            self._splits = False
             self._since = self._reader.flow.mark()
 
     def _manner(self) -> Manner:
@@ -167,12 +194,14 @@ class Bare:
         reader = self._reader
         self._begin()
         if item in ("'", '"', "$"):
+            self._splits = self._splits or (item == "$" and reader.peek(1) not in ("'", '"'))
             is_index = self._is_index(self._text())
             found = self._quoted(item)
             for reference in found if is_index else ():
                 reference.is_number = True
             self._note(found)
         elif item == "`":
+            self._splits = True
             reader.backticks(in_double=False)
         elif item == "\\":
             following = reader.peek(1)
@@ -268,7 +297,7 @@ class Bare:
         is_pattern = text.endswith(("?", "*", "+", "@", "!")) and text != "!"
         if is_array or is_pattern:
             reader.emit()
-            reader.bare(close=")", start=start, is_list=True)
+            reader.bare(close=")", start=start, is_list=True, array=re.split(r"[\[+=]", text)[0])
             return
         self.end_word()
         if reader.peek(1) == "(":
@@ -329,6 +358,8 @@ class Bare:
         if self._cases and self._cases[-1] == "pattern":
             return
         self._end_of_pipe(is_pipe=is_pipe)
+        if self.words[:1] == ["for"] and len(self.words) == 2:  # for x; do
+            self._reader.flow.assign(self.words[1], Reach((), (ARGUMENTS,)))
         self.words = []
         self._redirects = False
         if not self._is_list and not self._in_test:
@@ -342,15 +373,21 @@ class Bare:
             flow.evaluate(program, flow.since(self._pipe))
             self.readers.append(program)
         if not is_pipe:
+            self.prints = self.prints or (flow.mark() != self._pipe and not prints_no_value(self.words))
             self._pipe, self.readers = flow.mark(), []
         elif self.words[:1] and self.words[0] in _CLOSES:
             self._pipe = self._beginning  # the output of a loop, or of whatever ends here
         self._is_piped = is_pipe
 
     def _end_comparison(self) -> None:
-        for reference in self._compared if self._compares else ():
-            reference.is_number = True
-        self._compared, self._compares = [], False
+        flow = self._reader.flow
+        if self._compares:
+            for reference in self._compared:
+                reference.is_number = True
+            flow.calculate(" ".join(self._part), self._tested_since)
+        if "=~" in self._part and any("." in word or "[^" in word or "$" in word[:-1] for word in self._part[2:]):
+            flow.assign("BASH_REMATCH", flow.since(self._tested_since))
+        self._compared, self._compares, self._part, self._tested_since = [], False, [], flow.mark()
 
     def end_word(self) -> None:
         """Note the word that ends at the reading position, if there is one."""
@@ -360,7 +397,7 @@ class Bare:
         text, references = self._text(), self._references
         self._word_start = self._start
         self._start, self._references = None, []
-        self._tested, self._shape = self._shape, _shape(self._reader.items[self._word_start : self._reader.at])
+        self._tested, self._shape = self._shape, _shape(self._reader.items, self._word_start, self._reader.at)
         if self._redirects:
             self._redirects = False
             program = reads_input_as_code(self.words)
@@ -371,7 +408,7 @@ class Bare:
         elif self._cases and self._cases[-1] != "commands":
             self._case_word(text)
         elif self._is_list:
-            return
+            self._evaluate_index(text, self._array)
         elif self._at_command is False:
             self._argument(text, references)
         else:
@@ -382,7 +419,10 @@ class Bare:
             self._compares = True
         if references and (self.words[-1:] in (["-v"], ["-R"]) or _could_be(self._tested, _BY_NAME)):
             raise self._evaluated(references[0])
+        if self.words[-1:] == ["-v"]:
+            self._evaluate_name(text)
         self.words.append(text)
+        self._part.append(text)
         if text == "]]":
             self._end_comparison()
             self._in_test = False
@@ -398,6 +438,7 @@ class Bare:
             self._at_command = False
 
     def _command_word(self, text: str, references: list[Reference]) -> None:
+        self._evaluate_index(text)
         if _ASSIGNMENT.match(text):
             for reference in references if self._reader.has_integers else ():
                 reference.is_number = True
@@ -412,29 +453,43 @@ class Bare:
             self._cases.pop()
             self._at_command = False
         elif text == "[[" and self._reader.shell == "bash":
-            self._in_test, self.words = True, []
+            self._in_test, self.words, self._part = True, [], []
+            self._tested_since = self._reader.flow.mark()
         else:
-            if text and not text.strip("\0"):
-                for reference in references:
-                    reference.is_present = True
-            elif _could_be(self._shape, OF_THE_SHELL):
-                raise self._reader.refuse("a part of the shell may be named here, depending on a value or a section")
+            self._check_program(text, references)
             self._at_command = False
+            if text in _FILLS:
+                self._reader.flow.fill(_FILLS[text])
             self._argument(text, references)
+
+    def _check_program(self, text: str, references: list[Reference]) -> None:
+        """Have a value that is the whole name of a command looked at, and refuse one that may be a part of it."""
+        if text and not text.strip("\0"):
+            for reference in references:
+                reference.is_present = True
+        elif _could_be(self._shape, OF_THE_SHELL):
+            raise self._reader.refuse("a part of the shell may be named here, depending on a value or a section")
 
     def _argument(self, text: str, references: list[Reference]) -> None:
         if self.words:
             self._check_option(text, references)
+            if _BEFORE_PROGRAM.issuperset(self.words):
+                self._check_program(text, references)
             has_values = self._reader.flow.mark() != self._since
-            programs = self._programs() if has_values or self.words[0] in _FILLS or self.words[-1] == "-v" else set()
+            looks = has_values or self.words[0] in _LOOKED_AT or self.words[-1] == "-v" or self._early is not None
+            programs = self._programs() if looks else set()
             if references:
                 self._check_argument(text, references[0], programs)
             if programs:
                 self._follow(text, references, programs)
+                self._follow_name(text, references, programs)
+            self._before = self._reach(references) if has_values else _NOTHING
             if _BEFORE_FORMAT.fullmatch("\n".join(self.words[:5])) and _BEGINS_FORMAT.match(self._written()):
                 self._format = self.words, len(self.words)
         self.words.append(_DEFAULT.sub(r"\1", text))
         if self.words[0] in _LEADS.get(text, ()):
+            if self.words[2:] == ["do"]:
+                self._reader.flow.assign(self.words[1], Reach((), (ARGUMENTS,)))
             self._at_command, self.words = True, []  # function f {, for x do
 
     def _check_argument(self, text: str, reference: Reference, programs: set[str]) -> None:
@@ -442,7 +497,7 @@ class Bare:
         last = self.words[-1]
         is_option = last in _BY_NAME or not last.strip("\0") or _could_be(self._tested, _BY_NAME)
         could_name = is_option and not self._has_format()
-        if programs & _NAMES or (programs & _NAMING and could_name):
+        if programs & _NAMES or (programs & _NAMING and could_name) or ("wait" in programs and last == "-p"):
             raise self._evaluated(reference)
         if programs & _DECLARES:
             options = "".join(word[1:] for word in self.words if word[:1] in "-+")
@@ -478,8 +533,81 @@ class Bare:
             self._assign(text, references)
         elif self.words[0] in ("for", "select") and len(self.words) > 1:
             self._reader.flow.assign(self.words[1], self._reach(references))
-        elif programs & _FILLS or self.words[-1:] == ["-v"]:
-            self._reader.flow.fill(text)
+        elif programs & _FILLS.keys():
+            self._reader.flow.fill(text.partition("[")[0])
+        elif "printf" in programs and self.words[1:2] == ["-v"] and len(self.words) > 2:
+            self._reader.flow.assign(self.words[2].partition("[")[0], self._reach(references))
+        elif "getopts" in programs:
+            self._reader.flow.assign("OPTARG", self._reach(references))
+            self._reader.flow.assign("OPTARG", Reach((), (ARGUMENTS,)))
+        elif "set" in programs or programs & self._reader.flow.declared.functions or self.words[0][:1] in ("$", "\0"):
+            self._reader.flow.assign(ARGUMENTS, self._reach(references))
+
+    def _follow_name(self, text: str, references: list[Reference], programs: set[str]) -> None:
+        """Note what of an argument the shell itself evaluates."""
+        flow = self._reader.flow
+        how = evaluates_next(self.words, programs)
+        if how == CALCULATION:
+            flow.calculate(text, self._since)
+        elif how == NAME:
+            self._evaluate_name(text)
+        elif how is not None:
+            self._evaluate(how, references)
+        elif programs & _DECLARES:
+            self._follow_declared(text, programs)
+        elif programs & {"test", "["}:
+            flow.evaluate(NAME, flow.since(self._since), None if self._splits else self._before)
+        elif "printf" in programs:
+            self._follow_format(text)
+
+    def _follow_declared(self, text: str, programs: set[str]) -> None:
+        flow = self._reader.flow
+        options = {letter for word in self.words if word[:1] in "-+" for letter in word[1:]}
+        name, _, value = text.partition("=")
+        if options & set("pfF") or (text[:1] in "-+" and not self._splits):
+            return
+        index = index_of(text)
+        reach = flow.since(self._since)
+        if index is not None:
+            self._evaluate_index(text)
+        elif not _WHOLE_NAME.match(name.removesuffix("+")) or "n" in options:
+            flow.evaluate(NAME, reach)
+        if "i" in options:
+            flow.calculate(value, self._since)
+        written = "".join(map(str, self._reader.items[self._word_start : self._reader.at]))
+        is_array = options & set("aA") or name in flow.declared.arrays
+        if is_array and "=(" not in written and programs & {"declare", "typeset", "local"}:
+            flow.evaluate(min(programs & _DECLARES), reach)
+
+    def _follow_format(self, text: str) -> None:
+        """Note what printf may read as -v and a name: unless it splits, only if there is something after it."""
+        flow = self._reader.flow
+        early, self._early = self._early, None
+        if early is not None and early[0] is self.words:
+            flow.evaluate(NAME, early[1])
+            flow.evaluate(NAME, flow.since(self._since), early[1])
+        elif _BEFORE_FORMAT.fullmatch("\n".join(self.words[:5])) and text[:1] in ("$", "`", "-"):
+            if self._splits:
+                flow.evaluate(NAME, flow.since(self._since))
+            self._early = self.words, flow.since(self._since)
+
+    def _evaluate_name(self, text: str) -> None:
+        """Note that the shell takes a word for the name of a variable."""
+        index = index_of(text)
+        if index is not None:
+            self._reader.flow.calculate(index.text)
+        self._reader.flow.evaluate(NAME, self._reader.flow.since(self._since))
+
+    def _evaluate_index(self, text: str, array: str = "") -> None:
+        """Note the index in an assignment to an element of an array."""
+        flow = self._reader.flow
+        index = index_of(text)
+        if index is None or "=" not in text or (index.array or array) in flow.declared.keyed:
+            return
+        positional = tuple(re.findall(r"\$\{?([0-9@*])", index.text))
+        flow.evaluate(CALCULATION, Reach((), names_in(index.text) + positional))
+        if index.is_open:
+            flow.calculate("", self._since)
 
     def _assign(self, text: str, references: list[Reference]) -> None:
         named = _ASSIGNMENT.match(text)
@@ -500,18 +628,23 @@ class Bare:
     def _evaluated(self, reference: Reference) -> Unbindable:
         return Unbindable(
             f"{{{{ {reference.name} }}}} stands where the shell would run its value as code; "
-            "give it to a variable first and use that, or pass it as an argument",
+            "write it where it is a plain argument, and a number that is calculated with inside $(( ))",
             reference.line,
         )
 
 
-def _shape(items: list[str | Mark]) -> re.Pattern[str] | None:
-    """Return what a word could be with any values, and with and without its sections; None when it is fixed."""
-    if all(isinstance(item, str) for item in items):
+def _shape(items: Sequence[str | Mark], start: int, end: int) -> re.Pattern[str] | None:
+    """Return what a word could be with any values, and with and without its sections.
+
+    None when it is fixed, or a section of it holds other words too: those are known by merging.
+    """
+    if all(isinstance(item, str) for item in items[start:end]):
         return None
+    while start and isinstance(before := items[start - 1], Mark) and before.sign in ("#", "^"):
+        start -= 1
     found: list[str] = []
     opened: list[int] = []
-    for item in items:
+    for item in items[start:end]:
         if isinstance(item, str):
             found += [] if item in _UNSEEN else [re.escape(item)]
         elif not item.sign:
@@ -523,10 +656,8 @@ def _shape(items: list[str | Mark]) -> re.Pattern[str] | None:
             opened.pop()
             found.append(")?")
         else:  # the section began in a word before
-            found = [".*"]
-    if opened:
-        found[opened[0] :] = [".*"]
-    return re.compile("".join(found), re.DOTALL)
+            return None
+    return None if opened else re.compile("".join(found), re.DOTALL)
 
 
 def _could_be(shape: re.Pattern[str] | None, names: Collection[str]) -> bool:

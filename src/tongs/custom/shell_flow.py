@@ -3,16 +3,19 @@
 A bound value is data to the shell that runs the script. It is code again to the next program that evaluates the text
 which the value has got into: right there, by a substitution, by a variable of the script, by a pipe or by a
 here-document. That cannot be turned into data: the text may run on another machine or be what the author means to run.
-So it is found, noted when the tool is loaded, and asked about when a value is more than a plain word. What is found is
-an estimate that errs on the side of asking; a text that goes through a file is not followed.
+So it is found, noted when the tool is loaded, and asked about when a value is more than a plain word. The same goes for
+what the shell itself evaluates once more, see shell_evaluation.py. What is found is an estimate that errs on the side of
+asking; a text that goes through a file is not followed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence, Set
+from functools import cached_property
 from typing import NamedTuple
 
+from tongs.custom.shell_evaluation import CALCULATION, NAME, Declared, declared, names_in
 from tongs.custom.shell_parts import Reference
 
 SHELLS = frozenset(("sh", "bash", "dash", "ksh", "mksh", "zsh", "ash", "rbash", "fish"))
@@ -34,7 +37,9 @@ _SSH = "BbcDEeFIiJLlmOopQRSWw"
 _SED = "efl"
 _OWN_SHELLS = ("$SHELL", "${SHELL}", "$BASH", "${BASH}")
 _BY_PLACE = frozenset(("trap", "sed", "ssh", *AWK, *_JOINING))
-_POSITIONAL = re.compile(r"[0-9@*]\Z")
+_POSITIONAL = re.compile(r"[0-9]+\Z|[@*]\Z")
+ARGUMENTS = "@"  # of the script and of all its functions
+ANY = "!"  # a variable that is not known
 
 Mark = tuple[int, int]
 
@@ -61,15 +66,30 @@ class Reach(NamedTuple):
         return not self.references and not self.variables
 
 
+class _Evaluated(NamedTuple):
+    """What is read as code, and by what; `given`: only if a value has got in there."""
+
+    program: str
+    reach: Reach
+    given: Reach | None
+
+
 class Flow:
     """Where the values of a script go, noted while it is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: str) -> None:
+        self._body = body
         self.references: list[Reference] = []
         self.variables: list[str] = []
+        self._numbers: set[Reference] = set()  # of whose texts no more than a number is left
         self._assigned: dict[str, list[Reach]] = {}
         self._filled: set[str] = set()  # variables that may hold whatever the script has
-        self._evaluated: list[tuple[str, Reach]] = []
+        self._evaluated: list[_Evaluated] = []
+
+    @cached_property
+    def declared(self) -> Declared:
+        """What the script says of its variables."""
+        return declared(self._body)
 
     def mark(self) -> Mark:
         """Return the place in the script that has been read so far."""
@@ -77,7 +97,7 @@ class Flow:
 
     def since(self, mark: Mark, direct: Collection[Reference] = (), leading: Collection[Reference] = ()) -> Reach:
         """Return what was read since then; what is not in the text itself may lead it."""
-        references = tuple(self.references[mark[0] :])
+        references = tuple(one for one in self.references[mark[0] :] if one not in self._numbers)
         nested = {reference for reference in references if reference not in direct}
         return Reach(references, tuple(self.variables[mark[1] :]), frozenset(nested | set(leading)))
 
@@ -89,19 +109,38 @@ class Flow:
         """Note that a variable gets its text from elsewhere."""
         self._filled.add(variable)
 
-    def evaluate(self, program: str, reach: Reach) -> None:
+    def evaluate(self, program: str, reach: Reach, given: Reach | None = None) -> None:
         """Note that a program reads this as code."""
-        if not reach.is_empty:
-            self._evaluated.append((program, reach))
+        if not reach.is_empty and (given is None or not given.is_empty):
+            self._evaluated.append(_Evaluated(program, reach, given))
+
+    def calculate(self, text: str, mark: Mark | None = None) -> None:
+        """Note that the shell calculates with a text, and with what was read since then."""
+        reach = self.since(mark or self.mark())
+        self.evaluate(CALCULATION, Reach(reach.references, reach.variables + names_in(text)))
+
+    def reduce(self, mark: Mark) -> None:
+        """Note that what was read since then has become a number."""
+        self._numbers.update(self.references[mark[0] :])
+        del self.variables[mark[1] :]
 
     def codes(self) -> tuple[Code, ...]:
         """Return the values that are read as code, once the whole script was read."""
         found: dict[tuple[str, str, int], bool] = {}
-        for program, reach in self._evaluated:
+        if self._assigned or self._filled:
+            for program, variables in (
+                (CALCULATION, self.declared.integers),
+                (NAME, self.declared.names),
+                ("PS4", ["PS4"]),
+            ):
+                self._evaluated += [_Evaluated(program, Reach((), (variable,)), None) for variable in variables]
+        for program, reach, given in self._evaluated:
+            if given is not None and not self._behind(given):
+                continue
             for reference, leads in self._behind(reach).items():
                 key = (reference.name, program, reference.line)
                 if not reference.is_number:
-                    found[key] = found.get(key, False) or leads
+                    found[key] = found.get(key, False) or (leads and program not in (CALCULATION, NAME, "PS4"))
         return tuple(Code(*key, leads) for key, leads in found.items())
 
     def _behind(self, reach: Reach) -> dict[Reference, bool]:
@@ -113,11 +152,12 @@ class Flow:
             for reference in one.references:
                 found[reference] = found.get(reference, False) or reference in one.leading
             for variable in one.variables:
-                if _POSITIONAL.match(variable) or variable in self._filled:
+                name = ARGUMENTS if _POSITIONAL.match(variable) else variable
+                if name == ANY or (name in self._filled and self.declared.is_fed):
                     found |= dict.fromkeys(self.references, True)
-                if variable not in seen:
-                    seen.add(variable)
-                    waiting += self._assigned.get(variable, ())
+                if name not in seen:
+                    seen.add(name)
+                    waiting += self._assigned.get(name, ())
         return found
 
 

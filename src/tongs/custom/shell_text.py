@@ -2,17 +2,19 @@
 
 Each kind of quotes or brackets is a method that reads to their end. A section begins and ends in the same ones, so that
 what follows means the same with it and without it. Where the shell itself evaluates a word once more (names of
-variables, calculations) stands no value, or only a whole number; what other programs evaluate is in shell_flow.py. What
-is not understood is refused.
+variables, calculations) stands no value, or only a whole number; what gets there by way of variables, and what other
+programs evaluate, is in shell_flow.py. What is not understood is refused.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from tongs.custom.shell_commands import Bare
-from tongs.custom.shell_flow import Flow, reads_input_as_code
+from tongs.custom.shell_evaluation import CALCULATION, NAME, names_in
+from tongs.custom.shell_flow import ANY, Flow, Reach, reads_input_as_code
 from tongs.custom.shell_parts import MARK, Manner, Mark, Part, Reference, Section, Shell, Unbindable, Word, some
 
 Context = Literal["bare", "double", "here", "number"]
@@ -26,7 +28,7 @@ _ARRAYS = re.compile(
     r"|[A-Za-z0-9_]\[[^\]\n]*\]\+?="
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*]")
-_NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\A[0-9@*]\Z")
+_ONLY_DIGITS = re.compile(r"//\[[!^](?:0-9|\[:digit:\])\]/?\}")
 _BEFORE_COMMANDS = frozenset("\n;&|({`!=")
 _DELIMITER_END = frozenset(" \t\n;&|<>()")
 
@@ -68,7 +70,7 @@ class Reader:
         self._parts: list[Part] = []
         self._sections: list[_Opened] = []
         self._depth = 0
-        self.flow = Flow()
+        self.flow = Flow(body)
         self.documents: list[_Document] = []
         # an assignment to an integer is evaluated, and so is, by declare and its like, one to an array
         self.has_integers = _INTEGERS.search(body) is not None
@@ -291,13 +293,16 @@ class Reader:
         if self.peek(2) == "(":
             self.emit(3)
             return self.calculation("))", start)
+        before = self.flow.mark()
         self.emit(2)
-        self.bare(close=")", start=start)
+        if not self.bare(close=")", start=start):
+            self.flow.reduce(before)
         return []
 
     def calculation(self, close: str, start: int) -> list[Reference]:
         """Read an arithmetic expression to behind its end; every value in it is a number."""
         base, depth, found = self._enter(), 0, []
+        before, text = self.flow.mark(), ""
         opening, closing = ("[", "]") if close == "]" else ("(", ")")
         while True:
             item = self.peek()
@@ -317,7 +322,10 @@ class Reader:
                 self.emit(2)
             else:
                 depth += (item == opening) - (item == closing)
+                text += item
                 self.emit()
+        self.flow.calculate(text, before)
+        self.flow.reduce(before)
         self._leave(base)
         if close == "))" and self.peek(1) != ")":
             raise self.refuse("(( begins a calculation; put a blank between the two if commands follow", start)
@@ -331,8 +339,11 @@ class Reader:
         ahead = "".join(item if isinstance(item, str) else "\0" for item in self.items[self.at : self._end])
         name = _EXPANSION.match(ahead)
         self.emit(name.end() if name else 0)
-        self.flow.variables += _NAMES.findall(name[0]) if name else []
         rest = ahead[name.end() if name else 0 :]
+        self._note_expansion(name[0] if name else "", rest)
+        array = name[0].lstrip("#!") if name else ""
+        depth, before, text = 0, self.flow.mark(), ""
+        in_index, is_offset = rest[:1] == "[", _is_offset(rest)
         is_default = name is not None and rest.lstrip(":")[:1] in tuple("-+=?") and rest[:2] != "::"
         is_cut = name is not None and rest[:1] in ("#", "%") and context in ("bare", "double")
         in_double = context in ("double", "here")
@@ -342,7 +353,12 @@ class Reader:
                 raise self._unfinished("${", start)
             if isinstance(item, Mark):
                 if not (is_default or is_cut):
-                    raise self.refuse(f"{item.text} cannot stand here in ${{…}}; give it to a variable first")
+                    advice = "give it to a variable first"
+                    if in_index or is_offset:
+                        advice = f"calculate with it: $(( {item.text} )), with a parameter of type integer"
+                    elif name is None:
+                        advice = "a value cannot name a variable"
+                    raise self.refuse(f"{item.text} cannot stand here in ${{…}}; {advice}")
                 manner: Manner = "number" if context == "number" else "text" if in_double and not is_cut else "one"
                 found += some(self.mark(item, manner, base))
             elif item == "'" and not (in_double and is_default):
@@ -368,12 +384,40 @@ class Reader:
                 self.emit(2)
             else:
                 has_blanks = has_blanks or item in " \t\n"
+                depth += (item == "[") - (item == "]")
+                text += item if in_index or is_offset else ""
                 self.emit()
+                if in_index and not depth:
+                    if array not in self.flow.declared.keyed:
+                        self.flow.calculate(text, before)
+                    self.flow.reduce(before)
+                    in_index, text = False, ""
+                    is_offset = _is_offset(f"{self.peek()}{self.peek(1)}")
+        if is_offset:
+            self.flow.calculate(text, before)
+            self.flow.reduce(before)
         if found and has_blanks and context == "bare":
             raise self.refuse("a value and a blank inside ${…}, which become several words; put quotes around", start)
         self._leave(base)
         self.emit()
         return found
+
+    def _note_expansion(self, name: str, rest: str) -> None:
+        """Note what an expansion is made from, and what of it the shell evaluates."""
+        sign = name[:1] if name[:1] in ("#", "!") and len(name) > 1 else ""
+        variable, _, index = name[len(sign) :].partition("[")
+        if index and variable not in self.flow.declared.keyed:
+            self.flow.evaluate(CALCULATION, Reach((), names_in(index) + tuple(re.findall(r"\$([0-9@*])", index))))
+        if not variable or sign == "#" or rest.lstrip(":")[:1] == "+" or _ONLY_DIGITS.match(rest):
+            return
+        if sign == "!":
+            if index in ("@]", "*]") or rest[:2] in ("@}", "*}"):
+                return  # names and indexes, not what they stand for
+            self.flow.evaluate(NAME, Reach((), (variable,)))
+            self.flow.variables.append(ANY)
+        elif rest[:3] == "@P}":
+            self.flow.evaluate("${…@P}", Reach((), (variable,)))
+        self.flow.variables.append(variable)
 
     def backticks(self, *, in_double: bool) -> list[Reference]:
         """Read `…`: one layer of backslashes is taken off first. With values inside it becomes $(…)."""
@@ -403,18 +447,30 @@ class Reader:
             items.append(item)
             offsets.append(self._offsets[end])
             end += 1
+        before = self.flow.mark()
         if not any(isinstance(item, Mark) for item in items):
+            self._look_into("".join(map(str, items)), self._line_of(start))
             self.emit(end + 1 - start)
             return []
         outside = self.items, self._offsets, self._end, self.documents
         # a line end before the bracket, because a comment may be last; a blank, because $(( is something else
         self._parts.append("$( ")
         self.items, self._offsets, self.at, self._end, self.documents = items, offsets, 0, len(items), []
-        self.bare(close="")
+        if not self.bare(close=""):
+            self.flow.reduce(before)
         self._parts.append("\n)")
         self.items, self._offsets, self._end, self.documents = outside
         self.at = end + 1
         return []
+
+    def _look_into(self, body: str, line: int) -> None:
+        """Follow the variables of a part that is taken over as it is; what is not understood there is left to the shell."""
+        inner = Reader(body, self._names, self.shell, line)
+        inner.flow = self.flow
+        before = self.flow.mark()
+        with suppress(Unbindable):
+            if not inner.bare(close=""):
+                self.flow.reduce(before)
 
     # --- here-documents -------------------------------------------------------------------------------------------
 
@@ -518,11 +574,11 @@ class Reader:
 
     # --- commands -------------------------------------------------------------------------------------------------
 
-    def bare(self, *, close: str, start: int = 0, is_list: bool = False) -> None:
-        """Read commands to behind their closing bracket, or to the end."""
+    def bare(self, *, close: str, start: int = 0, is_list: bool = False, array: str = "") -> bool:
+        """Read commands to behind their closing bracket, or to the end; return whether they may print a value."""
         base, outer = self._enter(), self.documents
         self.documents = []
-        frame = Bare(self, close, base, outer_waits=bool(outer), is_list=is_list)
+        frame = Bare(self, close, base, outer_waits=bool(outer), is_list=is_list, array=array)
         while (item := self.peek()) != "":
             if item == ")" and close and frame.ends():
                 break
@@ -537,6 +593,12 @@ class Reader:
         self.documents = outer
         if close:
             self.emit()
+        return frame.prints
+
+
+def _is_offset(rest: str) -> bool:
+    """Whether ${…} goes on with where a part of its text begins."""
+    return rest[:1] == ":" and rest[1:2] not in tuple("-+=?")
 
 
 def _joined(parts: list[Part]) -> list[Part]:

@@ -194,7 +194,7 @@ def _json_object(words: list[str]) -> dict[str, Any]:
 
 def _typed(schema: Schema, pairs: list[str]) -> dict[str, Any]:
     """Turn key=value words into arguments, typed as the schema says."""
-    properties: dict[str, Schema] = schema.get("properties", {})
+    properties: dict[str, Any] = schema.get("properties", {})
     args: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -204,7 +204,9 @@ def _typed(schema: Schema, pairs: list[str]) -> dict[str, Any]:
             near = did_you_mean(name, properties)
             hint = f"did you mean {near}?" if near else f"the arguments are: {', '.join(properties) or 'none'}"
             raise Usage(f"there is no argument {name!r}; {hint}")
-        args[name] = _value(properties[name], name, text, args.get(name))
+        told = properties[name]
+        # a foreign schema may be true
+        args[name] = _value(told if isinstance(told, dict) else {}, name, text, args.get(name))
     return args
 
 

@@ -147,10 +147,9 @@ def _show(options: dict[str, str], name: str) -> int:
     required = named.schema.get("required", ())
     for argument, told in named.schema["properties"].items():
         known = told if isinstance(told, dict) else {}  # a foreign schema may be true
-        kind = known.get("type") or " or ".join(str(choice.get("type", "any")) for choice in known.get("anyOf", ({},)))
-        choices = f" ({', '.join(map(str, known['enum']))})" if "enum" in known else ""
+        choices = f" ({', '.join(map(str, known['enum']))})" if isinstance(known.get("enum"), list) else ""
         presence = "required" if argument in required else f"default {json.dumps(known.get('default'))}"
-        sys.stdout.write(f"  {argument}: {kind}{choices}, {presence}\n")
+        sys.stdout.write(f"  {argument}: {_kind(known)}{choices}, {presence}\n")
         if "description" in known:
             sys.stdout.write(f"      {known['description']}\n")
     from tongs.custom.definition import definition_of
@@ -165,3 +164,14 @@ def _show(options: dict[str, str], name: str) -> int:
     canonical = f", stands for {found.tool.name}" if found.entry is not None else ""
     sys.stdout.write(f"\n{found.tool.source}, effects: {effects}{canonical}\n")
     return 0
+
+
+def _kind(schema: Any) -> str:
+    """Return the type of a parameter; a foreign schema may hold anything."""
+    known = schema if isinstance(schema, dict) else {}
+    several = known.get("type") or known.get("anyOf")
+    if isinstance(several, str):
+        return several
+    if not isinstance(several, list):
+        return "any"
+    return " or ".join(one if isinstance(one, str) else _kind(one) for one in several)

@@ -58,7 +58,12 @@ def call_result(result: Result, output: Schema | None = None, *, trusted: bool =
         answer["structuredContent"] = structured(output, data)
     broken = _broken(answer, output, trusted=trusted)
     if broken is not None:
-        failed = error_result(ToolError("tool_failed", broken, suggestion="Ask the author of the tool to mend it."))
+        if result.meta.get("_persisted"):
+            advice = "Ask for less. The text says where all of it is."
+            told = ToolError("limit_exceeded", "The answer is too long to be given as data.", suggestion=advice)
+            failed = error_result(told, result)
+        else:
+            failed = error_result(ToolError("tool_failed", broken, suggestion="Ask the author of the tool to mend it."))
         return {**failed, "content": [*failed["content"], {"type": "text", "text": text}]}
     meta = _facts(result)
     if meta:

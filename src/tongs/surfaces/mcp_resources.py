@@ -14,7 +14,7 @@ from tongs.runtime import Runtime, session_folder
 OVERFLOW = "tongs://overflow/"
 SNAPSHOTS = "tongs://snapshots/"
 LISTED_MAX = 200  # of each kind, the newest
-READ_BYTES = 16 << 20
+READ_BYTES = 512 << 10  # an answer is sent in one piece, and some clients take none of more than a megabyte
 
 Change = str  # "tools", "prompts", "resources", or the address of a resource
 
@@ -162,7 +162,7 @@ class Resources:
         for file in change.snapshots:
             if file.path == path and file.before is not None and not self._is_closed(session, path):
                 if file.size > READ_BYTES:
-                    break
+                    raise _too_large(uri)
                 return _contents(uri, history.blob(file.before))
         raise _no_resource(uri)
 
@@ -177,13 +177,19 @@ class Resources:
 
 def _contents(uri: str, data: bytes) -> dict[str, Any]:
     if len(data) > READ_BYTES:
-        raise ToolError("file_too_large", f"{uri} has more than {READ_BYTES >> 20} MiB.")
+        raise _too_large(uri)
     try:
         text = data.decode()
     except UnicodeDecodeError:
         blob = base64.b64encode(data).decode()
         return {"uri": uri, "mimeType": "application/octet-stream", "blob": blob}
     return {"uri": uri, "mimeType": "text/plain", "text": text}
+
+
+def _too_large(uri: str) -> ToolError:
+    return ToolError(
+        "file_too_large", f"{uri[:200]} has more than {READ_BYTES >> 10} KiB; read_file shows parts of files."
+    )
 
 
 def _no_resource(uri: str) -> ToolError:

@@ -21,6 +21,7 @@ from tongs.surfaces.mcp_names import SESSION
 
 SESSIONS_MAX = 1000  # of clients without connection, and of clients with one
 IDLE_SECONDS = 1800.0
+NAMED_SECONDS = 300.0  # a session that its client has named is safe from others for so long after each use
 NAME_CHARACTERS = 200
 _WAITING_MAX = 100
 
@@ -118,10 +119,11 @@ class Sessions:
                 self.end(session)
 
     def _make_room(self) -> None:
-        """End the session that is missed least, when there are too many: first those that nobody named."""
+        """End the session that is missed least, when there are too many: one that nobody named, or has used lately."""
         if len(self._named) + len(self._fresh) < SESSIONS_MAX:
             return
-        known = (*self._fresh.values(), *self._named.values())
+        oldest = time.monotonic() - NAMED_SECONDS
+        known = (*self._fresh.values(), *(session for session in self._named.values() if session.used < oldest))
         idle = next((session for session in known if not session.calls), None)
         if idle is None:
             raise ToolError("busy", f"{SESSIONS_MAX} clients are at work already.")

@@ -34,6 +34,8 @@ BUSY = -32000
 
 _CHUNK_BYTES = 1 << 18
 
+Message = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError
+
 
 async def serve(server: Server[Any], wires: Wires, asks: Callable[[], bool]) -> None:
     """Serve one client until its input ends; `asks` says whether a call waits for an answer of the client."""
@@ -55,9 +57,13 @@ class _Output(asyncio.BaseProtocol):
         self._descriptor = -1
         self._room = asyncio.Event()
         self._room.set()
+        self._is_last = False
         self._lock = asyncio.Lock()
         self.settled: Callable[[Any], None] = lambda id: None  # is told whose request was answered
         self.lost: Callable[[], None] = lambda: None  # nobody can read any more
+        self.has_read: Callable[[], None] = lambda: None
+        self.has_asked: Callable[[], None] = lambda: None
+        self.asked: set[Any] = set()  # the requests of ours that the client has not answered
 
     @classmethod
     async def open(cls, descriptor: int) -> _Output:
@@ -73,24 +79,35 @@ class _Output(asyncio.BaseProtocol):
 
     def pause_writing(self) -> None:
         """Note that the client does not read."""
-        self._room.clear()
+        if not self._is_last:
+            self._room.clear()
 
     def resume_writing(self) -> None:
         """Note that the client has read."""
         self._room.set()
+        self.has_read()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Note that the client is gone."""
         self._room.set()
         self.lost()
 
-    async def room(self) -> None:
-        """Return when the client has not too much to read."""
-        await self._room.wait()
+    def finish(self) -> None:
+        """Wait for the client no more: what is still written is the last of it."""
+        self._is_last = True
+        self.resume_writing()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the client has not too much to read."""
+        return self._room.is_set()
 
     async def send(self, item: SessionMessage, /) -> None:
         """Write one message."""
         message = item.message
+        if isinstance(message, JSONRPCRequest):
+            self.asked.add(message.id)
+            self.has_asked()
         if isinstance(message, JSONRPCResponse):
             await self.write({"jsonrpc": "2.0", "id": message.id, "result": message.result})
         else:
@@ -99,22 +116,22 @@ class _Output(asyncio.BaseProtocol):
             self.settled(message.id)
 
     async def write(self, message: dict[str, Any]) -> None:
-        """Write one line, and wait while there is too much to read."""
-        data = _encoded(message)
-        if self._transport is not None:
-            if not self._transport.is_closing():
-                self._transport.write(data)
-            await self._room.wait()
-            return
+        """Write one line, once there is not too much to read."""
         async with self._lock:
-            with suppress(OSError):
-                await _in_thread(lambda: _write_all(self._descriptor, data))
+            await self._room.wait()
+            data = _encoded(message)
+            if self._transport is None:
+                with suppress(OSError):
+                    await _in_thread(lambda: _write_all(self._descriptor, data))
+            elif not self._transport.is_closing():
+                self._transport.write(data)
 
     async def flush(self, seconds: float) -> None:
         """Wait until all is read, for about this long, and let go of the descriptor."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        self._is_last = False
         transport.set_write_buffer_limits(high=0)
         if transport.get_write_buffer_size():
             self._room.clear()
@@ -144,12 +161,15 @@ class _Input(asyncio.Protocol):
         self._skipped = 0  # bytes of a line that is too long
         self._ended = False
         self._more = asyncio.Event()
+        self._waiting: deque[JSONRPCRequest] = deque()  # until the client has read
         self._under_way: set[Any] = set()
         self._fewer = asyncio.Event()
         self._pause: Callable[[], None] = lambda: None
         self._resume: Callable[[], None] = lambda: None
         output.settled = self._settled
         output.lost = self._end
+        output.has_read = self._more.set
+        output.has_asked = self._fewer.set
 
     async def open(self, descriptor: int) -> Callable[[], None]:
         """Begin to read a descriptor, of whatever kind; return how to stop."""
@@ -222,17 +242,8 @@ class _Input(asyncio.Protocol):
 
     def _end(self) -> None:
         self._ended = True
-        self._more.set()
         self._fewer.set()
-
-    async def _line(self) -> bytes | ToolError:
-        while not self._lines:
-            if self._ended:
-                raise StopAsyncIteration
-            self._more.clear()
-            self._resume_reading()
-            await self._more.wait()
-        return self._lines.popleft()
+        self._output.finish()
 
     def _resume_reading(self) -> None:
         if not self._ended:
@@ -244,15 +255,18 @@ class _Input(asyncio.Protocol):
     async def __anext__(self) -> SessionMessage | Exception:
         while True:
             await asyncio.sleep(0)  # a flood of lines lets others work too
-            line = await self._line()
-            await self._output.room()
             try:
-                message = _message(line)
+                message = await self._next()
             except _Wrong as wrong:
-                await self._refuse(wrong.id, wrong.code, wrong.reason)
+                if wrong.id in self._output.asked:
+                    # a call waits for it: what is no answer is a failure
+                    known = ErrorData(code=wrong.code, message=wrong.reason)
+                    return SessionMessage(JSONRPCError.model_construct(jsonrpc="2.0", id=wrong.id, error=known))
+                if not wrong.is_error:
+                    await self._refuse(wrong.id, wrong.code, wrong.reason)
                 continue
-            if message is None:
-                continue
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                self._output.asked.discard(message.id)
             if not isinstance(message, JSONRPCRequest):
                 return SessionMessage(message)
             if message.id in self._under_way:
@@ -262,6 +276,25 @@ class _Input(asyncio.Protocol):
                 return SessionMessage(message, self._metadata(message.id))
             else:
                 await self._refuse(message.id, BUSY, f"{REQUESTS_MAX} requests are under way")
+
+    async def _next(self) -> Message:
+        """Return the next message. While the client does not read, requests wait, and what cancels them does not."""
+        while True:
+            if self._waiting and self._output.has_room:
+                return self._waiting.popleft()
+            if self._lines and len(self._waiting) < LINES_MAX:
+                message = _message(self._lines.popleft())
+                if isinstance(message, JSONRPCRequest) and not self._output.has_room:
+                    self._waiting.append(message)
+                elif message is not None:
+                    return message
+            elif self._ended:
+                raise StopAsyncIteration
+            else:
+                self._more.clear()
+                if not self._lines:
+                    self._resume_reading()
+                await self._more.wait()
 
     async def _has_room(self) -> bool:
         """Wait for room; not when what would make room may stand behind this request."""
@@ -305,13 +338,14 @@ class _Input(asyncio.Protocol):
 
 
 class _Wrong(Exception):
-    def __init__(self, code: int, reason: str, id: Any = None) -> None:
+    def __init__(self, code: int, reason: str, id: Any = None, *, is_error: bool = False) -> None:
         self.code = code
         self.reason = reason
         self.id = id
+        self.is_error = is_error  # which is not answered with another
 
 
-def _message(line: bytes | ToolError) -> JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError | None:
+def _message(line: bytes | ToolError) -> Message | None:
     """Return the message of a line; None for an empty one."""
     if isinstance(line, ToolError):
         raise _Wrong(INVALID_REQUEST, line.message)
@@ -343,19 +377,16 @@ def _message(line: bytes | ToolError) -> JSONRPCRequest | JSONRPCNotification | 
     return JSONRPCNotification.model_construct(jsonrpc="2.0", method=method, params=params)
 
 
-def _response(value: dict[str, Any], id: Any) -> JSONRPCResponse | JSONRPCError | None:
-    """Return the client's answer to a request of ours; what is none is nobody's."""
+def _response(value: dict[str, Any], id: Any) -> JSONRPCResponse | JSONRPCError:
+    """Return the client's answer to a request of ours."""
     error, result = value.get("error"), value.get("result")
-    if id is None and error is None:
-        raise _Wrong(INVALID_REQUEST, "the message has no method")
     if isinstance(result, dict) and id is not None:
         return JSONRPCResponse.model_construct(jsonrpc="2.0", id=id, result=result)
     if isinstance(error, dict) and isinstance(error.get("code"), int) and isinstance(error.get("message"), str):
         known = ErrorData(code=error["code"], message=error["message"], data=error.get("data"))
         return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=known)
-    if error is not None:
-        return None  # an error is not answered with another
-    raise _Wrong(INVALID_REQUEST, "the message has neither method nor result", id)
+    what = "the message has no method" if id is None else "the message has neither method nor result"
+    raise _Wrong(INVALID_REQUEST, what, id, is_error=error is not None)
 
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
