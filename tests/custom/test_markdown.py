@@ -236,6 +236,13 @@ def test_a_value_that_the_file_itself_lists_is_not_noted():
     assert definition.notes == ()
 
 
+@pytest.mark.parametrize("kind, is_told", [("string", True), ("integer", False), ("number", False), ("boolean", False)])
+def test_a_text_that_the_shell_calculates_with_is_noted_and_a_number_is_not(kind, is_told):
+    definition = load(declared(f"parameters: {{a: {{type: {kind}}}}}", body="n={{ a }}\necho $((n))\n"))
+
+    assert bool(definition.notes) is is_told
+
+
 # --- what is wrong ------------------------------------------------------------------------------------------------
 
 

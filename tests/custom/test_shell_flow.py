@@ -68,6 +68,11 @@ EVALUATED = [
     'echo {{ x }} | while read -r c; do eval "$c"; done',
     'read -r c <<< {{ x }}; eval "$c"',
     'printf -v c %s {{ x }}; eval "$c"',
+    'c={{ x }}; f() { echo "$c"; }; f | while read -r d; do eval "$d"; done',
+    'read -r c <<EOF\n{{ x }}\nEOF\neval "$c"',
+    'while read -r c; do eval "$c"; done < <(echo {{ x }})',
+    'c={{ x }}; d=`echo "$c"`; eval "$d"',
+    'f() { for c do eval "$c"; done; }; f {{ x }}',
     # through pipes and here-documents
     "echo {{ x }} | sh",
     "echo {{ x }} | tee log | sudo bash -s",
@@ -109,7 +114,103 @@ EVALUATED = [
     "parallel echo {{ x }} ::: a",
     "trap -- {{ x }} EXIT",
 ]
+# what the shell itself evaluates: {} stands for what gives the value to x
+CALCULATED = [
+    "echo $((x))",
+    'echo "$(( $x + 1 ))"',
+    "((n = x))",
+    "echo $[x]",
+    "for ((i = x; i < 0; i++)); do :; done",
+    "[[ $x -eq 1 ]]",
+    "[[ a = b || 1 -ge x ]]",
+    'let "$x"',
+    "let x",
+    "b[$x]=1",
+    "b[x]=1",
+    "b=([$x]=1)",
+    "b=(1); echo ${b[$x]}",
+    'b=(1); echo "${b[x]}" "${b[$x + 1]}"',
+    "s=abc; echo ${s:$x}",
+    "s=abc; echo ${s:x:1}",
+    "b=(1); unset 'b[x]'",
+    "RANDOM=$x",
+    'f() { echo $(($1)); }; f "$x"',
+    'f() { for i do echo $((i)); done; }; f "$x"',
+    'set -- "$x"; echo $(($1))',
+    'echo "$x" | while read -r n; do echo $((n)); done',
+    'while read -r; do ((REPLY)); done <<< "$x"',
+    "echo `echo $((x))`",
+    'echo $(( $(echo "$x") ))',
+]
+NAMED = [
+    '[ -v "$x" ]',
+    "[[ -v $x ]]",
+    'test -v "$x"',
+    "[ $x = 1 ]",
+    'printf -v "$x" 1',
+    'printf "$x" a b',
+    'read "$x" <<< 1',
+    'declare "$x=1"',
+    'typeset "$x"',
+    'f() { local "$x=1"; }; f',
+    'unset "$x"',
+    "declare -n r=$x; echo $r",
+    "echo ${!x}",
+]
+RUN = [
+    'mapfile -c 1 -C "$x" z <<< 1',
+    'compgen -W "$x"',
+    "echo ${x@P}",
+    'declare -a z="$x"',
+    "PS4=$x; set -x; :",
+]
+GIVEN = [
+    "x={{ w }}",
+    'y={{ w }}; x="$y"',
+    "x=$(printf %s {{ w }})",
+    'y={{ w }}; x=`printf %s "$y"`',
+    "read -r x <<< {{ w }}",
+    "printf -v x %s {{ w }}",
+    "set -- {{ w }}; x=$1",
+    "give() { x=$1; }; give {{ w }}",
+    "for x in {{ w }}; do break; done",
+    "c=({{ w }}); x=${c[0]}",
+    "[[ {{ w }} =~ (.*) ]]; x=${BASH_REMATCH[1]}",
+    "y={{ w }}; n=y; x=${!n}",
+]
+NOT_GIVEN = [
+    "y={{ w }}; x=${#y}",
+    'y={{ w }}; x=5; echo "$y"',
+    "x=$(printf %s {{ w }} | wc -c)",
+    "x=$(grep -c {{ w }} /dev/null || true)",
+    "y={{ w }}; x=${y:+1}",
+    "y={{ w }}; x=${y//[^0-9]/}",
+    "give() { x=$(( $1 + 1 )); }; give 3; echo {{ w }}",
+    "echo {{ w }}; read -r x < /dev/null",
+]
+ORDINARY = [
+    'echo "$x" $x',
+    "[[ $x == 1 || -n $x ]]",
+    '[ "$x" = 1 ] || [ -n "$x" ] || [ "$x" -eq 1 ]',
+    's=abc; echo "${s%$x}" "${s/$x/a}" "${nope:-$x}"',
+    "printf '%s %d' \"$x\" $x",
+    'read -p "$x" y <<< 1',
+    'declare z="$x"; export z="$x"',
+    'f() { local z="$x"; echo "$z"; }; f',
+    "n=${#x}; echo $((n + 1))",
+    'echo $(( $(printf %s "$x" | wc -c) + 1 ))',
+    "case $x in 1) echo 1;; esac",
+    'declare -A m; m[$x]=1; echo "${m[$x]}"',
+    "declare -A m=([$x]=1)",
+    'for i in 1 2; do echo "$x" $((i + 1)); done',
+    'b=("$x"); for ((i = 0; i < ${#b[@]}; i++)); do echo "${b[i]}"; done',
+    'b=("$x"); for i in "${!b[@]}"; do echo "${b[$i]}"; done',
+    'echo "${x:0:3}" "${x:1}" "${x@Q}"',
+    'unset -f "$x"; declare -p "$x"',
+]
 DATA = [
+    'f() { n=1; echo "$1"; }; f {{ x }}; echo $((n))',
+    "while read -r n; do echo $((n)); done < file; echo {{ x }}",
     "echo {{ x }}",
     "sh -c 'echo \"$1\"' sh {{ x }}",
     "bash script.sh {{ x }}",
@@ -155,6 +256,50 @@ def test_a_value_that_is_read_as_code_is_found(body):
 
     assert {code.name for code in found} >= {"x"}
     assert all(12 <= code.line <= 12 + body.count("\n") for code in found)
+
+
+@pytest.mark.parametrize("sink", [*CALCULATED, *NAMED, *RUN])
+@pytest.mark.parametrize("given", GIVEN)
+def test_a_value_that_the_shell_itself_evaluates_is_found(given, sink):
+    template = bind(f"\n{given}\n{sink}\n", {"w"}, shell="bash", line=5)
+
+    assert {(code.name, code.line) for code in template.codes} == {("w", 6)}
+    assert evaluated(template, {"w": "a[$(id)]"})
+
+
+@pytest.mark.parametrize("sink", [*CALCULATED, *NAMED, *RUN])
+@pytest.mark.parametrize("given", NOT_GIVEN)
+def test_what_the_shell_evaluates_is_not_a_value_that_went_elsewhere(given, sink):
+    assert bind(f"{given}\n{sink}\n", {"w"}, shell="bash").codes == ()
+
+
+@pytest.mark.parametrize("sink", ORDINARY)
+@pytest.mark.parametrize("given", [*GIVEN, *NOT_GIVEN])
+def test_a_variable_in_an_ordinary_word_stays_data(given, sink):
+    assert bind(f"{given}\n{sink}\n", {"w"}, shell="bash").codes == ()
+
+
+@pytest.mark.parametrize(
+    "body, args, is_asked",
+    [
+        ("n={{ x }}; echo $((n))", {"x": "12"}, False),
+        ("n={{ x }}; echo $((n))", {"x": -12}, False),
+        ("n={{ x }}; echo $((n))", {"x": "total"}, False),
+        ("n={{ x }}; echo $((n))", {"x": "a[0]"}, True),
+        # a word names a variable, and what that holds is evaluated
+        ('n={{ x }}; m={{ y }}; echo $((n)) "$m"', {"x": "m", "y": "a[$(id)]"}, True),
+        ('n={{ x }}; m={{ y }}; echo $((n)) "$m"', {"x": "12", "y": "a[$(id)]"}, False),
+        ('n={{ x }}; unset "$n"', {"x": "total"}, False),
+        ('n={{ x }}; unset "$n"', {"x": "a[$(id)]"}, True),
+        ('n={{ x }}; export "$n"', {"x": "LD_PRELOAD=/tmp/a.so"}, True),
+    ],
+)
+def test_a_call_asks_unless_what_the_shell_evaluates_is_a_plain_word(body, args, is_asked):
+    template = bind(body, {"x", "y"}, shell="bash")
+
+    assert template.codes
+    assert bool(evaluated(template, args)) is is_asked
+    assert evaluated(template, args, own={"x"}) == []
 
 
 @pytest.mark.parametrize("body", DATA)
@@ -226,6 +371,19 @@ def test_the_author_is_told_the_line_and_what_to_do(body, advice):
     assert advice in told
 
 
+@pytest.mark.parametrize(
+    "sink, told",
+    [
+        ("echo $((n))", "gets into a calculation, where the shell runs it as code; give it the type integer or check"),
+        ('unset "$n"', "gets into the name of a variable, where the shell runs it as code; give it an enum or check"),
+    ],
+)
+def test_the_author_is_told_what_the_shell_evaluates(sink, told):
+    (code,) = bind(f"\nn={{{{ x }}}}\n{sink}", {"x"}, shell="bash", line=5).codes
+
+    assert note(code).startswith(f"line 6: the value of x {told}")
+
+
 # --- held against real shells -------------------------------------------------------------------------------------
 
 TEXTS = ["{{ x }}", "echo {{ x }}", "echo a {{ x }} b", "echo '{{ x }}'"]
@@ -288,3 +446,48 @@ def test_what_runs_a_value_was_found_before(tmp_path_factory, text, sink, way, d
 
     asked: Any = evaluated(template, {"x": value})
     assert asked or not (place / "HIT").exists(), body
+
+
+EVALUATED_BY_THE_SHELL = [
+    "a[$(touch HIT)]",
+    "a[$(touch HIT)]=1",
+    "DIRSTACK[$(touch HIT)]",
+    "($(touch HIT))",
+    "-v a[$(touch${IFS}HIT)] -o 1",
+    "-va[$(touch HIT)]",
+    "touch HIT;",
+]
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@settings(max_examples=40)
+@given(given=st.sampled_from([*GIVEN, *NOT_GIVEN]), sink=st.sampled_from([*CALCULATED, *NAMED, *RUN, *ORDINARY]))
+def test_what_the_shell_runs_of_a_variable_was_found_before(tmp_path_factory, shell, given, sink):
+    template = bind(f"{given}\n{sink}\n", {"w"}, shell="bash")
+    place = tmp_path_factory.mktemp("place")
+    env = {"PATH": os.environ["PATH"], "HOME": str(place)}
+    scripts = []
+    for number, value in enumerate(EVALUATED_BY_THE_SHELL):
+        scripts.append(place / str(number))
+        scripts[-1].write_text(render(template, {"w": value}))
+    driver = 'for f in "$@"; do (. "$f"); done'
+
+    argv = [program(shell), "-c", driver, shell, *map(str, scripts)]
+    subprocess.run(argv, cwd=place, env=env, capture_output=True, timeout=60, check=False, input=b"")
+
+    assert template.codes or not (place / "HIT").exists()
+
+
+@pytest.mark.parametrize("sink", [*CALCULATED, *NAMED, *RUN])
+def test_what_is_found_does_run(tmp_path, sink):
+    """No false alarm: every one of these places runs one of the values."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    for number, value in enumerate(EVALUATED_BY_THE_SHELL):
+        (tmp_path / str(number)).write_text(render(bind(f"x={{{{ w }}}}\n{sink}", {"w"}, shell="bash"), {"w": value}))
+    driver = 'for f in "$@"; do (. "$f"); done'
+
+    scripts = [str(tmp_path / str(number)) for number in range(len(EVALUATED_BY_THE_SHELL))]
+    argv = [program("bash"), "-c", driver, "bash", *scripts]
+    subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, timeout=60, check=False, input=b"")
+
+    assert (tmp_path / "HIT").exists()

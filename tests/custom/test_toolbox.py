@@ -276,6 +276,7 @@ def test_a_small_profile_has_the_custom_tools_that_are_named(personal, base, pro
     with temporary_runtime(base) as (runtime, _):
         assert runtime.call("hello", who="a").text == "hello a\n"
         error = runtime.call("other", who="a").error
+        assert error is not None
         assert (error.code, error.message) == ("denied", f"other is not in the profile {profile}.")
         assert "hello" in [name for name, _, _ in runtime.schemas()]
 

@@ -24,7 +24,7 @@ __all__ = ["Shell", "Template", "Unbindable", "bind", "evaluated", "is_given", "
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:@%+=/-]*\Z")
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,19}\Z")
-_ANY = Code("", "", 0, False)
+_ANY = Code("", "", 0, leads=False)
 
 
 class Template(NamedTuple):

@@ -15,8 +15,11 @@ from tongs.custom.shell_evaluation import (
     prints_no_value,
 )
 from tongs.custom.shell_flow import (
+    ANY,
     ARGUMENTS,
+    INPUT,
     MAYBE,
+    OF_TEXT,
     SHELLS,
     Reach,
     begins_code,
@@ -372,11 +375,15 @@ class Bare:
         if program is not None:
             flow.evaluate(program, flow.since(self._pipe))
             self.readers.append(program)
+        if self._is_piped and OF_TEXT.isdisjoint(self.words[:1]):
+            flow.assign(INPUT, flow.since(self._pipe))
         if not is_pipe:
             self.prints = self.prints or (flow.mark() != self._pipe and not prints_no_value(self.words))
             self._pipe, self.readers = flow.mark(), []
         elif self.words[:1] and self.words[0] in _CLOSES:
             self._pipe = self._beginning  # the output of a loop, or of whatever ends here
+        if is_pipe and flow.declared.functions.intersection(self.words):
+            flow.assign(INPUT, Reach((), (ANY,)))  # which may print any variable
         self._is_piped = is_pipe
 
     def _end_comparison(self) -> None:
@@ -401,6 +408,8 @@ class Bare:
         if self._redirects:
             self._redirects = False
             program = reads_input_as_code(self.words)
+            if self._is_fed or text.startswith("<("):
+                self._reader.flow.assign(INPUT, self._reach(references))
             if program is not None and (self._is_fed or text.startswith("<(")):
                 self._evaluate(program, references)
         elif self._in_test:
@@ -471,7 +480,9 @@ class Bare:
             raise self._reader.refuse("a part of the shell may be named here, depending on a value or a section")
 
     def _argument(self, text: str, references: list[Reference]) -> None:
-        if self.words:
+        if not self.words:
+            self._before = _NOTHING
+        else:
             self._check_option(text, references)
             if _BEFORE_PROGRAM.issuperset(self.words):
                 self._check_program(text, references)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 CALCULATION = "a calculation"
 NAME = "the name of a variable"
-OPTION = "an option"
 
 _NAME = re.compile(r"(?<![A-Za-z0-9_#])[A-Za-z_][A-Za-z0-9_]*")
 _SUBSTITUTION = re.compile(r"\$\(.*\)|`.*`", re.DOTALL)
@@ -20,8 +19,7 @@ _INDEX = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)?\[(.*?)\](?:\+?=|\Z)", re.DOTALL)
 _DECLARATION = re.compile(r"\b(?:declare|typeset|local|readonly|export)\s+((?:[-+]\w+\s+)+)([^;&|\n(]*)")
 _DECLARED = re.compile(r"(?:^|\s)[\"']?([A-Za-z_][A-Za-z0-9_]*)")
 _ARRAY = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]\n]*\]\+?=|\+?=\()|\b(?:mapfile|readarray|-\w*a)\s+(\w+)")
-_FUNCTION = re.compile(r"([^\s;&|(){}]+)[ \t]*\([ \t]*\)|\bfunction\s+([^\s;&|(){}]+)")
-_FED = re.compile(r"<<|<\(|(?<!\|)\|(?!\|)|\bcoproc\b")
+_FUNCTION = re.compile(r"(?<![^\s;&|(){}])([^\s;&|(){}]+)[ \t]*\([ \t]*\)|\bfunction\s+([^\s;&|(){}]+)")
 _OF_THE_SHELL = frozenset(("RANDOM", "OPTIND", "HISTCMD"))  # which bash itself calculates with
 
 _WITH_VALUE = {"read": "adinNptu", "mapfile": "CcdnOsu", "readarray": "CcdnOsu"}
@@ -37,7 +35,6 @@ class Declared(NamedTuple):
     keyed: frozenset[str] = frozenset()  # arrays whose indexes are texts
     arrays: frozenset[str] = frozenset()
     functions: frozenset[str] = frozenset()
-    is_fed: bool = False  # something in it may read what something else wrote
 
 
 def declared(body: str) -> Declared:
@@ -53,7 +50,6 @@ def declared(body: str) -> Declared:
         frozenset(by_option["A"] - by_option["a"]),
         frozenset(arrays),
         frozenset(one or other for one, other in _FUNCTION.findall(body)),
-        _FED.search(body) is not None,
     )
 
 

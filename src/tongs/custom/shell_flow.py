@@ -4,8 +4,8 @@ A bound value is data to the shell that runs the script. It is code again to the
 which the value has got into: right there, by a substitution, by a variable of the script, by a pipe or by a
 here-document. That cannot be turned into data: the text may run on another machine or be what the author means to run.
 So it is found, noted when the tool is loaded, and asked about when a value is more than a plain word. The same goes for
-what the shell itself evaluates once more, see shell_evaluation.py. What is found is an estimate that errs on the side of
-asking; a text that goes through a file is not followed.
+what the shell itself evaluates once more, see shell_evaluation.py. What is found is an estimate that errs on the side
+of asking; a text that goes through a file is not followed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CODE_OPTIONS = ("-c", "-e", "-E", "-p", "-r", "--eval", "--print")
 # programs that read a word as code, and their options that have a value in the next word
 AWK = dict.fromkeys(("awk", "gawk", "mawk", "nawk"), "Fvfil")
 _JOINING = {"watch": "nq", "parallel": "jIS"}  # which give their words to a shell
-_OF_TEXT = frozenset(  # whose words are no programs
+OF_TEXT = frozenset(  # whose words are no programs
     ("grep", "egrep", "fgrep", "rg", "cat", "tee", "sort", "cut", "tr", "head", "tail", "wc", "jq", "echo", "printf")
 )
 _SSH = "BbcDEeFIiJLlmOopQRSWw"
@@ -39,6 +39,7 @@ _OWN_SHELLS = ("$SHELL", "${SHELL}", "$BASH", "${BASH}")
 _BY_PLACE = frozenset(("trap", "sed", "ssh", *AWK, *_JOINING))
 _POSITIONAL = re.compile(r"[0-9]+\Z|[@*]\Z")
 ARGUMENTS = "@"  # of the script and of all its functions
+INPUT = "<"  # of whatever reads in the script
 ANY = "!"  # a variable that is not known
 
 Mark = tuple[int, int]
@@ -83,7 +84,6 @@ class Flow:
         self.variables: list[str] = []
         self._numbers: set[Reference] = set()  # of whose texts no more than a number is left
         self._assigned: dict[str, list[Reach]] = {}
-        self._filled: set[str] = set()  # variables that may hold whatever the script has
         self._evaluated: list[_Evaluated] = []
 
     @cached_property
@@ -106,8 +106,8 @@ class Flow:
         self._assigned.setdefault(variable, []).append(reach)
 
     def fill(self, variable: str) -> None:
-        """Note that a variable gets its text from elsewhere."""
-        self._filled.add(variable)
+        """Note that a variable gets its text from what is read."""
+        self.assign(variable, Reach((), (INPUT,)))
 
     def evaluate(self, program: str, reach: Reach, given: Reach | None = None) -> None:
         """Note that a program reads this as code."""
@@ -127,7 +127,7 @@ class Flow:
     def codes(self) -> tuple[Code, ...]:
         """Return the values that are read as code, once the whole script was read."""
         found: dict[tuple[str, str, int], bool] = {}
-        if self._assigned or self._filled:
+        if self._assigned:
             for program, variables in (
                 (CALCULATION, self.declared.integers),
                 (NAME, self.declared.names),
@@ -153,7 +153,7 @@ class Flow:
                 found[reference] = found.get(reference, False) or reference in one.leading
             for variable in one.variables:
                 name = ARGUMENTS if _POSITIONAL.match(variable) else variable
-                if name == ANY or (name in self._filled and self.declared.is_fed):
+                if name == ANY:
                     found |= dict.fromkeys(self.references, True)
                 if name not in seen:
                     seen.add(name)
@@ -216,7 +216,7 @@ def reads_input_as_code(words: Sequence[str]) -> str | None:
     names = list(map(_base, words))
     for at, name in enumerate(names):
         rest = words[at + 1 :]
-        if name in _OF_TEXT:
+        if name in OF_TEXT:
             return None
         if name in ("su", "runuser", "parallel", "at", "batch", "crontab"):
             return name

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from tongs.custom.shell_commands import Bare
 from tongs.custom.shell_evaluation import CALCULATION, NAME, names_in
-from tongs.custom.shell_flow import ANY, Flow, Reach, reads_input_as_code
+from tongs.custom.shell_flow import ANY, INPUT, Flow, Reach, reads_input_as_code
 from tongs.custom.shell_parts import MARK, Manner, Mark, Part, Reference, Section, Shell, Unbindable, Word, some
 
 Context = Literal["bare", "double", "here", "number"]
@@ -464,7 +464,7 @@ class Reader:
         return []
 
     def _look_into(self, body: str, line: int) -> None:
-        """Follow the variables of a part that is taken over as it is; what is not understood there is left to the shell."""
+        """Follow the variables of a part that is taken over as it is, as far as it is understood."""
         inner = Reader(body, self._names, self.shell, line)
         inner.flow = self.flow
         before = self.flow.mark()
@@ -531,6 +531,7 @@ class Reader:
                 self.at += 1
         self._leave(base)
         self._end = outer_end
+        self.flow.assign(INPUT, self.flow.since(before))
         for program in (reads_input_as_code(document.words), *document.readers):
             if program is not None:
                 read = self.flow.since(before)

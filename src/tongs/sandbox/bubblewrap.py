@@ -205,7 +205,7 @@ class _View:
             if os.path.isdir(folder) and not os.path.islink(folder):
                 self._blank(folder, "sockets of others")
         for path in filter(os.path.lexists, _SHOWN_IN_RUN):
-            self._show(path, "programs in /run")
+            self._show(path, "programs")
         if self._profile.network == "full":
             resolver = os.path.realpath("/etc/resolv.conf")
             if is_below(resolver, "/run") and os.path.exists(resolver):
@@ -218,10 +218,12 @@ class _View:
             self._blank(self._home, "home")
             for path in sensitive.toolchains(self._home, os.environ.get("PATH", "")):
                 self._show(path, "programs in the home")
-            if is_below(sys.prefix, self._home):
-                self._show(sys.prefix, "programs in the home")
         elif not self._is_shown(self._home) and os.path.isdir(self._home):
             self._show(self._home, "home")
+        # the Python that runs tongs, and runs tools too, wherever it lies
+        for prefix in map(os.path.realpath, dict.fromkeys((sys.base_prefix, sys.prefix))):
+            if not self._is_shown(prefix):
+                self._show(prefix, "programs")
         for root in profile.roots:
             if root in profile.writable:
                 self._writable.add(root)
