@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -186,7 +187,12 @@ async def _guarded(
 async def _stdio(
     server: Server, gate: Gate, root: str, environ: Mapping[str, str], log: str
 ) -> AsyncIterator[TransportStreams]:
-    running = await anyio.to_thread.run_sync(_start, server, root, environ)
+    starting = _Starting()
+    try:
+        running = await anyio.to_thread.run_sync(starting.run, lambda: _start(server, root, environ))
+    except BaseException:
+        starting.abandon()
+        raise
     read_sink, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writing, write_source = anyio.create_memory_object_stream[SessionMessage](0)
     try:
@@ -201,6 +207,31 @@ async def _stdio(
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(running.end)
+
+
+class _Starting:
+    """A start that may be given up while it goes on in its thread: then the process ends as soon as it is there."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_abandoned = False
+        self._running: _Running | None = None
+
+    def run(self, start: Callable[[], _Running]) -> _Running:
+        running = start()
+        with self._lock:
+            self._running = running
+            is_abandoned = self._is_abandoned
+        if is_abandoned:
+            running.end()
+        return running
+
+    def abandon(self) -> None:
+        with self._lock:
+            self._is_abandoned = True
+            running = self._running
+        if running is not None:
+            threading.Thread(target=running.end, name="tongs-server-end", daemon=True).start()
 
 
 class _Running:
