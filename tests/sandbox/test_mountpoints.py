@@ -244,6 +244,23 @@ def test_the_record_of_a_living_process_stays_and_that_of_a_closed_one_goes(poin
     assert not (tmp_path / "a").exists()
 
 
+def test_the_record_of_a_dead_process_stays_while_another_covers_what_it_made(points, tmp_path):
+    path = tmp_path / "a"
+    path.mkdir()
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records/dead").write_text(f"+{path.stat().st_ino}{path}\0")
+    other = MountPoints(str(tmp_path / "others"))
+
+    with other.hold([str(path)]):
+        points.recover()
+        assert path.is_dir()
+        assert records(tmp_path) == ["dead"]
+    MountPoints(str(tmp_path / "records")).recover()
+
+    assert not path.exists()
+    assert records(tmp_path) == []
+
+
 def test_the_child_of_a_fork_has_a_record_of_its_own(points, tmp_path):
     with points.hold([str(tmp_path / "a")]):
         child = os.fork()

@@ -51,6 +51,18 @@ def test_a_flood_of_new_sessions_ends_none_that_is_named_or_at_work(sessions, mo
     assert sessions.of_request({SESSION: told}, calls=True) is working
 
 
+def test_a_flood_of_names_ends_no_session_that_was_used_lately(sessions, monkeypatch):
+    monkeypatch.setattr(mcp_sessions, "SESSIONS_MAX", 5)
+    mine, *_ = [sessions.of_request({SESSION: f"name {number}"}, calls=True) for number in range(5)]
+
+    with pytest.raises(ToolError, match="at work"):
+        sessions.of_request({SESSION: "one more"}, calls=True)
+    assert sessions.of_request({SESSION: "name 0"}, calls=True) is mine
+
+    mine.used -= mcp_sessions.NAMED_SECONDS + 1
+    sessions.of_request({SESSION: "one more"}, calls=True)  # takes the place of that one
+
+
 def test_when_all_are_at_work_the_next_is_refused(sessions, monkeypatch):
     monkeypatch.setattr(mcp_sessions, "SESSIONS_MAX", 2)
     for _ in range(2):

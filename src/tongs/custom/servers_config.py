@@ -87,7 +87,7 @@ def configured(root: str, personal: Mapping[str, Any], trusts: Trusts) -> Config
             data = rulebook.contents(path, follow=True)
             entries = [(key, entry) for key, entry in _entries(decode_value(data)) if not _is_tongs(entry)]
         except ToolError as error:
-            problems.append(Problem(path, error.message))
+            problems.append(Problem(path, error.message.replace("The request", "The file", 1)))
             continue
         except (OSError, ValueError) as error:
             problems.append(Problem(path, f"It cannot be used: {error}."))

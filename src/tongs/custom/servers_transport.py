@@ -34,6 +34,7 @@ from pydantic import ValidationError
 
 from tongs.custom import launching
 from tongs.custom.servers_config import Server
+from tongs.custom.workers import pipe
 from tongs.errors import ToolError
 from tongs.sandbox import process
 
@@ -286,9 +287,9 @@ def _start(server: Server, root: str, environ: Mapping[str, str]) -> _Running:
         held = ExitStack()
         unless_started.callback(held.close)
         with ExitStack() as theirs:
-            source, stdin = _pipe(theirs, held)
-            stdout, sink = _pipe(held, theirs)
-            stderr, noise = _pipe(held, theirs)
+            source, stdin = pipe(theirs, held)
+            stdout, sink = pipe(held, theirs)
+            stderr, noise = pipe(held, theirs)
             for end in (stdin, stdout, stderr):
                 os.set_blocking(end, False)
             child = process.start(
@@ -303,13 +304,6 @@ def _start(server: Server, root: str, environ: Mapping[str, str]) -> _Running:
             held.enter_context(child)
         unless_started.pop_all()
         return _Running(child, stdin, stdout, stderr, held)
-
-
-def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
-    ends = os.pipe()
-    reading.callback(os.close, ends[0])
-    writing.callback(os.close, ends[1])
-    return ends
 
 
 async def _read(running: _Running, gate: Gate, sink: Any) -> None:

@@ -419,9 +419,9 @@ def _start(recipe: Recipe, fence: Fence | None, seconds: float = START_SECONDS) 
         unless_started.callback(held.close)
         confined = held.enter_context(recipe.confine())
         with ExitStack() as theirs:
-            source, stdin = _pipe(theirs, held)
-            stdout, sink = _pipe(held, theirs)
-            stderr, noise = _pipe(held, theirs)
+            source, stdin = pipe(theirs, held)
+            stdout, sink = pipe(held, theirs)
+            stderr, noise = pipe(held, theirs)
             for end in (stdin, stdout, stderr):
                 os.set_blocking(end, False)
             child = process.start(
@@ -443,7 +443,8 @@ def _start(recipe: Recipe, fence: Fence | None, seconds: float = START_SECONDS) 
         return worker
 
 
-def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
+def pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
+    """Return both ends of a pipe; each is closed with its stack."""
     ends = os.pipe()
     reading.callback(os.close, ends[0])
     writing.callback(os.close, ends[1])

@@ -64,7 +64,8 @@ def read_flags(words: Sequence[str]) -> Flags:
             flags = flags._replace(token=False)
         else:
             raise Usage(
-                f"mcp does not take {word!r}; it takes install, list, trust, --http, --no-token, --search and --lean"
+                f"mcp does not take {word!r}; it takes install, uninstall, list, trust, "
+                "--http, --no-token, --search and --lean"
             )
     if not flags.token and flags.http is None:
         raise Usage("--no-token goes with --http")
