@@ -285,9 +285,12 @@ def silent(command):
     client.end()
 
 
-def test_a_host_that_never_reads_is_done_when_its_input_ends(silent):
+@pytest.mark.parametrize("last", [b"", b"no request\n"], ids=["after requests", "after what must be refused"])
+def test_a_host_that_never_reads_is_done_when_its_input_ends(silent, last):
     client, _, mark = silent
 
+    client.write(last)
+    _wait_until_idle(client.process.pid)
     client.process.stdin.close()
 
     assert client.process.wait(WAIT_SECONDS) == 0
