@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -76,6 +77,27 @@ def test_stamps_belong_to_one_session_and_one_workspace_and_none_forgets(trail):
     assert trail.stamps("w", "s", ["a", "b", "c"]) == {"a": stamp}
     assert trail.stamps("w", "other", ["a"]) == {}
     assert trail.stamps("elsewhere", "s", ["a"]) == {}
+
+
+OLD = Stamp(1, 2, b"hash")
+
+
+@pytest.mark.parametrize("count", [1, 20, 21], ids="{} files".format)
+@pytest.mark.parametrize(
+    "stored", [None, OLD._replace(size=9), OLD._replace(mtime=9), OLD._replace(hash=b"9")], ids=repr
+)
+@pytest.mark.parametrize("seen", [None, OLD, OLD._replace(hash=None)], ids=repr)
+def test_what_a_session_saw_last_is_stored_whatever_another_process_has_stored(tmp_path, trail, seen, stored, count):
+    names = [f"file {number}" for number in range(count)]
+    trail.record(entry(), dict.fromkeys(names, seen))
+    with closing(Trail(str(tmp_path / "trail.db"))) as other:
+        other.stamp("w", "s", {names[-1]: stored})
+
+    trail.record(entry(), dict.fromkeys(names, seen))
+
+    assert trail.stamps("w", "s", names) == ({} if seen is None else dict.fromkeys(names, seen))
+    assert [row.seq for row in trail.rows()] == [1, 2]
+    assert trail.verify() is None
 
 
 def test_a_session_that_ends_has_seen_nothing(trail):

@@ -23,6 +23,7 @@ else:
     import _sqlite3 as sqlite3  # the package around it also loads dates and times, which no table holds
 
 ASKED_TOGETHER = 500  # paths in one query
+STAMPED_TOGETHER = 20  # files whose stamps one statement looks at
 SESSION_IDLE_SECONDS = 24 * 3600
 LOG_BYTES = 512 * 1024
 USED_SECONDS = 60  # how exactly the last use of a session is kept
@@ -64,10 +65,12 @@ CREATE TABLE removed (
 )
 
 _COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent"
-_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608  # constant names
+_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?"
 
 _ANEW = "it is not the row that was recorded: the chain was made anew"
 _STAMPED = "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?"
+_AS_STAMPED = f"EXISTS ({_STAMPED} AND size=? AND mtime=? AND hash IS ?)"
+_NOT_STAMPED = f"NOT EXISTS ({_STAMPED})"
 
 _TOOL = f"CASE outcome WHEN 'unknown_tool' THEN '{UNKNOWN}' ELSE tool END"
 _STATUS = "CASE outcome WHEN 'ok' THEN 'success' ELSE 'failure' END"
@@ -230,15 +233,23 @@ class Trail:
 
         None when there is more, or when another process has gone on from the end of the chain.
         """
+        if len(stamps) > STAMPED_TOGETHER:
+            return None
+        conditions: list[str] = []
+        values: list[str | int | bytes | None] = []
+        for path, stamp in stamps.items():
+            conditions.append(_NOT_STAMPED if stamp is None else _AS_STAMPED)
+            values += [entry.workspace, entry.session, _name(path), *(stamp or ())]
+        # one statement looks and appends: two would each lock the file
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
         def work(db: sqlite3.Connection) -> tuple[int, bytes] | None:
-            for path, stamp in stamps.items():
-                if db.execute(_STAMPED, (entry.workspace, entry.session, _name(path))).fetchone() != stamp:
-                    return None
+            number, hash = self._last[0] + 1, chained(self._last[1], entry)
             try:
-                return _append(db, self._last, entry)
+                added = db.execute(_INSERT + where, (number, *entry, hash, *values)).rowcount
             except sqlite3.IntegrityError:
                 return None
+            return (number, hash) if added else None
 
         return self._db.read(work)
 
