@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tongs.output import views
+from tongs.output import shapes
 from tongs.testing import Folder
 
 
@@ -273,7 +273,7 @@ def test_a_project_is_known_by_its_files(runtime, workspace, layout):
     result = runtime.call("detect_project")
 
     assert {name: result.data.get(name) for name in layout.expected} == layout.expected
-    assert views.validate(result.view) == result.view
+    assert shapes.validate(result.view) == result.view
     assert workspace.tree() == before
 
 

@@ -4,7 +4,7 @@ import os
 
 from tests.marks import wait_until
 from tongs.call import Call
-from tongs.output import views
+from tongs.output import shapes
 
 
 def start(runtime, command, **args):
@@ -63,7 +63,7 @@ def test_people_see_a_table(runtime):
     task_id = start(runtime, "true")
     wait_until(lambda: runtime.call("job_list").data["jobs"][0]["status"] == "completed")
 
-    view = views.validate(runtime.call("job_list").view)
+    view = shapes.validate(runtime.call("job_list").view)
 
     assert (view["type"], view["totalRows"]) == ("table", 1)
     assert (view["rows"][0]["task_id"], view["rows"][0]["exit_code"]) == (task_id, 0)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.marks import wait_until
 from tongs.call import Call
-from tongs.output import views
+from tongs.output import shapes
 
 
 def start(runtime, command, **args):
@@ -69,7 +69,7 @@ def test_colours_are_for_people_and_not_for_models(runtime):
 
     assert result.data["output"] == "red \ufffd\n"
     view = {"type": "shell-output", "command": command, "stdout": "\x1b[31mred\x1b[0m \ufffd\n", "exitCode": 0}
-    assert views.validate(result.view) == view
+    assert shapes.validate(result.view) == view
 
 
 def test_a_wait_over_the_maximum_is_clamped_with_a_note(runtime):

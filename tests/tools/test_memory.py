@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from tongs.call import Call
-from tongs.output import views
+from tongs.output import shapes
 from tongs.runtime import Runtime
 from tongs.state.memory import VALUE_BYTES
 from tongs.testing import Folder, environment
@@ -256,7 +256,7 @@ def test_one_shot_session_and_library_share_one_memory_and_answer_alike(runtime,
 def test_every_answer_has_a_valid_view(filled, args):
     view = filled.call("memory", **args).view
 
-    assert views.validate(view) == view
+    assert shapes.validate(view) == view
 
 
 def test_the_workspace_is_never_touched(runtime, workspace: Folder):

@@ -13,7 +13,7 @@ import pytest
 
 from tongs.call import Call, Result
 from tongs.errors import ToolError
-from tongs.output import views
+from tongs.output import shapes
 from tongs.runtime import Runtime
 from tongs.testing import Folder, environment
 
@@ -465,12 +465,12 @@ def test_a_question_of_a_megabyte_is_answered(runtime, home):
 
 
 def test_every_answer_has_a_valid_view(runtime, home):
-    assert views.validate(ask(runtime, "shark").view)["type"] == "none"
+    assert shapes.validate(ask(runtime, "shark").view)["type"] == "none"
     home.write(".claude/kb/shark.md", "# Shark\n")
 
     view = ask(runtime, "shark").view
 
-    assert views.validate(view) == view
+    assert shapes.validate(view) == view
     assert view["type"] == "table"
 
 

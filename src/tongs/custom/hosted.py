@@ -20,7 +20,7 @@ from tongs.custom.definition import (
 )
 from tongs.custom.workers import Recipe, Workers
 from tongs.errors import CODES, ToolError
-from tongs.output import views
+from tongs.output import shapes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,12 +123,12 @@ def _output(reply: dict[str, Any], definition: Definition, limit: int) -> Output
     if not isinstance(told, dict) or not isinstance(told.get("text", ""), str):
         raise ToolError("tool_failed", f"The host of {definition.name} sent a reply that is not understood.")
     meta = told.get("meta")
-    data, view = views.extract(told.get("data"))
+    data, view = shapes.extract(told.get("data"))
     text, data = sized(told.get("text", ""), data, limit)
     return Output(
         text,
         data,
-        view=view if told.get("view") is None else views.validate(told["view"]),
+        view=view if told.get("view") is None else shapes.validate(told["view"]),
         meta=meta if isinstance(meta, dict) else {},
         content=_content(told.get("content"), definition),
         classification=told.get("classification"),

@@ -19,7 +19,7 @@ from tongs.custom import binding, markdown
 from tongs.custom.confining import Confine, confined
 from tongs.custom.definition import Definition, Execute
 from tongs.errors import ToolError
-from tongs.output import printed, views
+from tongs.output import printed, shapes
 from tongs.places import SHELL_VARIABLES
 from tongs.policy.decision import OWN, Vote
 
@@ -202,7 +202,7 @@ class _Script:
         if stdout.omitted:
             raise ToolError("tool_failed", f"Custom tool printed {stdout.total} bytes of JSON, which is too much.")
         try:
-            data, view = views.extract(decode_value(stdout.head + stdout.tail))
+            data, view = shapes.extract(decode_value(stdout.head + stdout.tail))
         except ToolError as error:
             said = _text(stdout)[:200]
             raise ToolError("tool_failed", f"Custom tool printed no JSON: {error.message} It begins: {said}") from None

@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tongs.output.printed import SEQUENCES
-from tongs.output.views import LANGUAGES, View, validate
+from tongs.output.shapes import validate
+from tongs.output.views import LANGUAGES, View
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,7 +8,7 @@ from tongs.call import Output
 from tongs.context import Context
 from tongs.declaration import tool
 from tongs.errors import ToolError
-from tongs.output import views
+from tongs.output import shapes
 from tongs.params import Items
 from tongs.schema import STRING, array, mapping, record
 
@@ -112,7 +112,7 @@ def _view(asked: list[Question], answers: dict[str, Any]) -> dict[str, Any]:
         for question in asked
     ]
     columns = [{"key": "question", "label": "Question"}, {"key": "answer", "label": "Answer"}]
-    return views.validate({"type": "table", "columns": columns, "rows": rows})
+    return shapes.validate({"type": "table", "columns": columns, "rows": rows})
 
 
 def _shown(answer: Any) -> str:
