@@ -66,3 +66,21 @@ def test_what_the_document_does_not_know_is_refused(runtime, project):
         error = runtime.call(tool, **args).error
         assert error is not None
         assert error.code == "invalid_args"
+
+
+@pytest.mark.parametrize(
+    "tool, args, said",
+    [
+        ("Grep", {"pattern": "main("}, "a backslash before a character"),
+        ("Grep", {"pattern": "a\\nb"}, "with context for those around"),
+        ("Grep", {"pattern": "a", "glob": "[a"}, "glob: the [ is not closed"),
+        ("Glob", {"pattern": "*", "excludePattern": "[a"}, "excludePattern: the [ is not closed"),
+    ],
+)
+def test_advice_names_only_arguments_that_there_are(runtime, project, tool, args, said):
+    error = runtime.call(tool, **args).error
+
+    assert error is not None
+    text = f"{error.message} {error.suggestion}"
+    assert said in text
+    assert not any(name in text for name in ("literal", "multiline", "include", "exclude:"))

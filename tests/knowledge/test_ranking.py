@@ -84,6 +84,17 @@ def test_a_rare_word_says_more_than_a_frequent_one():
     assert rare > ranking.THRESHOLD > common
 
 
+def test_in_a_small_collection_about_one_subject_its_words_still_count():
+    question = ranking.weigh(
+        {term: term for term in ("fix", "goroutine", "race", "data")},
+        {"fix": 1, "goroutine": 4, "race": 4, "data": 3},
+        7,
+    )
+
+    assert ranking.score(question, (" reviewer ", "", " race goroutine ", ""))[0] > ranking.THRESHOLD
+    assert ranking.score(question, (" reviewer ", "", " race ", ""))[0] < ranking.THRESHOLD
+
+
 def test_one_word_that_stands_once_in_the_text_is_a_coincidence():
     question = ranking.weigh({"vacuum": "vacuum"}, {"vacuum": 1}, 5)
 

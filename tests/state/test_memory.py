@@ -253,6 +253,19 @@ def test_a_search_takes_any_text_as_words(memory, query):
     assert memory.recall(GLOBAL, "key").value == "value"
 
 
+@pytest.mark.parametrize("query, keys", [("接続", ["de", "ja"]), ("env 設定", ["ja"]), ("競合", []), ("Größe", ["de"])])
+def test_words_of_scripts_without_blanks_are_found_inside_sentences(memory, query, keys):
+    memory.save(GLOBAL, "ja", "データベースの接続設定はenvにある", commit=nothing)
+    memory.save(GLOBAL, "de", "Größe (接続)", tags=["x"], commit=nothing)
+    memory.save("/other", "ja", "接続", commit=nothing)
+
+    page = memory.search(GLOBAL, query)
+
+    assert ([entry.key for entry in page.entries], page.total) == (keys, len(keys))
+    assert all(entry.snippet for entry in page.entries)
+    assert [entry.key for entry in memory.search(GLOBAL, query, tags=["x"]).entries] == [k for k in keys if k == "de"]
+
+
 # --- scopes -------------------------------------------------------------------------------------------------------
 
 

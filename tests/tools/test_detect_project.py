@@ -256,6 +256,16 @@ LAYOUTS = [
         {"build_tool": "task build", "test_command": "task test", "linter": None},
     ),
     Layout(
+        "a Taskfile with tasks whose names begin like others",
+        {"Taskfile.yml": "tasks:\n  test:unit: x\n  'lint':\n    cmds: [x]\n"},
+        {"build_tool": "task", "test_command": None, "linter": "task lint"},
+    ),
+    Layout(
+        "recipes with parameters",
+        {"justfile": "build target='a: b' +rest=\"x\":\n  x\ntest $A=1: build\n  y\nalias lint := test\n"},
+        {"build_tool": "just build", "test_command": "just test", "linter": None},
+    ),
+    Layout(
         "a justfile goes before everything",
         {"justfile": "set shell := ['sh']\nbuild: \n  x\n@test *args:\n  y\nlint := 'no'\n", "go.mod": "module m\n"},
         {"build_tool": "just build", "test_command": "just test", "linter": "go vet ./..."},

@@ -71,6 +71,9 @@ def test_the_example_of_the_reference_runs_as_printed(project, environ):
         ({"pattern": "c.go", "hidden": True}, [".config/c.go"]),
         ({"pattern": "*.go", "exclude": "**/deep/**"}, ["dist.go", "internal/a.go", "main.go"]),
         ({"pattern": "*.rs"}, []),
+        ({"pattern": "?.json"}, ["conf/a.json"]),
+        ({"pattern": "??.json"}, []),
+        ({"pattern": "[!b]?json"}, ["conf/a.json"]),
     ],
 )
 def test_globs_find_names_at_any_depth_or_paths_from_the_folder(either, project, args, expected):
@@ -82,6 +85,32 @@ def test_globs_find_names_at_any_depth_or_paths_from_the_folder(either, project,
 
     assert data["files"] == expected
     assert (data["total_count"], data["truncated"]) == (len(expected), False)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["日?.go", "?本.go", "??.go", "[日月]本.go", "[!a]本.go", "[一-龠]?.go", "uni/?本.*"]
+)
+def test_one_character_of_a_glob_is_one_of_any_script(either, workspace, pattern):
+    for path in ("uni/日本.go", "uni/日.go", "uni/日本語.go", "abcdef.go"):
+        workspace.write(path, "text")
+
+    assert find(either, pattern)["files"] == ["uni/日本.go"]
+    found = either.call("search_files", pattern="text", include=pattern, format="filenames")
+    assert found.text == "uni/日本.go:1"
+
+
+def test_a_glob_may_begin_with_the_absolute_path_of_the_folder(either, project):
+    assert find(either, project.join("internal/*.go"))["files"] == ["internal/a.go"]
+    assert find(either, project.join("*.js"))["files"] == ["index.js"]
+    assert find(either, project.join("internal/deep/*"), path="internal")["files"] == ["internal/deep/b_test.go"]
+    other = find(either, "/elsewhere/*.go")
+    assert (other["files"], other["hint"]) == ([], "A glob is relative to path, also after a slash at its beginning.")
+
+
+def test_ripgrep_has_answered_when_nothing_of_its_answer_is_wanted(runtime, project):
+    assert find(runtime, "absent/*")["backend"] == "ripgrep"
+    counted = runtime.call("search_files", pattern="a", include="absent/*", format="filenames")
+    assert (counted.text, counted.meta["backend"]) == ("[No matches.]", "ripgrep")
 
 
 def test_pages_follow_each_other(either, workspace):
@@ -140,10 +169,14 @@ def test_the_state_of_tongs_inside_a_workspace_stays_out_of_sight(base, tmp_path
         ({"pattern": "*", "exclude": "["}, "invalid_args"),
         ({"pattern": "*", "path": "absent"}, "file_not_found"),
         ({"pattern": "*", "path": "/etc"}, "path_outside_workspace"),
+        ({"pattern": "*", "path": "a.txt"}, "invalid_args"),
+        ({"pattern": "../*"}, "invalid_args"),
         ({"pattern": "*", "sort": "size"}, "invalid_args"),
     ],
 )
 def test_bad_arguments_are_refused_with_advice(runtime, workspace, args, code):
+    workspace.write("a.txt")
+
     error = runtime.call("find_files", **args).error
 
     assert error is not None

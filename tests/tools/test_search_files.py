@@ -99,12 +99,22 @@ def test_matches_come_by_path_and_line_with_columns_in_characters(either, worksp
         ({"type": "py"}, ["lib/util.py"]),
         ({"type": "go", "include": "util*"}, ["lib/util.go"]),
         ({"include": "*.rs"}, []),
+        ({"include": "!*.go"}, ["lib/util.py"]),
+        ({"include": "!lib/**"}, ["main.go"]),
+        ({"include": "!*.py", "type": "py"}, []),
+        ({"include": "\\!*.go"}, []),
         ({"path": "lib", "include": "/util.go"}, ["lib/util.go"]),
         ({"path": "lib/util.py", "include": "*.go"}, ["lib/util.py"]),
     ],
 )
 def test_include_and_type_choose_the_files(either, project, args, expected):
     assert sorted({item["file"] for item in found(either, "[a-z]", **args)["results"]}) == expected
+
+
+def test_include_may_begin_with_the_absolute_path_of_the_folder(either, project):
+    for path in (".", "lib"):
+        data = found(either, "[a-z]", path=path, include=project.join("lib/*.py"))
+        assert {item["file"] for item in data["results"]} == {"lib/util.py"}
 
 
 def test_context_stands_around_each_match(either, workspace):
@@ -237,6 +247,19 @@ def test_a_named_binary_file_is_told(either, workspace):
     workspace.write("a.bin", b"x\n\0")
 
     assert found(either, "x", path="a.bin")["total_count"] == 0
+    assert search(either, "x", path="a.bin", format="filenames").text.startswith("[No matches.")
+    assert search(either, "x", path=".", format="filenames").text == "[No matches.]"
+
+
+@pytest.mark.parametrize("format", ["text", "json", "filenames"])
+def test_every_format_says_that_a_named_file_is_binary(runtime, workspace, format):
+    workspace.write("a.bin", b"x\n" * 50_000 + b"\0")
+    workspace.write("wide.txt", "x\n".encode("utf-16"))
+
+    told = search(runtime, "x", path="a.bin", format=format)
+    assert "a.bin is binary and was not searched." in (told.text or told.data["hint"])
+    wide = search(runtime, "x", path="wide.txt", format=format)
+    assert "binary" not in (wide.text or wide.data.get("hint", ""))
 
 
 # --- how much is shown -------------------------------------------------------------------------------------------
@@ -258,6 +281,17 @@ def test_pages_follow_each_other_and_miss_nothing(either, workspace):
 
     assert seen == [(name, line) for name in "abc" for line in range(1, 8)]
     assert not result.data["truncated"]
+
+
+def test_pages_end_where_no_offset_leads_on(runtime, workspace):
+    workspace.write("a.txt", "x\n" * 100_004)
+
+    last = found(runtime, "x", offset=100_000, max_matches=2)
+
+    assert [item["line"] for item in last["results"]] == [100_001, 100_002]
+    assert (last["truncated"], last["total_count"], "next" in last) == (True, 100_004, False)
+    assert "narrower path or include" in last["hint"]
+    assert found(runtime, "x", offset=99_998, max_matches=2)["next"]["args"]["offset"] == 100_000
 
 
 def test_text_shows_every_match_it_counts_and_says_how_to_go_on(runtime, workspace):
@@ -353,6 +387,13 @@ def test_what_cannot_be_searched_is_refused_at_once(runtime, workspace, args, co
     assert error.suggestion
 
 
+def test_a_pattern_that_is_too_long_is_not_advised_to_be_literal(runtime):
+    error = runtime.call("search_files", pattern="x" * 30_001, literal=True).error
+
+    assert error is not None
+    assert error.suggestion == "Look for a part of it."
+
+
 def test_an_invalid_expression_suggests_literal_and_tells_the_place(runtime):
     error = runtime.call("search_files", pattern="x[").error
 
@@ -441,7 +482,9 @@ def test_without_ripgrep_a_hostile_pattern_is_ended_by_the_time_limit(runtime, w
 
     with without_ripgrep(base):
         data = found(runtime, "(a+)+$", timeout=1)
+        text = search(runtime, "(a+)+$", timeout=0.5).text
 
+    assert text.startswith("[No matches so far. There may be more")
     assert data["total_is_minimum"]
     assert data["truncated"]
     assert not children("standin")

@@ -273,6 +273,25 @@ def test_at_most_50_files_are_changed_at_once(runtime, workspace):
     assert tree_bytes(workspace) == before
 
 
+@pytest.mark.parametrize(
+    "args, told",
+    [
+        ({"pattern": "a\\nb"}, " In 1 of them lines end with CRLF: \\r?\\n matches that."),
+        ({"pattern": "a\nb", "literal": True}, " In 1 of them lines end with CRLF: \\r\\n matches that."),
+        ({"pattern": "a\\r\\nc"}, ""),
+        ({"pattern": "a\r\nc", "literal": True}, ""),
+        ({"pattern": "ab"}, ""),
+    ],
+)
+def test_who_looks_for_line_ends_is_told_that_they_are_others(either, workspace, args, told):
+    workspace.write("crlf.txt", "a\r\nb\r\n")
+    workspace.write("lf.txt", "x\ny\n")
+
+    text = replace(either, files="*.txt", replacement="", **args).text
+
+    assert text == "No matches in 2 files; nothing was changed." + told
+
+
 def test_when_one_file_cannot_be_written_none_is(runtime, workspace):
     workspace.write("a.txt", "x\n")
     os.chmod(workspace.write("b.txt", "x\n"), 0o444)
@@ -330,6 +349,8 @@ def test_no_match_changes_nothing_and_says_so(runtime, project):
         ({"pattern": "a", "replacement": "", "files": "*.absent"}, "file_not_found", "No file matches *.absent"),
         ({"pattern": "a", "replacement": "", "files": "absent/*.txt"}, "file_not_found", "No file matches"),
         ({"pattern": "a", "replacement": "", "files": []}, "invalid_args", "files"),
+        ({"pattern": "a", "replacement": "", "files": ""}, "invalid_args", "files is empty"),
+        ({"pattern": "a", "replacement": "", "files": ["a.txt", ""]}, "invalid_args", "files is empty"),
         ({"pattern": "a", "replacement": "", "files": "[a"}, "invalid_args", "not closed"),
         ({"pattern": "a", "replacement": "", "files": "../x"}, "path_outside_workspace", "outside"),
         ({"pattern": "a", "replacement": "", "files": "../*"}, "path_outside_workspace", "outside"),

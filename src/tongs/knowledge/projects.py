@@ -127,9 +127,10 @@ def _command(what: str, said: Iterable[str | None], tasks: list[tuple[str, Colle
 # --- task files ---------------------------------------------------------------------------------------------------
 
 
-_RECIPE = re.compile(r"^@?([A-Za-z_][\w-]*)[^:=\n]*:(?!=)", re.MULTILINE)
+_DEFAULT = r"""=(?:"[^"\n]*"|'[^'\n]*'|[^\s:"']+)"""  # of a parameter; each text can be read in one way only
+_RECIPE = re.compile(rf"^@?([A-Za-z_][\w-]*)(?:[ \t]+[+*$]*[\w-]+(?:{_DEFAULT})?)*[ \t]*:(?!=)", re.MULTILINE)
 _TARGET = re.compile(r"^([A-Za-z_][\w./-]*(?:[ \t]+[\w./-]+)*)[ \t]*::?(?![=:])", re.MULTILINE)
-_TASK = re.compile(r"^(?:  |    |\t)([\w-]+):", re.MULTILINE)
+_TASK = re.compile(r"""^(?:  |    |\t)["']?([\w:-]+)["']?:(?=\s|\Z)""", re.MULTILINE)
 
 
 def _tasks(folder: Folder) -> list[tuple[str, Collection[str]]]:

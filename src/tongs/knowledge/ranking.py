@@ -15,6 +15,7 @@ LONG_TERMS = 12  # a longer question is pasted output: what no document knows in
 SUBJECT_TERMS = 6  # so many of the weightiest terms are what a long question is about
 ROOM = 2500  # documents that the rarest terms may lead to, all together
 HEAD_TERMS = 3
+FEW = 50  # so few documents do not tell which words are frequent
 EDGE_CHARACTERS = 16 * 1024
 
 _FIELDS = (1.0, 1.0, 0.7, 0.35)  # title, tags, description, text
@@ -71,6 +72,7 @@ def ask(text: str) -> dict[str, str]:
 
 def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) -> Question:
     """Return the question with each term weighed by how few of the `total` documents have it."""
+    total = max(total, FEW)
     known = {term: math.log1p((total - count + 0.5) / (count + 0.5)) for term, count in frequencies.items()}
     if not known:
         return Question((), 0.0)

@@ -85,6 +85,8 @@ def parse(glob: str) -> list[Glob]:
         components = [Component(tuple(part)) for part in _split(tokens)]
         anchored = bool(components) and not components[0].tokens
         components = [part for part in components if part.tokens not in ((), (".",))]
+        if any(part.tokens == (".", ".") for part in components):
+            raise BadGlob(glob, "it leads up, and a glob only leads down from path", glob.find(".."))
         if tokens and tokens[-1] == "/":
             raise BadGlob(glob, "it ends with a slash, and only files are matched", len(glob) - 1)
         # "**/name" is "name" anywhere, and "/name" is "name" right here
@@ -227,9 +229,21 @@ def matcher(globs: Iterable[Glob]) -> Callable[[str], bool]:
 
 
 def name_globs(globs: Iterable[Glob]) -> tuple[list[str], bool]:
-    """Return the globs of the names of matching files, and whether that says it all."""
+    """Return globs that the names of all matching files match, and whether that says it all."""
     given = list(globs)
-    return list(dict.fromkeys(_written(glob.name) for glob in given)), all(glob.anywhere for glob in given)
+    names = [_widened(glob.name) for glob in given]
+    exact = all(glob.anywhere and glob.name == name for glob, name in zip(given, names, strict=True))
+    return list(dict.fromkeys(map(_written, names))), exact
+
+
+def _widened(component: Component) -> Component:
+    """Return the component with stars for what may be a character of several bytes: ripgrep takes each for one."""
+    tokens: list[Token] = []
+    for token in component.tokens:
+        wide = token is None or (isinstance(token, Class) and (token.negated or not token.source.isascii()))
+        if not wide or tokens[-1:] != [STAR]:
+            tokens.append(STAR if wide else token)
+    return Component(tuple(tokens))
 
 
 def written(glob: Glob) -> str:

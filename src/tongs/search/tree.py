@@ -62,6 +62,7 @@ class Counted(NamedTuple):
     total: int
     is_minimum: bool
     unreadable: int
+    binary: list[str]
 
 
 @contextmanager
@@ -118,6 +119,15 @@ class Tree:
             return visible(path)
         return visible(f"{prefix}/{path}")
 
+    def below(self, glob: str) -> str:
+        """Return a glob that begins with the absolute path of the tree as one from the tree on."""
+        root = self._place.root
+        for start in (root.path, root.real):
+            folder = os.path.join(start, *self._place.parts)
+            if glob.startswith(f"{folder}/"):
+                return glob[len(folder) :]
+        return glob
+
     def size(self, path: str) -> int:
         """Return the size of a file below the tree, 0 when it is gone."""
         try:
@@ -138,6 +148,7 @@ class Tree:
             return Listed(ordered[:keep], total=len(paths), is_minimum=False, unreadable=0)
         batch = _Batch(keep, (lambda paths: _by_time(self._folder, paths)) if newest else sorted)
         total = 0
+        heard = False
         rest = b""
         with self._started("files", None, selection) as stream:
             for chunk in stream:
@@ -146,10 +157,11 @@ class Tree:
                 rest = data[end:]
                 if not end:
                     continue
+                heard = True
                 paths = self._guard.visible(data[:end], selection)
                 total += len(paths)
                 batch.add(paths)
-        self._refuse_failure(stream, answered=bool(total) or _found_nothing(stream))
+        self._refuse_failure(stream, answered=heard or _found_nothing(stream))
         return Listed(batch.first(), total, stream.timed_out, _unreadable(stream))
 
     def _files_here(self, selection: Selection) -> list[str]:
@@ -218,6 +230,8 @@ class Tree:
                 found = self._matches(pattern, selection, keep, context, seconds, largest=MODEST_BYTES)
                 return found._replace(is_minimum=True)
             self._refuse_failure(stream, pattern, answered=False)
+        if events.cut and self.is_file and _is_binary(self._file):
+            return Found([], 0, 0, stream.timed_out, 0, [self.path])
         files = events.matched(self._looked_up)
         total, is_minimum = events.total, stream.timed_out
         if events.cut and not is_minimum:
@@ -233,15 +247,19 @@ class Tree:
         accepts = self._guard.test(selection.accepts)
         kept: list[tuple[str, int]] = []
         files = total = 0
+        heard = False
         with self._started("count", pattern, selection, seconds=seconds) as stream:
             for path, count in _counted(stream):
+                heard = True
                 if accepts(path):
                     files += 1
                     total += count
                     insort(kept, (path, count))
                     del kept[keep:]
-        self._refuse_failure(stream, pattern, answered=bool(files) or _found_nothing(stream))
-        return Counted(kept, files, total, stream.timed_out, _unreadable(stream))
+        self._refuse_failure(stream, pattern, answered=heard or _found_nothing(stream))
+        if heard and self.is_file and _is_binary(self._file):
+            return Counted([], 0, 0, stream.timed_out, 0, [self.path])
+        return Counted(kept, files, total, stream.timed_out, _unreadable(stream), [])
 
     def _count_again(self, pattern: Pattern, selection: Selection, known: dict[str, int]) -> tuple[int, bool]:
         """Return how many matches these files have beyond those known of each, and whether that is only a minimum."""
@@ -410,6 +428,18 @@ def bad_pattern(reason: str, position: int | None) -> ToolError:
         suggestion="Correct it, or pass literal: true to look for exactly this text.",
         **({} if position is None else {"position": position}),
     )
+
+
+def _is_binary(descriptor: int) -> bool:
+    """Whether a file holds a NUL, and is not UTF-16 by its mark; a program that counts or stops early does not say."""
+    if os.pread(descriptor, 2, 0) in (b"\xff\xfe", b"\xfe\xff"):
+        return False
+    at = 0
+    while block := os.pread(descriptor, 1 << 20, at):
+        if b"\0" in block:
+            return True
+        at += len(block)
+    return False
 
 
 def _found_nothing(stream: Stream) -> bool:
@@ -642,7 +672,11 @@ def read_pattern(
     if not text:
         raise ToolError("invalid_regex", "The pattern is empty.", suggestion="Say what to look for.")
     if len(text) > PATTERN_CHARACTERS:
-        raise bad_pattern(f"it is longer than {PATTERN_CHARACTERS} characters", None)
+        raise ToolError(
+            "invalid_regex",
+            f"The pattern is longer than {PATTERN_CHARACTERS} characters.",
+            suggestion="Look for a part of it.",
+        )
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise ToolError("invalid_regex", "The pattern holds a character that no text file holds.")
     verbose, returns = False, "\r" in text

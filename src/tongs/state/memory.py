@@ -31,6 +31,7 @@ _IMPORT_BYTES = 64 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _WORD = re.compile(r"[^\W_]+")
 _QUERY_WORDS = 32
+_UNDIVIDED = "\u0e00"  # from here on there are scripts without blanks between words: the index holds whole sentences
 # every text has some of these, so that they find everything
 _FILLER_TEXT = "a an and are as at be by do does for from how in is it of on or that the this to was what which with"
 _FILLERS = frozenset(_FILLER_TEXT.split())
@@ -187,20 +188,25 @@ class Memory:
         terms = ([word for word in given if word not in _FILLERS] or given)[:_QUERY_WORDS]
         if not terms:
             return Page([], 0)
-        match = " OR ".join(f'"{term}"' for term in terms)
         condition, values = _conditions(scope, tags)
-        source = f"words JOIN memories ON memories.id=words.rowid WHERE words MATCH ? AND {condition}"
+        if max(map(max, terms)) >= _UNDIVIDED:
+            hits = " + ".join(["(instr(lower(key || ' ' || value || tags), ?) > 0)"] * len(terms))
+            source = f"(SELECT *, {hits} AS hits FROM memories) AS memories WHERE hits AND {condition}"  # noqa: S608
+            values = [*terms, *values]
+            snippet, order = f"substr(memories.value, 1, {_BEGINNING})", "hits DESC"
+        else:
+            source = f"words JOIN memories ON memories.id=words.rowid WHERE words MATCH ? AND {condition}"
+            values = [" OR ".join(f'"{term}"' for term in terms), *values]
+            snippet, order = "snippet(words, 1, '', '', '…', 24)", "bm25(words, 4.0, 1.0, 3.0)"
         query = (
-            f"SELECT {_columns(whole=whole)}, snippet(words, 1, '', '', '…', 24) FROM {source} "  # noqa: S608  # constant names
-            "ORDER BY bm25(words, 4.0, 1.0, 3.0), memories.key LIMIT ? OFFSET ?"
+            f"SELECT {_columns(whole=whole)}, {snippet} FROM {source} "  # noqa: S608  # constant names
+            f"ORDER BY {order}, memories.key LIMIT ? OFFSET ?"
         )
         count = f"SELECT count(*) FROM {source}"  # noqa: S608
 
         def work(db: sqlite3.Connection) -> Page:
-            found = [
-                _kept(row) for row in db.execute(query, (match, *values, limit, min(offset, _FARTHEST))).fetchall()
-            ]
-            return Page(found, int(db.execute(count, (match, *values)).fetchone()[0]))
+            found = [_kept(row) for row in db.execute(query, (*values, limit, min(offset, _FARTHEST))).fetchall()]
+            return Page(found, int(db.execute(count, values).fetchone()[0]))
 
         return self._read(work)
 

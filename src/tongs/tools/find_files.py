@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from tongs.call import Output
 from tongs.context import Context
 from tongs.declaration import tool
+from tongs.errors import ToolError
 from tongs.output import views
 from tongs.params import Bounds, ReadPath
 from tongs.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record
@@ -12,6 +13,7 @@ from tongs.search.selection import Selection
 from tongs.search.tree import open_tree
 
 LITTLE = 3  # fewer files than this make one wonder what ignore rules hide
+OFFSET_MAX = 1_000_000
 
 
 _ANSWER = record(
@@ -36,7 +38,7 @@ def find_files(
     pattern: str,
     path: ReadPath = ".",
     limit: Annotated[int, Bounds(1, 10_000, clamp=True)] = 1000,
-    offset: Annotated[int, Bounds(0, 1_000_000, clamp=True)] = 0,
+    offset: Annotated[int, Bounds(0, OFFSET_MAX, clamp=True)] = 0,
     sort: Literal["name", "mtime"] = "name",
     exclude: str | None = None,
     hidden: bool = False,
@@ -61,14 +63,18 @@ def find_files(
         hidden: Also dotfiles.
         no_ignore: Also what .gitignore hides.
     """
-    selection = Selection(
-        include=[pattern],
-        exclude=[] if exclude is None else [exclude],
-        hidden=hidden,
-        no_ignore=no_ignore,
-        argument="pattern",
-    )
     with open_tree(ctx, path) as tree:
+        if tree.is_file:
+            raise ToolError(
+                "invalid_args", f"{tree.path} is not a folder.", suggestion="Use stat_file or read_file for a file."
+            )
+        selection = Selection(
+            include=[tree.below(pattern)],
+            exclude=[] if exclude is None else [exclude],
+            hidden=hidden,
+            no_ignore=no_ignore,
+            argument="pattern",
+        )
         found = tree.files(selection, keep=offset + limit, newest=sort == "mtime")
         shown = tree.all_shown(found.paths[offset:])
         ignored = tree.hidden(selection, found.total) if found.total < LITTLE and not found.is_minimum else 0
@@ -85,7 +91,9 @@ def find_files(
     if ignored:
         data["ignored"] = ignored
         data["hint"] = f"Ignore rules hide {ignored} more; no_ignore: true finds them."
-    if end < found.total and shown:
+    elif not found.total and pattern.startswith("/"):
+        data["hint"] = "A glob is relative to path, also after a slash at its beginning."
+    if shown and end < found.total and end <= OFFSET_MAX:
         args: dict[str, Any] = {"pattern": pattern, "path": path, "limit": limit, "offset": end}
         extra = {"sort": sort if sort != "name" else "", "exclude": exclude, "hidden": hidden, "no_ignore": no_ignore}
         data["next"] = {"tool": "find_files", "args": {**args, **{key: value for key, value in extra.items() if value}}}

@@ -11,9 +11,10 @@ from tongs.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
 from tongs.search.events import Match, Matched
 from tongs.search.ripgrep import Pattern
 from tongs.search.selection import Selection
-from tongs.search.tree import Tree, open_tree, read_pattern
+from tongs.search.tree import Counted, Found, Tree, open_tree, read_pattern
 
 LITTLE = 3  # fewer matches than this make one wonder what ignore rules hide
+OFFSET_MAX = 100_000
 
 Format = Literal["text", "json", "filenames"]
 
@@ -57,7 +58,7 @@ def search_files(
     context_lines: Annotated[int, Bounds(0, 20, clamp=True)] = 0,
     case_insensitive: bool = False,
     type: str | None = None,
-    offset: Annotated[int, Bounds(0, 100_000, clamp=True)] = 0,
+    offset: Annotated[int, Bounds(0, OFFSET_MAX, clamp=True)] = 0,
     multiline: bool = False,
     no_ignore: bool = False,
     hidden: bool = False,
@@ -70,9 +71,9 @@ def search_files(
     Details:
     Matches come in the order of paths and lines. Files that .gitignore hides are left out, and always the folders .git,
     node_modules, vendor, `__pycache__`, .cache, dist and build. Long lines are cut at 200 characters around the match.
-    What was cut off is told, with the call that goes on. A glob without a slash is about names. With multiline each
-    match counts, not each line. The format json has results with file, line, column, text; truncated; total_count.
-    Sensitive files are never searched.
+    What was cut off is told, with the call that goes on. A glob without a slash is about names; with ! before it,
+    include leaves those files out. With multiline each match counts, not each line. The format json has results with
+    file, line, column, text; truncated; total_count. Sensitive files are never searched.
 
     Args:
         pattern: Or text, if literal.
@@ -93,12 +94,14 @@ def search_files(
     wanted = read_pattern(
         pattern, literal=literal, ignore_case=case_insensitive, multiline=multiline or (literal and "\n" in pattern)
     )
-    selection = Selection(include=[] if include is None else [include], kind=type, hidden=hidden, no_ignore=no_ignore)
     given: dict[str, Any] = {"include": include, "literal": literal, "case_insensitive": case_insensitive, "type": type}
     given |= {"multiline": multiline, "no_ignore": no_ignore, "hidden": hidden, "context_lines": context_lines}
     following = {"pattern": pattern, "path": path, "format": format, "max_matches": max_matches}
     following |= {name: value for name, value in given.items() if value}
     with open_tree(ctx, path) as tree:
+        chosen = [] if include is None else [tree.below(include.removeprefix("!"))]
+        only, never = ([], chosen) if include and include[0] == "!" else (chosen, [])
+        selection = Selection(include=only, exclude=never, kind=type, hidden=hidden, no_ignore=no_ignore)
         page = _Page(tree, wanted, selection, offset, max_matches, following)
         if format == "filenames":
             return page.filenames(timeout)
@@ -126,11 +129,7 @@ class _Page:
         results = [
             _result(self._tree.shown(file.path), file, match, around) for file in files for match in file.matches
         ]
-        facts = self._facts(len(results), found.total, "matches", is_minimum=found.is_minimum)
-        if found.unreadable:
-            facts["unreadable"] = found.unreadable
-        if self._tree.is_file and found.binary:
-            facts["hint"] = f"{self._tree.path} is binary and was not searched."
+        facts = self._facts(found, len(results), found.total, "matches")
         listed = [views.File(item["file"], line=item["line"], content=item["text"]) for item in results]
         view = views.file_list(listed, total=found.total)
         if format == "json":
@@ -145,18 +144,16 @@ class _Page:
         keep = self._offset + self._most
         found = self._tree.counts(self._pattern, self._selection, keep=keep, seconds=timeout)
         shown = [(self._tree.shown(path), count) for path, count in found.files[self._offset :]]
-        facts = self._facts(len(shown), found.total_files, "files", is_minimum=found.is_minimum)
+        facts = self._facts(found, len(shown), found.total_files, "files")
         facts["total_matches"] = found.total
-        if found.unreadable:
-            facts["unreadable"] = found.unreadable
         listed = [views.File(path, content=f"{count} match{'es' * (count != 1)}") for path, count in shown]
         lines = [f"{_one_line(path)}:{count}" for path, count in shown]
         return self._text(lines, len(shown), "files", facts, views.file_list(listed, total=found.total_files))
 
-    def _facts(self, count: int, total: int, noun: str, *, is_minimum: bool) -> dict[str, Any]:
+    def _facts(self, found: Found | Counted, count: int, total: int, noun: str) -> dict[str, Any]:
         end = self._offset + count
-        facts: dict[str, Any] = {"truncated": end < total or is_minimum, "total_count": total}
-        if is_minimum:
+        facts: dict[str, Any] = {"truncated": end < total or found.is_minimum, "total_count": total}
+        if found.is_minimum:
             facts["total_is_minimum"] = True
             facts["hint"] = (
                 "There may be more: the search ended before everything was counted. Name a narrower path or include."
@@ -169,15 +166,21 @@ class _Page:
                 files = f"{hidden} file{'s' * (hidden != 1)}"
                 facts["ignored_files"] = hidden
                 facts["hint"] = f"Ignore rules kept {files} out of the search; no_ignore: true searches them too."
-        if count and end < total:
+        if end > OFFSET_MAX and end < total:
+            facts["hint"] = f"No offset is larger than {OFFSET_MAX}: name a narrower path or include to see the rest."
+        elif count and end < total:
             facts["next"] = {"tool": "search_files", "args": {**self._following, "offset": end}}
+        if found.unreadable:
+            facts["unreadable"] = found.unreadable
+        if self._tree.is_file and found.binary:
+            facts["hint"] = f"{self._tree.path} is binary and was not searched."
         return facts
 
     def _text(self, lines: list[str], count: int, noun: str, facts: dict[str, Any], view: dict[str, Any]) -> Output:
         notes = []
         total = facts["total_count"]
         if not total:
-            notes.append("No matches.")
+            notes.append("No matches so far." if "total_is_minimum" in facts else "No matches.")
         elif count and facts["truncated"]:
             at_least = "at least " if "total_is_minimum" in facts else ""
             notes.append(f"Showing {noun} {self._offset + 1}-{self._offset + count} of {at_least}{total}.")

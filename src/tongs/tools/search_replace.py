@@ -87,7 +87,7 @@ def search_replace(
             meta["errors"] = targets.errors
         notes = [f"skipped {path}: {error['error']}" for path, error in targets.errors.items()]
         if not changes:
-            text = "\n".join([_nothing(work, len(documents)), *notes])
+            text = "\n".join([_nothing(work, wanted, documents), *notes])
             return Output(text, view=views.none(text), meta={**meta, "dry_run": True} if dry_run else meta)
         meta["edit"] = {"diff": diff_text(changes), "first_changed_line": work.first_line}
         if dry_run:
@@ -160,6 +160,8 @@ class _Targets:
 
     def add(self, target: str) -> None:
         """Add what a path, folder or glob stands for."""
+        if not target:
+            raise ToolError("invalid_args", "files is empty.", suggestion='Name a path or glob; "." is everything.')
         try:
             shown, status = self._ctx.workspace.status(target)
         except ToolError as error:
@@ -322,11 +324,17 @@ class _Work:
         return told
 
 
-def _nothing(work: _Work, searched: int) -> str:
-    files = f"{searched} file{'s' * (searched != 1)}"
+def _nothing(work: _Work, pattern: Pattern, searched: list[Document]) -> str:
+    files = f"{len(searched)} file{'s' * (len(searched) != 1)}"
     if work.counts:
         return f"Nothing changes: the {work.told()} are already what they would be replaced by."
-    return f"No matches in {files}; nothing was changed."
+    text = f"No matches in {files}; nothing was changed."
+    looked_for = pattern.text.replace("\\n", "\n").replace("\\r", "\r")
+    if "\n" in looked_for and "\r" not in looked_for:
+        crlf = sum(map(_is_crlf, searched))
+        if crlf:
+            text += f" In {crlf} of them lines end with CRLF: \\r{'?' * (not pattern.literal)}\\n matches that."
+    return text
 
 
 def _is_crlf(document: Document) -> bool:
