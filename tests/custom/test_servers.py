@@ -467,6 +467,20 @@ def test_a_client_that_must_be_asked_later_ends_the_call(bench):
     assert json.loads(again.text)["action"] == "accept"
 
 
+def test_the_time_that_a_person_takes_is_not_that_of_the_server(bench):
+    def slowly(message: str, schema: dict[str, Any]) -> dict[str, Any]:
+        threading.Event().wait(1.2)  # longer than the server may take
+        return {"action": "accept", "content": {}}
+
+    client = Client(slowly)
+    with bench.runtime({"raw": bench.raw(timeout=1)}) as runtime:
+        answered = submit(runtime, "mcp__raw__ask", client)[1]()
+        late = submit(runtime, "mcp__raw__doubt", client)[1]()
+
+    assert json.loads(answered.text)["action"] == "accept"
+    assert late.error.code == "timeout"  # its own time still ends
+
+
 def test_there_is_an_end_to_the_forms_of_one_call(bench):
     client = Client(lambda message, schema: {"action": "accept", "content": {}})
     with bench.runtime({"raw": bench.raw()}) as runtime:
@@ -862,6 +876,58 @@ def test_definitions_that_are_bad_are_left_out_and_told(bench):
 
     assert names == ["mcp__raw__echo"]
     assert len(state.notes) == 1
+
+
+@pytest.mark.parametrize(
+    "bad, told",
+    [
+        ({"name": "bad"}, "bad: its definition is malformed: inputSchema"),
+        ({"name": "bad", "inputSchema": "none"}, "bad: its definition is malformed: inputSchema"),
+        ({"name": "bad", "inputSchema": WORDS, "description": 5}, "bad: its definition is malformed: description"),
+        ({"name": 5, "inputSchema": WORDS}, "tool 2: its definition is malformed: name"),
+        ({"name": "b\u200bd", "inputSchema": {"type": "array"}}, "b\\u{200b}d: its definition is malformed"),
+        ("no tool", "tool 2: its definition is malformed"),
+        (None, "tool 2: its definition is malformed"),
+    ],
+    ids=str,
+)
+def test_a_tool_that_is_malformed_costs_no_other_one(bench, bad, told):
+    bench.describe([tool(), bad, tool("other")])
+    with bench.runtime({"raw": bench.raw()}) as runtime:
+        names = [one.name for one in runtime.catalog.tools() if one.name.startswith("mcp__")]
+        result = runtime.call("mcp__raw__other", text="hello")
+    with bench.runtime({"raw": bench.raw()}) as runtime:
+        found = runtime.servers()
+        assert found is not None
+        (state,) = found.states()
+
+    assert names == ["mcp__raw__echo", "mcp__raw__other"]
+    assert (result.error, result.text) == (None, "hello")
+    (note,) = state.notes
+    assert note.startswith(told)
+    assert len(bench.pids()) == 1
+
+
+@pytest.mark.parametrize("cursor, pages", [(None, 1), ("", 1), ("again", 2)])
+def test_a_list_that_goes_round_in_circles_is_read_once(bench, cursor, pages):
+    bench.describe([tool()])
+    with open(os.path.join(bench.place(), "page.json"), "w", encoding="utf-8") as file:
+        json.dump({"nextCursor": cursor} if cursor is not None else {}, file)
+    with bench.runtime({"raw": bench.raw()}) as runtime:
+        assert runtime.call("mcp__raw__echo", text="hello").text == "hello"
+
+    assert [one.get("method") for one in bench.heard()].count("tools/list") == pages
+
+
+def test_what_there_was_to_note_is_forgotten_when_it_is_mended(bench):
+    bench.describe([tool(), {"name": "bad"}])
+    for notes in (1, 0):
+        with bench.runtime({"raw": bench.raw()}) as runtime:
+            runtime.call("mcp__raw__echo", text="hello")
+            found = runtime.servers()
+            assert found is not None
+            assert len(found.states()[0].notes) == notes
+        bench.describe([tool()])
 
 
 def test_a_schema_of_answers_is_not_run(bench):

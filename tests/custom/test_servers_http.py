@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.custom.servers import SDK, Bench, Client, eventually, submit
+from tongs.custom import servers_transport
 
 TOOL = {"name": "echo", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}}
 
@@ -276,6 +277,18 @@ def test_a_server_that_answers_badly_fails_that_call_and_hurts_nobody(bench, mis
         error = result().error
 
     assert (error.code, told in error.message) == ("tool_failed", True), error.message
+
+
+def test_a_server_may_be_silent_for_as_long_as_a_call_may_take(bench, monkeypatch):
+    monkeypatch.setattr(servers_transport, "_SILENCE_SECONDS", 0.3)
+
+    def thinking(handler: Any, body: dict[str, Any]) -> bool:
+        if calls(body):
+            threading.Event().wait(0.6)
+        return False
+
+    with listening(thinking) as (url, _), bench.runtime({"far": {"url": url, "timeout": 30}}) as runtime:
+        assert runtime.call("mcp__far__echo", text="a").text == "a"
 
 
 def test_a_server_that_is_not_there_is_told(bench):

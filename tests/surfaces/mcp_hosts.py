@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TextIO
@@ -109,12 +110,19 @@ def _nowhere() -> TextIO:
 class Lines:
     """A client that writes and reads lines, right or wrong."""
 
-    def __init__(self, command: Command, *words: str, handshake: bool = True, **capabilities: Any) -> None:
+    def __init__(
+        self,
+        command: Command,
+        *words: str,
+        handshake: bool = True,
+        version: str = "2025-11-25",
+        **capabilities: Any,
+    ) -> None:
         self.process = command.start("mcp", *words)
         self._number = 0
         if handshake:
             info = {"name": "lines", "version": "1"}
-            params = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info}
+            params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": info}
             self.ask("initialize", **params)
             self.tell("notifications/initialized")
 
@@ -140,19 +148,19 @@ class Lines:
         """Send a notification."""
         self.write(_line({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}))
 
-    def read(self) -> dict[str, Any]:
-        """Return the next message."""
+    def read(self) -> Any:
+        """Return the next message, or batch of them."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, "the server has ended"
-        message: dict[str, Any] = json.loads(line)
-        return message
+        return json.loads(line)
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a request and return its answer, whatever comes before it."""
         number = self.send(method, **params)
-        while (message := self.read()).get("id") != number or "method" in message:
-            pass
+        message: dict[str, Any] = self.read()
+        while message.get("id") != number or "method" in message:
+            message = self.read()
         return message
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -176,6 +184,19 @@ class Lines:
             self.process.wait()
             self.process.stdout.close()
             self.process.stderr.close()
+
+
+def wait_until_idle(pid: int) -> None:
+    """Wait until a process has done nothing for a while."""
+
+    def spent() -> list[str]:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[11:13]
+
+    before = None
+    while before != (now := spent()):
+        before = now
+        time.sleep(0.5)
 
 
 def _line(message: dict[str, Any]) -> bytes:

@@ -258,6 +258,9 @@ def test_an_approval_may_be_named(command):
             approvals.close()
             foreign = await client.call_tool("write_file", call, meta={"dev.tongs/approval": approval})
             assert foreign.meta["dev.tongs/error"]["code"] == "denied"
+            # a part of an id names none, or who tries would find out which there are
+            part = await client.call_tool("write_file", call, meta={"dev.tongs/approval": approval[:8]})
+            assert part.meta["dev.tongs/error"]["code"] == "approval_required"
             session = asked.meta["dev.tongs/session"]
             meta: Any = {"dev.tongs/approval": approval, "dev.tongs/session": session}
             assert not (await client.call_tool("write_file", call, meta=meta)).is_error

@@ -14,10 +14,11 @@ import pytest
 
 from tests.marks import Mark, wait_until
 from tests.surfaces.commands import Command
-from tests.surfaces.mcp_hosts import WAIT_SECONDS, Address, listening, over_http, run, text_of
+from tests.surfaces.mcp_hosts import WAIT_SECONDS, Address, listening, over_http, run, text_of, wait_until_idle
 from tongs.surfaces.cli import Usage
-from tongs.surfaces.mcp_http import BODY_BYTES, read_address
+from tongs.surfaces.mcp_http import BODY_BYTES, VALUES_MAX, read_address
 from tongs.surfaces.mcp_http import Address as Listening
+from tongs.surfaces.mcp_messages import BATCH_MAX
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -55,6 +56,40 @@ def call(address: Address, tool: str, arguments: dict[str, Any], **params: Any) 
     answer = modern(address, "tools/call", name=tool, arguments=arguments, **params)
     result: dict[str, Any] = answer["result"]
     return result
+
+
+class Session:
+    """A client of the older protocol, which posts one message at a time."""
+
+    def __init__(self, address: Address, version: str = "2025-11-25", **capabilities: Any) -> None:
+        self.address = address
+        hello = {**HELLO["params"], "protocolVersion": version, "capabilities": capabilities}  # type: ignore[dict-item]
+        started = post(address, {**HELLO, "params": hello})
+        self.headers = {"mcp-session-id": started.headers["mcp-session-id"]}
+        if version not in ("2024-11-05", "2025-03-26"):
+            self.headers["MCP-Protocol-Version"] = version
+        self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def post(self, message: Any) -> httpx2.Response:
+        return post(self.address, message, **self.headers)
+
+    def stream(self, message: Any) -> Any:
+        headers = {**HEADERS, **self.address.headers, **self.headers}
+        return httpx2.stream("POST", self.address.url, json=message, headers=headers, timeout=WAIT_SECONDS)
+
+    def call(self, tool: str, id: Any = 1, **arguments: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self.post(request(id, "tools/call", name=tool, arguments=arguments)).json()["result"]
+        return found
+
+
+def request(id: Any, method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def events(response: httpx2.Response) -> list[dict[str, Any]]:
+    """Return the messages of a stream that has ended."""
+    assert response.headers["content-type"].startswith("text/event-stream")
+    return [json.loads(line.removeprefix("data: ")) for line in response.text.splitlines() if line.startswith("data: ")]
 
 
 @pytest.fixture(scope="module")
@@ -267,9 +302,52 @@ def test_garbage_is_refused_and_hurts_nobody(secret, body, version):
     assert not call(secret, "list_dir", {})["isError"]
 
 
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+@pytest.mark.parametrize(
+    "message, id",
+    [
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', None),
+        (b'{"jsonrpc":"2.0","id":7,"method":1}', 7),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":[1]}', 7),
+        (b'{"jsonrpc":"1.0","id":"x","method":"ping"}', "x"),
+        (b'{"jsonrpc":"2.0","id":7}', 7),
+        (b'[{"jsonrpc":"2.0","id":7,"method":"ping"}]', None),
+        (b"1", None),
+    ],
+    ids=repr,
+)
+def test_what_is_no_message_is_told_as_over_other_wires(secret, message, id, version):
+    session = Session(secret, version)
+
+    refused = session.post(message)
+
+    answer = refused.json()
+    assert (refused.status_code, answer["id"], answer["error"]["code"]) == (400, id, -32600)
+    assert session.post(request(1, "ping")).json()["result"] == {}
+
+
 def test_a_body_that_is_too_large_is_refused(secret):
     assert post(secret, b"x" * (BODY_BYTES + 1)).status_code == 413
     assert not call(secret, "list_dir", {})["isError"]
+
+
+@pytest.mark.parametrize("value", [b"[]", b"{}", b"0", b'""', b'"[\\\\\\""'], ids=repr)
+def test_a_body_of_more_values_than_anybody_means_is_refused(secret, value):
+    body = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":[' + b",".join([value] * (VALUES_MAX + 1)) + b"]}}"
+
+    assert post(secret, body).status_code == 413
+    assert not call(secret, "list_dir", {})["isError"]
+
+
+def test_a_text_counts_as_one_value_whatever_is_in_it(command):
+    text = '[],{},"\\",' * 200_000
+    with listening(command) as address:
+        assert not call(address, "write_file", {"path": "a.txt", "content": text})["isError"]
+
+    assert command.folder.read("a.txt") == text
 
 
 def test_connections_that_ask_for_nothing_are_ended_and_others_come_in(secret):
@@ -339,6 +417,173 @@ def test_fifty_clients_work_at_once(command):
             await asyncio.gather(*(one(address, number) for number in range(50)))
 
     run(test())
+
+
+# --- answers --------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_is_json_unless_something_comes_before_it(secret):
+    session = Session(secret)
+
+    listed = session.post(request(1, "tools/list"))
+    wrong = session.post(request(2, "tools/call", name="no_such_tool", arguments={}))
+    waits = {"command": "sleep 1.5"}
+    lives = session.post(request(3, "tools/call", name="run_shell", arguments=waits, _meta={"progressToken": 7}))
+
+    assert listed.headers["content-type"] == wrong.headers["content-type"] == "application/json"
+    assert listed.json()["result"]["tools"]
+    assert wrong.json()["error"]["code"] == -32602
+    *steps, answer = events(lives)
+    assert {step["params"]["progressToken"] for step in steps} == {7}
+    assert answer["id"] == 3
+
+
+@BOTH
+def test_an_answer_of_five_megabytes_is_read(command, mode):
+    command.folder.write("a.png", bytes.fromhex("89504e470d0a1a0a0000000d49484452") + os.urandom(3_700_000))
+
+    async def test() -> None:
+        with listening(command) as address:
+            async with over_http(address, mode) as client:
+                (picture,) = (await client.call_tool("read_file", {"path": "a.png"})).content
+        assert len(picture.data) > 4_900_000
+
+    run(test())
+
+
+@pytest.mark.parametrize("reply", [{"error": 5}, {"result": "x"}, {"x": 1}], ids=str)
+def test_a_reply_that_is_none_leaves_no_call_waiting(command, reply):
+    asks(command)
+    with listening(command) as address:
+        session = Session(address, elicitation={})
+        arguments = {"path": "a.txt", "content": ""}
+        with session.stream(request(1, "tools/call", name="write_file", arguments=arguments)) as response:
+            data = (json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: "))
+            question = next(data)
+            assert session.post({"jsonrpc": "2.0", "id": question["id"], **reply}).status_code == 400
+            answer = next(data)
+
+    assert (answer["id"], answer["result"]["isError"]) == (1, True)
+
+
+FLOOD = '''
+from tongs import tool
+
+@tool(effects="read")
+def flood(ctx) -> str:
+    """Tell more than anybody reads."""
+    for _ in range(200):
+        ctx.log("error", "\U0001d11e" * 10_000)
+    return "dry"
+'''
+
+
+def test_who_does_not_read_one_answer_has_the_others(command):
+    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "tools", "flood.py")
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(FLOOD)
+    with listening(command) as address, socket.socket() as unread:
+        session = Session(address)
+        body = json.dumps(request("f", "tools/call", name="flood", arguments={})).encode()
+        headers = {**HEADERS, **address.headers, **session.headers, "Content-Length": str(len(body))}
+        lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+        unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread.settimeout(WAIT_SECONDS)
+        unread.connect(("127.0.0.1", address.port))
+        unread.sendall((REQUEST.format(port=address.port) + "".join(lines) + "\r\n").encode() + body)
+        assert unread.recv(15) == b"HTTP/1.1 200 OK"
+        wait_until_idle(address.process.pid)
+
+        assert [session.call("list_dir", number)["isError"] for number in range(20)] == [False] * 20
+
+        rest = b""
+        while not rest.endswith(b"0\r\n\r\n"):
+            rest = rest[-10_000:] + unread.recv(1 << 20)
+        assert b'"text":"dry"' in rest
+
+
+def test_an_id_that_is_in_use_is_refused_and_its_request_goes_on(command):
+    with listening(command) as address:
+        session, other = Session(address), Session(address)
+        wait = {"command": "until [ -e go ]; do sleep 0.05; done"}
+        message = request(7, "tools/call", name="run_shell", arguments=wait, _meta={"progressToken": 1})
+        with session.stream(message) as response:
+            lines = response.iter_lines()
+            next(lines)
+            for id in (7, "7"):
+                refused = session.post(request(id, "ping"))
+                answer = refused.json()
+                assert (refused.status_code, answer["id"], answer["error"]["code"]) == (400, id, -32600)
+            assert other.post(request(7, "ping")).json()["result"] == {}
+            command.folder.write("go")
+            assert any('"id":7' in line for line in lines)
+        assert session.post(request(7, "ping")).json()["result"] == {}
+
+
+# --- batches --------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_answered_in_one_stream(secret):
+    session = Session(secret, "2025-03-26")
+    note = {"jsonrpc": "2.0", "method": "notifications/nobody/knows"}
+    listing = request("b", "tools/call", name="list_dir", arguments={})
+
+    answers = {
+        one["id"]: one for one in events(session.post([request(1, "ping"), note, listing, 5, request("x", "y")]))
+    }
+
+    assert answers.keys() == {1, "b", None, "x"}
+    assert answers[1]["result"] == {}
+    assert not answers["b"]["result"]["isError"]
+    assert (answers[None]["error"]["code"], answers["x"]["error"]["code"]) == (-32600, -32601)
+
+
+def test_a_long_batch_is_answered(secret):
+    found = events(Session(secret, "2025-03-26").post([request(number, "ping") for number in range(BATCH_MAX)]))
+
+    assert {one["id"] for one in found} == set(range(BATCH_MAX))
+
+
+def test_questions_of_a_batch_are_asked_and_answered_by_a_batch(command):
+    asks(command)
+    with listening(command) as address:
+        session = Session(address, "2025-03-26", elicitation={})
+        calls = [request(one, "tools/call", name="write_file", arguments={"path": one, "content": ""}) for one in "ab"]
+        with session.stream(calls) as response:
+            data = (json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: "))
+            questions = [next(data), next(data)]
+            assert {question["method"] for question in questions} == {"elicitation/create"}
+            yes = {"action": "accept", "content": {"decision": "once"}}
+            told = session.post([{"jsonrpc": "2.0", "id": question["id"], "result": yes} for question in questions])
+            assert (told.status_code, told.content) == (202, b"")
+            assert {next(data)["id"], next(data)["id"]} == {"a", "b"}
+            assert next(data, None) is None
+
+    assert command.folder.tree() == {"a": "", "b": ""}
+
+
+@pytest.mark.parametrize(
+    "batch, version, status",
+    [
+        ([], "2025-03-26", 400),
+        ([request(number, "ping") for number in range(BATCH_MAX + 1)], "2025-03-26", 400),
+        ([{"jsonrpc": "2.0", "method": "notifications/nobody/knows"}] * 2, "2025-03-26", 202),
+        ([request(1, "ping")], "2025-06-18", 400),
+        ([request(1, "ping")], "2025-11-25", 400),
+    ],
+    ids=["empty", "too long", "without requests", "2025-06-18", "2025-11-25"],
+)
+def test_batches_that_have_no_answers(secret, batch, version, status):
+    assert Session(secret, version).post(batch).status_code == status
+
+
+def test_a_batch_of_no_session_is_refused(secret):
+    ping = [request(1, "ping"), request(2, "ping")]
+
+    assert post(secret, ping).status_code == 400
+    assert post(secret, [HELLO]).status_code == 400
+    assert post(secret, ping, **{"mcp-session-id": "unknown"}).status_code == 404
 
 
 # --- each client for itself ---------------------------------------------------------------------------------------

@@ -79,6 +79,20 @@ def test_the_list_tells_how_every_server_stands_and_starts_none(place):
     assert place.starts() == 1
 
 
+def test_a_tool_that_is_left_out_is_told(place):
+    place.trust()
+    place.describe(ECHO, {"name": "bad"})
+    assert place.call()["ok"]
+
+    assert "note: bad: its definition is malformed" in place.listed()
+    doctor = place.command.run("doctor").stdout.decode()
+    assert "raw: 1 tool, with notes" in doctor
+    assert "tongs mcp list" in doctor
+    with place.at_terminal("mcp", "trust", "raw") as screen:
+        status, shown = screen.end()
+    assert (status, "note: bad: its definition" in shown) == (0, True)
+
+
 def test_a_file_is_trusted_as_others_of_a_project_are(place):
     with place.at_terminal("trust", ".mcp.json") as screen:
         screen.expect("(servers)")

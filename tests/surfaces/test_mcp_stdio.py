@@ -12,7 +12,8 @@ import pytest
 
 from tests.marks import Mark, wait_until
 from tests.surfaces.commands import TONGS, Command
-from tests.surfaces.mcp_hosts import WAIT_SECONDS, Lines
+from tests.surfaces.mcp_hosts import WAIT_SECONDS, Lines, wait_until_idle
+from tongs.surfaces.mcp_messages import BATCH_MAX
 from tongs.surfaces.mcp_stdio import BUSY, REQUESTS_MAX
 from tongs.wire import MAX_REQUEST_BYTES
 
@@ -151,6 +152,14 @@ def test_a_connection_keeps_to_the_era_it_began_with(command):
         assert client.ask("tools/list")["result"]["tools"]
 
 
+@pytest.mark.parametrize("method", ["tools/list", "resources/list", "resources/templates/list"])
+def test_a_cursor_that_nobody_gave_out_is_refused(shared, method):
+    assert shared.ask(method, cursor="made-up")["error"]["code"] == -32602
+    assert "result" in shared.ask(method, cursor=None)
+    shared.write(json.dumps({"jsonrpc": "2.0", "id": "bare", "method": method}).encode() + b"\n")
+    assert "result" in shared.read()
+
+
 def test_nothing_but_the_protocol_is_on_standard_output(command):
     path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "tools", "noisy.py")
     os.makedirs(os.path.dirname(path))
@@ -255,19 +264,6 @@ def test_a_host_that_never_reads_fills_its_own_pipe_and_not_our_memory(command):
     client.end()
 
 
-def _wait_until_idle(pid: int) -> None:
-    """Wait until a process has done nothing for a while."""
-
-    def spent() -> list[str]:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[11:13]
-
-    before = None
-    while before != (now := spent()):
-        before = now
-        time.sleep(0.5)
-
-
 @pytest.fixture
 def silent(command):
     """A client that asks for more than it reads, and a command that it has started before."""
@@ -279,7 +275,7 @@ def silent(command):
     wait_until(mark.alive)
     for _ in range(60):
         client.send("tools/call", name="multi_read", arguments={"files": [{"path": f"{n}.txt"} for n in range(20)]})
-    _wait_until_idle(client.process.pid)
+    wait_until_idle(client.process.pid)
     yield client, request, mark
     client.process.kill()
     client.end()
@@ -290,7 +286,7 @@ def test_a_host_that_never_reads_is_done_when_its_input_ends(silent, last):
     client, _, mark = silent
 
     client.write(last)
-    _wait_until_idle(client.process.pid)
+    wait_until_idle(client.process.pid)
     client.process.stdin.close()
 
     assert client.process.wait(WAIT_SECONDS) == 0
@@ -373,6 +369,46 @@ def test_more_questions_than_there_is_room_for_are_refused_and_the_others_go_on(
     assert len(command.folder.tree()) == REQUESTS_MAX
 
 
+HESITATE = '''
+import os, time
+from tongs import tool
+
+@tool(effects="read")
+def hesitate(ctx, until: str) -> str:
+    """Ask once a file is there."""
+    while not os.path.exists(until):
+        time.sleep(0.05)
+    return str(ctx.elicit("Now?", {"type": "object", "properties": {}}))
+'''
+
+
+def test_a_question_that_comes_when_there_is_no_room_any_more_can_be_answered(command):
+    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "tools", "hesitate.py")
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(HESITATE)
+    with Lines(command, elicitation={}) as client:
+        for _ in range(REQUESTS_MAX):
+            client.send("tools/call", name="hesitate", arguments={"until": command.folder.join("go")})
+        last = client.send("ping")
+        wait_until_idle(client.process.pid)  # it waits for room
+        guard = threading.Timer(WAIT_SECONDS, client.process.kill)
+        guard.start()
+
+        command.folder.write("go")
+
+        question = client.read()
+        assert question["method"] == "elicitation/create"
+        while (refused := client.read())["id"] != last:
+            pass
+        assert refused["error"]["code"] == BUSY
+        _write(client, {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}})
+        while "result" not in client.read():
+            pass
+        guard.cancel()
+        client.process.kill()
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_a_stream_that_is_closed_at_the_start_ends_it_without_a_traceback(command, closed):
     done = subprocess.run(
@@ -425,3 +461,128 @@ def test_input_of_any_kind_is_read(command, kind, tmp_path):
         assert json.loads(process.stdout.readline())["id"] == 1
         os.close(ours)
         assert process.wait(WAIT_SECONDS) in (0, -signal.SIGHUP)
+
+
+# --- batches --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def batching(command):
+    """A client of the one revision that has batches."""
+    with Lines(command, version="2025-03-26") as client:
+        yield client
+
+
+def _request(id: Any, method: str = "ping", **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def _write(client: Lines, messages: Any) -> None:
+    client.write(json.dumps(messages).encode() + b"\n")
+
+
+def test_a_batch_is_answered_with_a_batch(batching):
+    note = {"jsonrpc": "2.0", "method": "notifications/nobody/knows"}
+    call = {"name": "list_dir", "arguments": {}}
+    _write(batching, [_request("a"), note, _request("b", "tools/call", **call), _request("c", "nothing")])
+
+    answers = {answer["id"]: answer for answer in batching.read()}
+
+    assert answers.keys() == {"a", "b", "c"}
+    assert answers["a"]["result"] == {}
+    assert not answers["b"]["result"]["isError"]
+    assert answers["c"]["error"]["code"] == -32601
+    assert batching.ask("ping")["result"] == {}
+
+
+@pytest.mark.parametrize(
+    "batch, codes",
+    [
+        ([1], [(None, INVALID)]),
+        ([1, {}, []], [(None, INVALID)] * 3),
+        ([_request("a"), _request("a"), 1], [("a", None), ("a", INVALID), (None, INVALID)]),
+        ([_request("a"), _request("i", "initialize")], [("a", None), ("i", INVALID)]),
+        ([{"jsonrpc": "2.0", "id": 99, "result": {}}, _request("a")], [("a", None)]),
+        ([{"jsonrpc": "2.0", "id": 99, "error": "no"}, _request("a")], [("a", None)]),
+    ],
+    ids=repr,
+)
+def test_what_is_wrong_in_a_batch_is_answered_with_the_rest(batching, batch, codes):
+    _write(batching, batch)
+
+    found = [(answer["id"], answer.get("error", {}).get("code")) for answer in batching.read()]
+
+    assert sorted(found, key=repr) == sorted(codes, key=repr)
+    assert batching.ask("ping")["result"] == {}
+
+
+@pytest.mark.parametrize("batch", [[], [_request(number) for number in range(BATCH_MAX + 1)]], ids=["empty", "long"])
+def test_a_batch_of_no_use_is_refused_as_a_whole(batching, batch):
+    _write(batching, batch)
+
+    answer = batching.read()
+
+    assert (answer["id"], answer["error"]["code"]) == (None, INVALID)
+
+
+def test_a_batch_that_needs_no_answer_has_none(batching):
+    _write(batching, [{"jsonrpc": "2.0", "method": "notifications/nobody/knows"}] * 2)
+
+    assert batching.ask("ping")["result"] == {}
+
+
+def test_a_full_batch_is_answered(batching):
+    _write(batching, [_request(f"f{number}") for number in range(BATCH_MAX)])
+
+    assert {answer["id"] for answer in batching.read()} == {f"f{number}" for number in range(BATCH_MAX)}
+
+
+def test_a_request_of_a_batch_that_is_cancelled_holds_up_no_other(batching):
+    sleep = {"name": "run_shell", "arguments": {"command": "sleep 300", "timeout": 200}}
+    _write(batching, [_request("slow", "tools/call", **sleep), _request("a")])
+    assert batching.ask("ping")["result"] == {}  # no batch has come before it
+
+    _write(batching, [_request("slow"), _request("b")])
+    in_use = {answer["id"]: answer for answer in batching.read()}
+    assert in_use["slow"]["error"]["code"] == INVALID
+    assert in_use["b"]["result"] == {}
+    batching.tell("notifications/cancelled", requestId="slow")
+
+    assert [answer["id"] for answer in batching.read()] == ["a"]
+
+
+def test_what_is_known_of_a_batch_is_told_when_the_input_ends(batching):
+    sleep = {"name": "run_shell", "arguments": {"command": "sleep 300", "timeout": 200}}
+    _write(batching, [_request("slow", "tools/call", **sleep), _request("a")])
+    assert batching.ask("ping")["result"] == {}
+    batching.process.stdin.close()
+
+    assert "a" in [answer["id"] for answer in batching.read()]
+
+
+def test_questions_are_answered_in_a_batch(command):
+    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "permissions.yaml")
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("ask: [Write]\n")
+    with Lines(command, version="2025-03-26", elicitation={}) as client:
+        calls = [
+            _request(name, "tools/call", name="write_file", arguments={"path": name, "content": ""}) for name in "ab"
+        ]
+        _write(client, calls)
+        questions = [client.read(), client.read()]
+        yes = {"action": "accept", "content": {"decision": "once"}}
+        good, bad = ({"jsonrpc": "2.0", "id": question["id"]} for question in questions)
+        _write(client, [{**good, "result": yes}, {**bad, "result": "none"}])
+
+        assert sorted(answer["result"]["isError"] for answer in client.read()) == [False, True]
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
+def test_other_revisions_have_no_batches(command, version):
+    with Lines(command, version=version) as client:
+        _write(client, [_request("a")])
+
+        answer = client.read()
+
+    assert (answer["id"], answer["error"]["code"]) == (None, INVALID)

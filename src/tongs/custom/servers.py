@@ -265,7 +265,6 @@ class _Link:
         self._closed = False
         self._retry_at = 0.0
         self._reason = ""
-        self._notes: tuple[str, ...] = ()
         self._made: dict[str, tuple[Kept, Tool]] = {}
 
     def close(self) -> Future[None] | None:
@@ -286,7 +285,7 @@ class _Link:
         with self._lock:
             running = self._connection is not None and self._connection.lives
             tools = None if known is None else tuple(known.values())
-            return State(self.server, tools, differs, running, self._reason, self._notes, self.pins.log)
+            return State(self.server, tools, differs, running, self._reason, self.pins.notes(), self.pins.log)
 
     def tool(self, kept: Kept, execute: Callable[[str], Execute]) -> Tool:
         """Return the Tool of a definition, made once."""
@@ -387,7 +386,7 @@ class _Link:
             kept, clashes = named(self.server.name, definitions, {})
             known = self.pins.pin(kept)
             notes = [*notes, *clashes]
-        self._notes = tuple(notes)
+        self.pins.note(notes)
         differs = difference(known.values(), definitions)
         self.pins.offer(definitions if differs else None)
 

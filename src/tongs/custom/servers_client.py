@@ -117,6 +117,7 @@ class Exchange:
 
     def __init__(self, ctx: Context) -> None:
         self.attendant = ctx.attendant
+        self.answering = 0.0  # seconds that a person took
         self._ctx = ctx
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -170,8 +171,10 @@ class Exchange:
         future: asyncio.Future[dict[str, Any] | None] = loop.create_future()
 
         def ask() -> None:
+            started = time.monotonic()
             # a client that must be asked by its next request raises, and with that the call ends
             _post(loop, future, attendant.elicit(message, schema))
+            self.answering += time.monotonic() - started
 
         self._waiting.add(future)
         self._queue.put(ask)
@@ -259,7 +262,7 @@ class Connection:
         ctx.fence.watch(exchange.wake)
         try:
             while not future.done():
-                left = deadline - time.monotonic()
+                left = deadline + exchange.answering - time.monotonic()
                 if left <= 0:
                     self._note_silence(before)
                     raise ToolError(
@@ -384,6 +387,9 @@ class Connection:
         told: list[Raw] = []
         notes: list[str] = []
         cursor: str | None = None
+        gate = self._gate
+        assert gate is not None  # noqa: S101
+        gate.version, gate.left_out = client.protocol_version, notes
         for _ in range(PAGES_MAX):
             try:
                 page = await client.list_tools(cursor=cursor, cache_mode="bypass")
@@ -394,10 +400,11 @@ class Connection:
             tools = [tool.model_dump(by_alias=True, mode="json", exclude_unset=True) for tool in page.tools]
             # page by page, so that what cannot be used is not kept until the last one has come
             good, bad = await anyio.to_thread.run_sync(usable, tools)
-            told, notes = [*told, *good], [*notes, *bad]
-            cursor = page.next_cursor
-            if cursor is None or len(told) > TOOLS_MAX:
-                break
+            told += good
+            notes += bad
+            before, cursor = cursor, page.next_cursor
+            if not cursor or cursor == before or len(told) > TOOLS_MAX:
+                break  # an empty cursor, or the same one again, leads nowhere else
         definitions, more = await anyio.to_thread.run_sync(usable, told)
         await anyio.to_thread.run_sync(self._define, definitions, [*notes, *more][:NOTES_MAX])
         self.hashes = {raw["name"]: digest(raw) for raw in definitions}

@@ -44,6 +44,10 @@ class Pins:
     def _offer(self) -> str:
         return self._path.removesuffix(".json") + ".offered.json"
 
+    @property
+    def _noted(self) -> str:
+        return self._path.removesuffix(".json") + ".notes.json"
+
     def read(self) -> Pinned | None:
         """Return what was accepted; None when nothing was yet."""
         stamp = _stamp(self._path)
@@ -81,6 +85,18 @@ class Pins:
                 os.replace(self._write({"version": _VERSION, "definitions": list(definitions)}), self._offer)
             else:
                 os.unlink(self._offer)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what there was to say of the server's last list of tools."""
+        return tuple(note for note in _load(self._noted, "notes") or () if isinstance(note, str))
+
+    def note(self, notes: Sequence[str]) -> None:
+        """Keep what there is to say of the server's list of tools."""
+        with suppress(OSError):  # only people look at it
+            if notes:
+                os.replace(self._write({"version": _VERSION, "notes": list(notes)}), self._noted)
+            else:
+                os.unlink(self._noted)
 
     def _write(self, value: Any) -> str:
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)

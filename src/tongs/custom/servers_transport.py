@@ -28,12 +28,16 @@ from mcp_types import (
     JSONRPCMessage,
     JSONRPCRequest,
     JSONRPCResponse,
+    ListToolsResult,
     jsonrpc_message_adapter,
 )
+from mcp_types.methods import validate_server_result
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 
 from tongs.custom import launching
 from tongs.custom.servers_config import Server
+from tongs.custom.servers_definitions import NOTES_MAX, TOOLS_MAX, clean, visible
 from tongs.custom.workers import pipe
 from tongs.errors import ToolError
 from tongs.sandbox import process
@@ -44,13 +48,15 @@ WINDOW_MESSAGES = 2000  # that nobody asked for
 WINDOW_BYTES = 256 << 20
 LOG_BYTES = 1 << 20
 NOISE_BYTES = 2048
+FLAW_MAX = 200  # characters of what is wrong with a tool
 
 _CHUNK_BYTES = 1 << 16
 _GRACE_SECONDS = 0.3
 _DEATH_SECONDS = 3.0
 _DRAIN_SECONDS = 0.05  # between two looks at what is thrown away
 _HTTP_SECONDS = 30.0
-_SILENCE_SECONDS = 300.0
+_SILENCE_SECONDS = 3600.0  # longer than anybody thinks about a form
+_LIST = "tools/list"
 
 
 class Gate:
@@ -61,14 +67,16 @@ class Gate:
         self.arrived = 0
         self.ended = anyio.Event()
         self.noise = bytearray()  # what was printed and is no message
-        self._asked: set[Any] = set()
+        self.version = LATEST_HANDSHAKE_VERSION  # of the protocol that was agreed on
+        self.left_out: list[str] = []  # which tools of the lists that came are none, and why
+        self._asked: dict[Any, str] = {}
         self._began = time.monotonic()
         self._messages = 0
         self._bytes = 0
 
-    def ask(self, id: Any) -> None:
+    def ask(self, id: Any, method: str) -> None:
         """Expect an answer."""
-        self._asked.add(id)
+        self._asked[id] = method
 
     def close(self, reason: str) -> None:
         """Let nothing more in."""
@@ -80,7 +88,9 @@ class Gate:
         self.arrived += 1
         message = item.message if isinstance(item, SessionMessage) else None
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id in self._asked:
-            self._asked.discard(message.id)
+            if self._asked.pop(message.id) == _LIST and isinstance(message, JSONRPCResponse):
+                self.left_out += _sift(message.result, self.version)
+                del self.left_out[NOTES_MAX:]
             return not self.reason
         self._messages += 1
         return self.weigh(0)
@@ -99,6 +109,37 @@ class Gate:
         """Keep the end of what is printed for the message that tells of a failure."""
         self.noise += data
         del self.noise[:-NOISE_BYTES]
+
+
+def _sift(page: dict[str, Any], version: str) -> list[str]:
+    """Take the tools that are malformed out of a list, which the SDK would refuse with all others; return which."""
+    tools = page.get("tools")
+    if not isinstance(tools, list):
+        return []
+    page["tools"] = tools = tools[: TOOLS_MAX + 1]  # more do not count
+    if _flaw(page, version) is None or _flaw({**page, "tools": []}, version) is not None:
+        return []  # nothing is wrong, or more than the tools
+    flaws = [_flaw({**page, "tools": [tool]}, version) for tool in tools]
+    page["tools"] = [tool for tool, flaw in zip(tools, flaws, strict=True) if flaw is None]
+    names = [tool.get("name") if isinstance(tool, dict) else None for tool in tools]
+    return [
+        f"{visible(name[:100]) if isinstance(name, str) else f'tool {number}'}: its definition is malformed: {flaw}"
+        for number, (name, flaw) in enumerate(zip(names, flaws, strict=True), 1)
+        if flaw is not None
+    ]
+
+
+def _flaw(page: dict[str, Any], version: str) -> str | None:
+    try:
+        validate_server_result(_LIST, version, page)
+        ListToolsResult.model_validate(page, by_name=False)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"][2:])
+        return clean(f"{place}: {first['msg']}".removeprefix(": "), FLAW_MAX)
+    except ValueError as error:
+        return clean(str(error), FLAW_MAX)
+    return None
 
 
 class _Reading:
@@ -151,7 +192,7 @@ class _Writing:
 
     async def send(self, item: SessionMessage, /) -> None:
         if isinstance(item.message, JSONRPCRequest):
-            self._gate.ask(item.message.id)
+            self._gate.ask(item.message.id, item.message.method)
         await self._inner.send(item)
 
     async def aclose(self) -> None:
@@ -419,7 +460,7 @@ async def _http(server: Server, gate: Gate) -> AsyncIterator[TransportStreams]:
         return httpx2.AsyncClient(
             transport=_Bounded(httpx2.AsyncHTTPTransport(), gate),
             headers=headers,
-            timeout=httpx2.Timeout(_HTTP_SECONDS, read=_SILENCE_SECONDS),
+            timeout=httpx2.Timeout(_HTTP_SECONDS, read=max(_SILENCE_SECONDS, server.seconds)),
             follow_redirects=False,
         )
 

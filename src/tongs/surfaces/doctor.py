@@ -148,8 +148,8 @@ def _servers(options: dict[str, str]) -> list[Finding]:
 
     found = []
     for state in states:
-        name, told = state.server.name, summary(state)
-        remedy = f"tongs mcp trust {name}" if state.difference else ""
+        name, told = state.server.name, summary(state) + (", with notes" if state.notes else "")
+        remedy = f"tongs mcp trust {name}" if state.difference else "tongs mcp list" if state.notes else ""
         found.append(Finding("missing" if remedy else "ok", "mcp server", inert(f"{name}: {told}"), remedy))
     for path, names in configured.untrusted.items():
         found.append(

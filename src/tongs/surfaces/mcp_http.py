@@ -18,13 +18,15 @@ from typing import Any, NamedTuple
 
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import PARSE_ERROR
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
 
 from tongs import wire
 from tongs.errors import ToolError
 from tongs.runtime import Runtime
 from tongs.surfaces.cli import Usage
 from tongs.surfaces.mcp import Flags
+from tongs.surfaces.mcp_messages import BATCHES, Wrong, batch_of, message_of
+from tongs.surfaces.mcp_replies import Joined, Reply, Send
 from tongs.surfaces.mcp_resources import Provider
 from tongs.surfaces.mcp_server import Choice, Serving
 from tongs.surfaces.mcp_sessions import IDLE_SECONDS, SESSIONS_MAX
@@ -33,6 +35,7 @@ PATH = "/mcp"
 TOKEN_FILE = "mcp-token"  # noqa: S105 -- its name
 BODY_BYTES = 16 << 20
 BODY_SECONDS = 30
+VALUES_MAX = 500_000  # in a body; the server stands still while it reads one
 HEAD_SECONDS = 10  # for the first line and the headers of a request
 CONNECTIONS_MAX = 512
 HEADER_BYTES = 64 << 10
@@ -41,7 +44,6 @@ REFUSED = -32000
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Address(NamedTuple):
@@ -210,6 +212,7 @@ class Guard:
 
     def __init__(self, app: Callable[..., Awaitable[None]], address: Address, token: str | None) -> None:
         self._app = app
+        self._under_way: set[tuple[bytes | None, str | None]] = set()  # requests, by session and id
         self._token = None if token is None else token.encode()
         named = {address.host}
         if address.is_loopback:
@@ -230,7 +233,8 @@ class Guard:
         elif scope["method"] == "POST":
             await self._post(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            async with Reply(send, holds=False) as reply:
+                await self._app(scope, receive, reply)
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand on a request whose body every other surface would take, too."""
@@ -245,17 +249,65 @@ class Guard:
         if len(body) > BODY_BYTES:
             await _refuse(send, 413, f"the body has more than {BODY_BYTES} bytes")
             return
+        if _is_heavy(body):
+            await _refuse(send, 413, f"the body holds more than {VALUES_MAX} values")
+            return
         try:
-            wire.decode_value(body)
+            value = wire.decode_value(body)
         except ToolError as error:
             await _refuse(send, 400, error.message, PARSE_ERROR)
+            return
+        is_batch = isinstance(value, list) and _header(scope, b"mcp-protocol-version") in (None, BATCHES.encode())
+        try:
+            if not is_batch:
+                message_of(value)
+        except Wrong as error:
+            if error.id is not None and "method" not in value:
+                # a call may wait for it: what is no answer is a failure
+                await self._one(scope, error.answer, json.dumps(error.answer).encode(), receive, _nowhere)
+            await _refuse(send, 400, error.reason, error.code, error.id)
+            return
+        async with Reply(send, holds=not is_batch) as reply:
+            if is_batch:
+                await self._batch(scope, value, receive, reply)
+            else:
+                await self._one(scope, value, body, receive, reply)
+
+    async def _one(self, scope: Scope, value: dict[str, Any], body: bytes, receive: Receive, send: Send) -> None:
+        """Hand on one message, unless a request of its session with the same id is not answered yet."""
+        key = _header(scope, b"mcp-session-id"), str(value["id"]) if {"id", "method"} <= value.keys() else None
+        if key in self._under_way:
+            await _refuse(send, 400, "a request with this id is under way", INVALID_REQUEST, value["id"])
             return
         whole: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> MutableMapping[str, Any]:
             return whole.pop() if whole else await receive()
 
-        await self._app(scope, replayed, send)
+        if None not in key:
+            self._under_way.add(key)
+        try:
+            await self._app(scope, replayed, send)
+        finally:
+            self._under_way.discard(key)
+
+    async def _batch(self, scope: Scope, values: list[Any], receive: Receive, send: Send) -> None:
+        """Hand on the messages of a batch one by one, and answer with all that comes back."""
+        try:
+            messages, wrong = batch_of(values)
+        except Wrong as error:
+            await _refuse(send, 400, error.reason, error.code)
+            return
+        if _header(scope, b"mcp-session-id") is None:
+            await _refuse(send, 400, "a batch needs a session", INVALID_REQUEST)
+            return
+        joined = Joined(send)
+        async with asyncio.TaskGroup() as tasks:
+            for message in messages:
+                value = message.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                work = self._one(scope, value, json.dumps(value).encode(), receive, joined.part())
+                tasks.create_task(work)
+        await joined.end([one.answer for one in wrong if not one.is_error])
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers: dict[bytes, list[bytes]] = {}
@@ -290,13 +342,32 @@ async def _body(receive: Receive) -> bytes | None:
     return bytes(body)
 
 
+def _is_heavy(body: bytes) -> bool:
+    """Whether a body holds more values than anybody means; what stands inside of texts counts as one."""
+    if len(body) <= VALUES_MAX:
+        return False
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if bare.count(b'"') > 2 * VALUES_MAX:
+        return True
+    outside = b"".join(bare.split(b'"')[::2])
+    return sum(map(outside.count, (b",", b"[", b"{"))) > VALUES_MAX
+
+
+def _header(scope: Scope, name: bytes) -> bytes | None:
+    return next((value for key, value in scope["headers"] if key == name), None)
+
+
 def _only(headers: dict[bytes, list[bytes]], name: bytes) -> str | None:
     found = headers.get(name, [])
     return found[0].decode("latin-1") if len(found) == 1 else None
 
 
-async def _refuse(send: Send, status: int, reason: str, code: int = REFUSED) -> None:
-    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}}).encode()
+async def _nowhere(message: MutableMapping[str, Any]) -> None:
+    return None
+
+
+async def _refuse(send: Send, status: int, reason: str, code: int = REFUSED, id: Any = None) -> None:
+    body = json.dumps(Wrong(code, reason, id).answer).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),

@@ -168,6 +168,7 @@ class Serving:
     # --- tools ----------------------------------------------------------------------------------------------------
 
     async def _list_tools(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        _refuse_cursor(params)
         session = self._session(ctx).name
         found = await self.offload(lambda: self._shown(session))
         return {**COMPLETE, "tools": [tool_entry(one) for one in found]}
@@ -184,10 +185,12 @@ class Serving:
     # --- resources and prompts ------------------------------------------------------------------------------------
 
     async def _list_resources(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        _refuse_cursor(params)
         session = self._session(ctx).name
         return {**COMPLETE, "resources": await self.offload(lambda: self._resources.all(session))}
 
     async def _list_templates(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        _refuse_cursor(params)
         return {**COMPLETE, "resourceTemplates": self._resources.templates()}
 
     async def _read_resource(self, ctx: Ctx, params: types.ReadResourceRequestParams) -> dict[str, Any]:
@@ -210,6 +213,7 @@ class Serving:
         return types.EmptyResult()
 
     async def _list_prompts(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        _refuse_cursor(params)
         return {**COMPLETE, "prompts": await self.offload(self._resources.prompts)}
 
     async def _get_prompt(self, ctx: Ctx, params: types.GetPromptRequestParams) -> dict[str, Any]:
@@ -266,6 +270,12 @@ class Serving:
             done()
 
         task.add_done_callback(ended)
+
+
+def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
+    """Raise for a cursor: every list has one page, so none was given out."""
+    if params is not None and params.cursor:
+        raise MCPError(code=INVALID_PARAMS, message="Invalid cursor")
 
 
 # what changes the mode of a session, and with it the tools there are

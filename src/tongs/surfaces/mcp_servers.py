@@ -89,6 +89,8 @@ def _trust(screen: Terminal, options: dict[str, str], name: str) -> int:
         pins, server, now = found.offer(name)
         differs = difference((known or {}).values(), now)
         page = Page(width=screen.width, color=screen.color)
+        for note in pins.notes():
+            screen.write(f"note: {one_line(note)}\n")
         if known is not None and not differs:
             screen.write(f"{server.name} describes its tools as they were accepted.\n")
             pins.offer(None)

@@ -20,10 +20,11 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
-from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from tongs import wire
 from tongs.errors import ToolError
+from tongs.surfaces.mcp_messages import BATCHES, Message, Wrong, batch_of, message_of
 from tongs.surfaces.mcp_wires import Wires
 
 REQUESTS_MAX = 512  # under way; beyond, reading waits
@@ -33,8 +34,7 @@ FLUSH_SECONDS = 1.0
 BUSY = -32000
 
 _CHUNK_BYTES = 1 << 18
-
-Message = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError
+_IN_USE = "a request with this id is under way"
 
 
 async def serve(server: Server[Any], wires: Wires, asks: Callable[[], bool]) -> None:
@@ -47,6 +47,14 @@ async def serve(server: Server[Any], wires: Wires, asks: Callable[[], bool]) -> 
     finally:
         stop()
         await output.flush(FLUSH_SECONDS)
+
+
+class _Batch:
+    """Requests that came together, whose answers go back together."""
+
+    def __init__(self, open: set[Any], answers: list[dict[str, Any]]) -> None:
+        self.open = open
+        self.answers = answers
 
 
 class _Output(asyncio.BaseProtocol):
@@ -64,6 +72,8 @@ class _Output(asyncio.BaseProtocol):
         self.has_read: Callable[[], None] = lambda: None
         self.has_asked: Callable[[], None] = lambda: None
         self.asked: set[Any] = set()  # the requests of ours that the client has not answered
+        self.version = ""  # of the protocol, once a client has shaken hands
+        self.batches: dict[Any, _Batch] = {}  # by the ids of requests that are not answered yet
 
     @classmethod
     async def open(cls, descriptor: int) -> _Output:
@@ -109,13 +119,27 @@ class _Output(asyncio.BaseProtocol):
             self.asked.add(message.id)
             self.has_asked()
         if isinstance(message, JSONRPCResponse):
-            await self.write({"jsonrpc": "2.0", "id": message.id, "result": message.result})
+            self.version = message.result.get("protocolVersion", self.version)
+            await self.answer(message.id, {"jsonrpc": "2.0", "id": message.id, "result": message.result})
+        elif isinstance(message, JSONRPCError):
+            await self.answer(message.id, message.model_dump(mode="json", by_alias=True, exclude_unset=True))
         else:
             await self.write(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
             self.settled(message.id)
 
-    async def write(self, message: dict[str, Any]) -> None:
+    async def answer(self, id: Any, message: dict[str, Any] | None) -> None:
+        """Write an answer, that of a batch once all are there; None for a request that has none."""
+        batch = self.batches.pop(id, None)
+        if batch is not None:
+            batch.open.discard(id)
+            batch.answers += [message] if message is not None else []
+            if batch.answers and not batch.open:
+                await self.write(batch.answers)
+        elif message is not None:
+            await self.write(message)
+
+    async def write(self, message: dict[str, Any] | list[dict[str, Any]]) -> None:
         """Write one line, once there is not too much to read."""
         async with self._lock:
             await self._room.wait()
@@ -131,6 +155,9 @@ class _Output(asyncio.BaseProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        for batch in set(self.batches.values()):
+            if batch.answers:
+                transport.write(_encoded(batch.answers))  # the others have no answer any more
         self._is_last = False
         transport.set_write_buffer_limits(high=0)
         if transport.get_write_buffer_size():
@@ -161,6 +188,7 @@ class _Input(asyncio.Protocol):
         self._skipped = 0  # bytes of a line that is too long
         self._ended = False
         self._more = asyncio.Event()
+        self._parts: deque[Message] = deque()  # of a batch
         self._waiting: deque[JSONRPCRequest] = deque()  # until the client has read
         self._under_way: set[Any] = set()
         self._fewer = asyncio.Event()
@@ -257,20 +285,18 @@ class _Input(asyncio.Protocol):
             await asyncio.sleep(0)  # a flood of lines lets others work too
             try:
                 message = await self._next()
-            except _Wrong as wrong:
+            except Wrong as wrong:
                 if wrong.id in self._output.asked:
-                    # a call waits for it: what is no answer is a failure
-                    known = ErrorData(code=wrong.code, message=wrong.reason)
-                    return SessionMessage(JSONRPCError.model_construct(jsonrpc="2.0", id=wrong.id, error=known))
+                    return SessionMessage(_failed(wrong))
                 if not wrong.is_error:
-                    await self._refuse(wrong.id, wrong.code, wrong.reason)
+                    await self._output.write(wrong.answer)
                 continue
             if isinstance(message, JSONRPCResponse | JSONRPCError):
                 self._output.asked.discard(message.id)
             if not isinstance(message, JSONRPCRequest):
                 return SessionMessage(message)
             if message.id in self._under_way:
-                await self._refuse(message.id, INVALID_REQUEST, "a request with this id is under way")
+                await self._refuse(message.id, INVALID_REQUEST, _IN_USE)
             elif await self._has_room():
                 self._under_way.add(message.id)
                 return SessionMessage(message, self._metadata(message.id))
@@ -282,8 +308,8 @@ class _Input(asyncio.Protocol):
         while True:
             if self._waiting and self._output.has_room:
                 return self._waiting.popleft()
-            if self._lines and len(self._waiting) < LINES_MAX:
-                message = _message(self._lines.popleft())
+            if (self._parts or self._lines) and len(self._waiting) < LINES_MAX:
+                message = self._parts.popleft() if self._parts else await self._message(self._lines.popleft())
                 if isinstance(message, JSONRPCRequest) and not self._output.has_room:
                     self._waiting.append(message)
                 elif message is not None:
@@ -296,6 +322,39 @@ class _Input(asyncio.Protocol):
                     self._resume_reading()
                 await self._more.wait()
 
+    async def _message(self, line: bytes | ToolError) -> Message | None:
+        """Return the message of a line; None for an empty one, and for a batch, whose messages are then next."""
+        if isinstance(line, ToolError):
+            raise Wrong(INVALID_REQUEST, line.message)
+        if not line.strip():
+            return None
+        try:
+            value = wire.decode_value(line)
+        except ToolError as error:
+            raise Wrong(PARSE_ERROR, error.message) from None
+        if not isinstance(value, list) or self._output.version != BATCHES:
+            return message_of(value)
+        await self._take(*batch_of(value))
+        return None
+
+    async def _take(self, messages: list[Message], wrong: list[Wrong]) -> None:
+        """Take the messages of a batch; what is wrong in it is answered with the others."""
+        known = self._output.batches
+        batch = _Batch(set(), [])
+        for message in messages:
+            if not isinstance(message, JSONRPCRequest):
+                self._parts.append(message)
+            elif message.id in self._under_way or message.id in known:
+                wrong.append(Wrong(INVALID_REQUEST, _IN_USE, message.id))
+            else:
+                self._parts.append(message)
+                batch.open.add(message.id)
+        self._parts += [_failed(one) for one in wrong if one.id in self._output.asked]
+        batch.answers += [one.answer for one in wrong if one.id not in self._output.asked and not one.is_error]
+        known.update(dict.fromkeys(batch.open, batch))
+        if batch.answers and not batch.open:
+            await self._output.write(batch.answers)
+
     async def _has_room(self) -> bool:
         """Wait for room; not when what would make room may stand behind this request."""
         while len(self._under_way) >= REQUESTS_MAX:
@@ -307,6 +366,7 @@ class _Input(asyncio.Protocol):
 
     def _metadata(self, id: Any) -> ServerMessageMetadata:
         async def unanswered() -> None:
+            await self._output.answer(id, None)
             self._settled(id)
 
         return ServerMessageMetadata(on_request_unanswered=unanswered)
@@ -316,8 +376,7 @@ class _Input(asyncio.Protocol):
         self._fewer.set()
 
     async def _refuse(self, id: Any, code: int, reason: str) -> None:
-        error = JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=reason))
-        await self._output.write(error.model_dump(mode="json", exclude_unset=True))
+        await self._output.answer(id, Wrong(code, reason, id).answer)
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
@@ -337,62 +396,16 @@ class _Input(asyncio.Protocol):
         await self.aclose()
 
 
-class _Wrong(Exception):
-    def __init__(self, code: int, reason: str, id: Any = None, *, is_error: bool = False) -> None:
-        self.code = code
-        self.reason = reason
-        self.id = id
-        self.is_error = is_error  # which is not answered with another
-
-
-def _message(line: bytes | ToolError) -> Message | None:
-    """Return the message of a line; None for an empty one."""
-    if isinstance(line, ToolError):
-        raise _Wrong(INVALID_REQUEST, line.message)
-    if not line.strip():
-        return None
-    try:
-        value = wire.decode_value(line)
-    except ToolError as error:
-        raise _Wrong(PARSE_ERROR, error.message) from None
-    if not isinstance(value, dict):
-        what = "batches are not accepted" if isinstance(value, list) else "a message is a JSON object"
-        raise _Wrong(INVALID_REQUEST, what)
-    id = value.get("id")
-    has_id = isinstance(id, str) or (isinstance(id, int) and not isinstance(id, bool))
-    known = id if has_id else None
-    if value.get("jsonrpc") != "2.0":
-        raise _Wrong(INVALID_REQUEST, 'jsonrpc must be "2.0"', known)
-    if "method" not in value:
-        return _response(value, known)
-    method, params = value["method"], value.get("params")
-    if not isinstance(method, str):
-        raise _Wrong(INVALID_REQUEST, "method must be text", known)
-    if "id" in value and not has_id:
-        raise _Wrong(INVALID_REQUEST, "an id is text or an integer")
-    if not isinstance(params, dict) and "params" in value:
-        raise _Wrong(INVALID_REQUEST, "params must be an object", known)
-    if has_id:
-        return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
-    return JSONRPCNotification.model_construct(jsonrpc="2.0", method=method, params=params)
-
-
-def _response(value: dict[str, Any], id: Any) -> JSONRPCResponse | JSONRPCError:
-    """Return the client's answer to a request of ours."""
-    error, result = value.get("error"), value.get("result")
-    if isinstance(result, dict) and id is not None:
-        return JSONRPCResponse.model_construct(jsonrpc="2.0", id=id, result=result)
-    if isinstance(error, dict) and isinstance(error.get("code"), int) and isinstance(error.get("message"), str):
-        known = ErrorData(code=error["code"], message=error["message"], data=error.get("data"))
-        return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=known)
-    what = "the message has no method" if id is None else "the message has neither method nor result"
-    raise _Wrong(INVALID_REQUEST, what, id, is_error=error is not None)
+def _failed(wrong: Wrong) -> JSONRPCError:
+    """Return what is no answer, though a call waits for one, as a failure."""
+    known = ErrorData(code=wrong.code, message=wrong.reason)
+    return JSONRPCError.model_construct(jsonrpc="2.0", id=wrong.id, error=known)
 
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
-def _encoded(message: dict[str, Any]) -> bytes:
+def _encoded(message: dict[str, Any] | list[dict[str, Any]]) -> bytes:
     text = _COMPACT(message)
     if not text.isascii():
         # ends of lines to some readers, who would cut one message in two

@@ -2,7 +2,8 @@
 
     raw_server.py FOLDER
 
-FOLDER/tools.json, when it is there, says which tools it describes, and FOLDER/mode how it starts: mute or stillborn.
+FOLDER/tools.json, when it is there, says which tools it describes, FOLDER/page.json what else is in the list of them,
+and FOLDER/mode how it starts: mute or stillborn.
 Each start leaves FOLDER/started-PID, and each message that it gets is a line of FOLDER/heard.
 """
 
@@ -24,7 +25,7 @@ DEFAULT = [
     *({"name": name, "inputSchema": NOTHING} for name in (
         "fail", "hang", "die", "flood", "huge", "garbage", "bury", "steps", "env", "ask", "many", "sample", "roots",
         "picture", "structured", "big", "refuse", "complain", "alter", "half", "bare", "void", "nowhere",
-        "blab", "trick",
+        "blab", "trick", "doubt",
     )),
 ]  # fmt: skip
 LOCK = threading.Lock()
@@ -50,6 +51,16 @@ def described() -> list[dict[str, Any]]:
             return tools
     except FileNotFoundError:
         return DEFAULT
+
+
+def page() -> dict[str, Any]:
+    """Return what comes with the tools."""
+    try:
+        with open(os.path.join(FOLDER, "page.json"), encoding="utf-8") as file:
+            found: dict[str, Any] = json.load(file)
+            return found
+    except FileNotFoundError:
+        return {}
 
 
 def ask(method: str, params: dict[str, Any]) -> Any:
@@ -105,6 +116,9 @@ def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
             return text(json.dumps({"env": dict(os.environ), "cwd": os.getcwd(), "args": sys.argv[2:]}))
         case "ask":
             return text(json.dumps(ask("elicitation/create", question)))
+        case "doubt":
+            ask("elicitation/create", question)
+            return None
         case "many":
             return text(json.dumps([ask("elicitation/create", question) for _ in range(30)]))
         case "sample":
@@ -160,7 +174,7 @@ def answer(message: dict[str, Any]) -> None:
         info = {"name": "raw", "version": "1"}
         result: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
     elif method == "tools/list":
-        result = {"tools": described()}
+        result = {"tools": described(), **page()}
     elif method == "tools/call" and params["name"] == "refuse":
         send({"id": id, "error": {"code": -32602, "message": "not so"}})
         return
