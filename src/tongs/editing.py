@@ -150,6 +150,7 @@ class Shown:
         self.before = before
         self.after = after
         self.new_path = new_path
+        self.executable = (False, False)  # before and after
         self._lines_before = lines_before  # where the texts are only parts of the file
         self._hunks: list[diffing.Hunk] | None = None
 
@@ -175,7 +176,9 @@ class Shown:
     @property
     def diff(self) -> str:
         """The unified diff, as git apply takes it."""
-        return diffing.unified_diff(self.before, self.after, self.path, new_path=self.new_path, hunks=self.hunks)
+        return diffing.unified_diff(
+            self.before, self.after, self.path, new_path=self.new_path, hunks=self.hunks, executable=self.executable
+        )
 
     @property
     def view(self) -> dict[str, Any]:

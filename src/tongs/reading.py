@@ -33,6 +33,7 @@ _SVG = (
     rb"(?s)(?:\xef\xbb\xbf)?(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
     rb"<(?:[A-Za-z][\w.-]*:)?svg[\s>/]"
 )
+_SVG_ENDS = (b"svg>", b"/>", b"-->")
 _SVG_BYTES = 64 * 1024  # licences and entities may stand before the picture
 
 _PDFIUM = Lock()  # the library is one per process and does not bear two threads
@@ -82,7 +83,8 @@ def image_type(data: bytes) -> str | None:
         kind = filetype.guess(head)
         return None if kind is None else _IMAGE_TYPES.get(kind.mime)
     if head[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and re.match(_SVG, data[:_SVG_BYTES]):
-        return "image/svg+xml"
+        # a page or a component may begin with a drawing too
+        return "image/svg+xml" if data[-SNIFF_BYTES:].rstrip().endswith(_SVG_ENDS) else None
     return None
 
 
@@ -228,7 +230,8 @@ def _text(ctx: Context, found: Found, window: dict[str, Any], meta: dict[str, An
         }  # who asks for the end of a file wants the end of it when it is too much
     start, end, truncate = window["start_line"], window["end_line"], window["truncate"]
     if end is not None and end < start and not window["tail"]:
-        raise ToolError("invalid_args", f"end_line {end} is before start_line {start}.", suggestion="Swap them.")
+        advice = f"Use an end_line of {start} or more."
+        raise ToolError("invalid_args", f"end_line {end} is before start_line {start}.", suggestion=advice)
     if start > total and not window["tail"]:
         raise ToolError(
             "past_end",

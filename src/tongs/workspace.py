@@ -125,6 +125,17 @@ class Workspace:
                 raise ToolError("file_not_found", f"{place.path} does not exist.", path=place.path)
             return place.path, place.status
 
+    def resolve(self, path: str) -> str:
+        """Return a path as callers see it, by text alone, as befits files that are not reached through links."""
+        root, parts = self._door.locate(path)
+        names: list[str] = []
+        for part in parts:
+            if part == "..":
+                names.pop()
+            elif part not in ("", "."):
+                names.append(part)
+        return root.shown(names)
+
     def exists(self, path: str) -> bool:
         """Whether something is there."""
         try:
@@ -451,14 +462,7 @@ class Draft:
 
     def resolve(self, path: str) -> str:
         """Return the path of a target as the draft knows it."""
-        root, parts = self._workspace._door.locate(path)
-        names: list[str] = []
-        for part in parts:
-            if part == "..":
-                names.pop()
-            elif part not in ("", "."):
-                names.append(part)
-        return root.shown(names)
+        return self._workspace.resolve(path)
 
     def old(self, path: str) -> bytes | None:
         """Return what a target held when the change began, None when it was not there."""
@@ -477,10 +481,15 @@ class Draft:
     def delete(self, path: str) -> None:
         """Let the target be gone."""
         self._new[path] = None
+        self._modes.pop(path, None)
+
+    def old_mode(self, path: str) -> int | None:
+        """Return the permission bits that a target had when the change began."""
+        return self._old[path].mode
 
     def mode(self, path: str) -> int | None:
-        """Return the permission bits a target had."""
-        return self._old[path].mode
+        """Return the permission bits that a target has in this draft."""
+        return self._modes.get(path, self._old[path].mode)
 
     def targets(self) -> list[str]:
         """Return the paths of all targets."""
@@ -541,7 +550,7 @@ class Draft:
 
     def _differs(self, path: str) -> bool:
         mode = self._modes.get(path)
-        return self._new[path] != self._old[path].data or (mode is not None and mode != self.mode(path))
+        return self._new[path] != self._old[path].data or (mode is not None and mode != self._old[path].mode)
 
     def _snapshot(self, old: _Old, data: bytes | None, remove_folders: Sequence[str]) -> Snapshot:
         from tongs.state.history import Snapshot

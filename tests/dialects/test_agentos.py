@@ -58,6 +58,16 @@ def test_contents_are_exact_and_the_size_is_that_of_the_file(runtime, workspace,
     assert found["path"] == os.path.realpath(workspace.join("a.txt"))
 
 
+@pytest.mark.parametrize("size, cut", [(1024 * 1024, False), (1024 * 1024 + 1, True)])
+def test_what_one_call_reads_is_limited_and_only_a_cut_is_told(runtime, workspace, size, cut):
+    workspace.write("a.txt", b"x" * size)
+
+    result = runtime.call("tool::file_read", path="a.txt", maxBytes=10**12)
+
+    assert (len(result.data["content"]), result.data["size"]) == (1024 * 1024, size)
+    assert (result.data.get("truncated", False), "notes" in result.meta) == (cut, False)
+
+
 @pytest.mark.parametrize("data", [picture("PNG"), pdf("text"), b"a\0b"])
 def test_the_size_of_what_is_not_text_is_that_of_the_file(runtime, workspace, data):
     workspace.write("odd", data)

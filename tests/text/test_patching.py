@@ -262,7 +262,8 @@ def test_removed_and_added_lines_that_look_like_names_are_content():
         ("a\n\nb\n", ["@@", " a", "", "-b", "+B"], "a\n\nB\n"),
         ("a\r\nb\r\nc\r\n", ["@@", " a", "-b", "+B", "+x"], "a\r\nB\r\nx\r\nc\r\n"),
         ("a\rb\rc\r", ["@@", " a", "-b", "+B"], "a\rB\rc\r"),
-        ("a\r\nb\rc\nd\r\n", ["@@", " b", "-c", "+C"], "a\r\nb\rC\r\nd\r\n"),
+        ("a\r\nb\rc\nd\r\n", ["@@", " b", "-c", "+C"], "a\r\nb\rC\nd\r\n"),
+        ("a\r\nb\nc\r\n", ["@@", " a", "+x", " b"], "a\r\nx\r\nb\nc\r\n"),
         ("a  \nb\t\nc\n", ["@@", " a", "-b", "+B", " c"], "a  \nB\nc\n"),
         ("\tif  x :\n\t\ty\n", ["@@", " if x:", "-    y", "+\t\tz"], "\tif  x :\n\t\tz\n"),
         ("“a” – b\u00a0c\nd\n", ["@@", ' "a" - b c', "-d", "+D"], "“a” – b\u00a0c\nD\n"),
@@ -351,6 +352,21 @@ def test_a_hunk_that_fits_nowhere_is_refused_with_what_is_missing(text, patch, h
 
     assert (error.code, error.details["path"], error.details["hunk"]) == ("patch_conflict", "f", hunk)
     assert repr(missing) in error.message
+
+
+@pytest.mark.parametrize(
+    "patch, why",
+    [
+        (update("@@", " beta", "-alpha"), "not one below the other"),
+        (update("@@", "-beta", "@@", "-alpha"), "not below its anchor or the hunk before it"),
+        (update("@@ beta", "-alpha"), "not below its anchor or the hunk before it"),
+        (update("@@", "-alpha", "*** End of File"), "not at its end"),
+    ],
+)
+def test_why_lines_of_the_file_do_not_fit_is_told(patch, why):
+    error = refusal(apply, "alpha\nbeta\ngamma\n", patch)
+
+    assert f"its lines are in the file, but {why}." in error.message
 
 
 def test_the_nearest_line_to_what_is_missing_is_named():

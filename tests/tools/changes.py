@@ -13,6 +13,8 @@ ENCODED = [
     ("lf", b"one\ntwo\nthree\n", "two", "TWO", b"one\nTWO\nthree\n"),
     ("crlf", b"one\r\ntwo\r\nthree\r\n", "two", "TWO", b"one\r\nTWO\r\nthree\r\n"),
     ("mixed", b"one\r\ntwo\nthree\r\nfour\n", "two", "TWO", b"one\r\nTWO\nthree\r\nfour\n"),
+    ("mixed, mostly crlf", b"one\r\ntwo\nthree\r\n", "two", "TWO", b"one\r\nTWO\nthree\r\n"),
+    ("mixed, mostly lf", b"one\ntwo\r\nthree\n", "two", "TWO", b"one\nTWO\r\nthree\n"),
     ("no final newline", b"one\ntwo", "two", "TWO", b"one\nTWO"),
     ("trailing blanks", b"one  \ntwo\t\nthree \n", "two", "TWO", b"one  \nTWO\t\nthree \n"),
     ("bom", b"\xef\xbb\xbfone\ntwo\n", "two", "TWO", b"\xef\xbb\xbfone\nTWO\n"),

@@ -59,6 +59,90 @@ def test_the_three_operations_and_a_move_are_one_change(runtime, workspace):
     assert workspace.tree() == before
 
 
+def test_files_may_change_places_and_keep_their_modes(runtime, workspace):
+    os.chmod(workspace.write("a", "1\n"), 0o755)
+    os.chmod(workspace.write("b", "2\n"), 0o640)
+    moves = [f"*** Update File: {source}\n*** Move to: {target}\n" for source, target in ("at", "ba", "tb")]
+
+    result = runtime.call("apply_patch", patch="*** Begin Patch\n" + "".join(moves) + "*** End Patch")
+
+    assert result.ok, result.error
+    assert workspace.tree() == {"a": "2\n", "b": "1\n"}
+    assert [os.stat(workspace.join(name)).st_mode & 0o777 for name in "ab"] == [0o640, 0o755]
+    assert runtime.call("undo", action="restore", id=result.meta["undo"]).ok
+    assert workspace.tree() == {"a": "1\n", "b": "2\n"}
+    assert [os.stat(workspace.join(name)).st_mode & 0o777 for name in "ab"] == [0o755, 0o640]
+
+
+@pytest.mark.parametrize(
+    "steps, after, files",
+    [
+        ("a>t t>n", {"n": "1\n", "b": "2\n"}, "n"),
+        ("a>t b>a t>b", {"a": "2\n", "b": "1\n"}, "ab"),
+        ("+x x>n", {"n": "x\n", "a": "1\n", "b": "2\n"}, "n"),
+        ("a>n +a a>m", {"n": "1\n", "m": "x\n", "b": "2\n"}, "nm"),
+        ("a>n n>a -b", {"a": "1\n"}, "b"),
+        ("a>n -n", {"b": "2\n"}, "a"),
+        ("a>b b>n", {"n": "1\n"}, "bn"),
+        ("a>b", {"b": "1\n"}, "ab"),
+        ("+x -x -a", {"b": "2\n"}, "a"),
+        ("-a b>a", {"a": "2\n"}, "ab"),
+    ],
+)
+def test_the_diff_of_a_chain_of_steps_is_what_they_do_together(runtime, workspace, steps, after, files):
+    workspace.write("a", "1\n")
+    workspace.write("b", "2\n")
+    lines = []
+    for step in steps.split():
+        if step[0] == "+":
+            lines += [f"*** Add File: {step[1]}", "+x"]
+        elif step[0] == "-":
+            lines += [f"*** Delete File: {step[1]}"]
+        else:
+            lines += [f"*** Update File: {step[0]}", f"*** Move to: {step[2]}"]
+
+    preview = apply(runtime, codex(*lines), dry_run=True)
+    done = apply(runtime, codex(*lines))
+
+    assert done.ok, done.error
+    assert done.meta["edit"]["diff"] == preview.text
+    assert set(done.meta["files"]) == set(files)
+    assert workspace.tree() == after
+    assert runtime.call("undo", action="restore", id=done.meta["undo"]).ok
+    assert git_apply(workspace, preview.text) == {name: text.encode() for name, text in after.items()}
+
+
+@pytest.mark.parametrize(
+    "patch, name",
+    [
+        ("diff --git a/a b/a\nold mode 100644\nnew mode 100755\n", "a"),
+        ("diff --git a/a b/a\nold mode 100644\nnew mode 100755\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n", "a"),
+        ("diff --git a/a b/n\nold mode 100644\nnew mode 100755\nrename from a\nrename to n\n", "n"),
+        ("diff --git a/n b/n\nnew file mode 100755\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n", "n"),
+    ],
+)
+def test_a_preview_tells_of_modes(runtime, workspace, patch, name):
+    os.chmod(workspace.write("a", "1\n"), 0o644)
+
+    preview = apply(runtime, patch, dry_run=True)
+
+    assert preview.meta["files"] == [name]
+    git_apply(workspace, preview.text)
+    assert os.stat(os.path.join(workspace.path + "-git", name)).st_mode & 0o100
+    assert apply(runtime, preview.text).ok
+    assert os.stat(workspace.join(name)).st_mode & 0o100
+
+
+def test_a_file_that_is_added_and_deleted_again_is_not_there(runtime, workspace):
+    workspace.write("a", "1\n")
+    added = "diff --git a/x b/x\nnew file mode 100755\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+x\n"
+    deleted = "diff --git a/x b/x\ndeleted file mode 100755\n--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+    changed = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n"
+
+    assert runtime.call("apply_patch", patch=added + deleted + changed).ok
+    assert workspace.tree() == {"a": "2\n"}
+
+
 @pytest.mark.parametrize(
     "lines, code",
     [

@@ -128,6 +128,15 @@ def test_every_wrong_argument_is_told_at_once(runtime, workspace):
     assert [violation["path"] for violation in error.details["violations"]] == ["start_line", "tail", "nothing", "path"]
 
 
+@pytest.mark.parametrize("start, end", [(5, 4), (1, 0), (1, -3)])
+def test_an_end_before_the_start_is_answered_with_one_that_works(runtime, workspace, start, end):
+    workspace.write("a.txt", lines(9))
+
+    error = runtime.call("read_file", path="a.txt", start_line=start, end_line=end).error
+
+    assert (error.code, error.suggestion) == ("invalid_args", f"Use an end_line of {start} or more.")
+
+
 def test_a_start_below_one_is_moved_and_noted(runtime, workspace):
     workspace.write("a.txt", "a\n")
 
@@ -473,6 +482,9 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>\n'
         '<!DOCTYPE svg [\n<!ENTITY ns "http://x">\n]>\n<!-- c -->\n' + SVG,
         "<!-- " + "licence " * 2000 + "-->\n" + SVG,
         SVG.replace("svg", "s:svg"),
+        SVG.rstrip(),
+        SVG + "\n<!-- made by hand -->\n",
+        '<svg xmlns="http://www.w3.org/2000/svg"/>',
     ],
 )
 def test_svg_is_known_by_its_content(runtime, workspace, text):
@@ -495,6 +507,8 @@ def test_svg_is_known_by_its_content(runtime, workspace, text):
         "svg <svg>\n",
         "<!-- <svg> -->\n<p>\n",
         "<svgfoo>\n",
+        SVG + "# A page that begins with its emblem\n",
+        SVG + "<style>\n</style>\n",
         "<!-- open " + "<!---->" * 2000 + "\n",
         "%!PS\n",
     ],

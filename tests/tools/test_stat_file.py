@@ -88,6 +88,17 @@ def test_lines_of_a_file_over_fifty_megabytes_are_not_counted(runtime, workspace
     assert (found["size"], "lines" in found) == (50 * 1024 * 1024 + 1, False)
 
 
+def test_a_file_that_may_not_be_read_can_be_looked_at(runtime, workspace):
+    path = workspace.write("a.txt", "one\n")
+    os.chmod(path, 0)
+    if os.access(path, os.R_OK):
+        pytest.skip("the super-user reads everything")
+
+    found = stat(runtime, "a.txt")
+
+    assert (found["type"], found["size"], found["mode"], "lines" in found) == ("file", 4, "0000", False)
+
+
 def test_looking_does_not_count_as_reading(runtime, workspace):
     workspace.write("a.txt", "a\n")
     stat(runtime, "a.txt")

@@ -166,6 +166,14 @@ def test_one_file_of_a_group_can_be_restored_alone(runtime, workspace):
     assert undo(runtime, "restore", id=id, path="c.txt").error.code == "not_found"
 
 
+@pytest.mark.parametrize("path", ["sub/a.txt", "./sub//a.txt", "sub/../sub/a.txt", "{root}/sub/a.txt"])
+def test_one_file_of_a_call_may_be_named_as_any_path(runtime, workspace, path):
+    id = runtime.call("write_file", path="sub/a.txt", content="x").meta["undo"]
+
+    assert undo(runtime, "preview", id=id, path=path.format(root=workspace.path)).ok
+    assert undo(runtime, "preview", id=id, path="../a.txt").error.code == "path_outside_workspace"
+
+
 def test_clear_forgets_everything_and_says_how_much(runtime, workspace):
     runtime.call("write_file", path="a.txt", content="1")
     runtime.call("write_file", path="a.txt", content="2")

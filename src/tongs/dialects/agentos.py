@@ -10,6 +10,8 @@ from tongs.catalog import Entry
 
 Args = dict[str, Any]
 
+_MOST = 1024 * 1024  # bytes that one call reads; a reply says when it is not all of the file
+
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
@@ -24,7 +26,7 @@ def _full(root: str, output: Output, path: str) -> str:
 
 
 def _read(args: Args) -> Args:
-    return {"path": args["path"], "max_bytes": int(args.get("maxBytes", 1024 * 1024))}
+    return {"path": args["path"], "max_bytes": min(int(args.get("maxBytes", _MOST)), _MOST)}
 
 
 def _read_reply(output: Output, args: Args, root: str) -> Output:

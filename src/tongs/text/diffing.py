@@ -50,14 +50,15 @@ def unified_diff(
     context: int = 3,
     rename: bool = True,
     hunks: list[Hunk] | None = None,
+    executable: tuple[bool, bool] = (False, False),
 ) -> str:
     """Return what `git apply` needs to make new of old; None is a file that does not exist; no change gives "".
 
     Two paths are a renamed file, or with rename=False two files that are compared. `hunks` are those of `compare`,
-    when they are known.
+    when they are known. `executable` tells it of the file before and after.
     """
     target = path if new_path is None else new_path
-    pieces = list(_git_header(old, new, path, target)) if rename else []
+    pieces = list(_git_header(old, new, path, target, executable)) if rename else []
     hunks = compare(old or "", new or "", context) if hunks is None else hunks
     if hunks:
         pieces.append(f"--- {_name('a/', path) if old is not None else '/dev/null'}\n")
@@ -81,19 +82,25 @@ def first_changed_line(old: str, new: str) -> int | None:
 _SIGNS = {"context": " ", "removed": "-", "added": "+"}
 
 
-def _git_header(old: str | None, new: str | None, path: str, target: str) -> Iterator[str]:
-    if old is not None and new is not None and path == target:
+def _git_header(
+    old: str | None, new: str | None, path: str, target: str, executable: tuple[bool, bool]
+) -> Iterator[str]:
+    before, after = ("100755" if flag else "100644" for flag in executable)
+    if old is not None and new is not None and path == target and before == after:
         return
     if old is None and new is None:
         return
     yield f"diff --git {_quote('a/' + path)} {_quote('b/' + target)}\n"
     if old is None:
-        yield "new file mode 100644\n"
+        yield f"new file mode {after}\n"
     elif new is None:
-        yield "deleted file mode 100644\n"
+        yield f"deleted file mode {before}\n"
     else:
-        yield f"rename from {_quote(path)}\n"
-        yield f"rename to {_quote(target)}\n"
+        if before != after:
+            yield f"old mode {before}\nnew mode {after}\n"
+        if path != target:
+            yield f"rename from {_quote(path)}\n"
+            yield f"rename to {_quote(target)}\n"
 
 
 def _name(prefix: str, path: str) -> str:

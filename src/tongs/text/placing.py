@@ -24,8 +24,9 @@ _ANY_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 def apply_hunks(text: str, operation: Operation) -> list[Span]:
     """Return the changes, in order, that the hunks make to the text; a hunk that does not fit one place is an error.
 
-    Only removed and added lines are in the spans. Added lines take the ending that most lines of the file have, except
-    where a unified diff fits the file ending for ending: then they are written as they stand.
+    Only removed and added lines are in the spans. Added lines take the ending of the lines they replace, else the one
+    most lines of the file have, except where a unified diff fits the file ending for ending: then they are written as
+    they stand.
     """
     try:
         return _Placement(text, split_lines(text), operation).spans()
@@ -113,7 +114,8 @@ class _Placement:
             hunk = hunk._replace(lines=hunk.lines[:kept])
             placed = self._place(hunk)
         if placed is None:
-            raise self._not_found([line.text for line in hunk.lines if line.kind != "added"], "line")
+            old = [line.text for line in hunk.lines if line.kind != "added"]
+            raise self._not_found(old, "line", at_end=hunk.at_end)
         first, form = placed
         size = sum(line.kind != "added" for line in hunk.lines)
         self.taken.append(range(first, first + size))
@@ -216,7 +218,8 @@ class _Placement:
             at += len(part) if context else removed
 
     def _written(self, added: Sequence[PatchLine], at: int, removed: int, literal: bool) -> str:
-        ending = "\n" if literal else self.ending
+        replaced = "".join(self.lines[at : at + removed])
+        ending = "\n" if literal else dominant_ending(replaced) if "\n" in replaced else self.ending
         pieces: list[str] = []
         if at + removed == len(self.lines):
             if self.unended and added and not removed:
@@ -237,14 +240,15 @@ class _Placement:
             lines=lines,
         )
 
-    def _not_found(self, wanted: Sequence[str], what: str) -> ToolError:
+    def _not_found(self, wanted: Sequence[str], what: str, *, at_end: bool = False) -> ToolError:
         present = set(self._view(_unspaced).lines)
         missing = next((line for line in wanted if _unspaced(line) not in present), None)
         nearest = nearest_line(self.lines, wanted[0] if missing is None else missing)
         if missing is None:
-            message = (
-                f"does not fit: from {quote(wanted[0])!r} on, its lines are in the file, but not one below the other."
-            )
+            places = self._view(_unspaced).search([_unspaced(line) for line in wanted], 0)
+            why = "at its end" if at_end else "below its anchor or the hunk before it"
+            why = why if next(places, None) is not None else "one below the other"
+            message = f"does not fit: from {quote(wanted[0])!r} on, its lines are in the file, but not {why}."
         else:
             message = f"does not fit: its {what} {quote(missing)!r} is not in the file."
         if nearest is None:

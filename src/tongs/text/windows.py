@@ -6,6 +6,7 @@ Truncate = Literal["head", "tail", "middle", "none", "smart"]
 
 LINES_MAX = 2000
 BYTES_MAX = 50 * 1024
+_AHEAD = 100  # lines behind a cut, of which the first that is not blank is looked at
 
 _BRACES = frozenset(
     ["go", "rs", "ts", "js", "java", "c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "tsx", "jsx", "mjs", "cjs"]
@@ -105,7 +106,7 @@ def _by_lines(lines: list[str], first: int, truncate: str, extension: str) -> Wi
         return Window(ends, cut=True)
     count = LINES_MAX
     if truncate == "smart":
-        count = block_end(lines[:LINES_MAX], extension) or LINES_MAX
+        count = block_end(lines, LINES_MAX, extension) or LINES_MAX
     return Window([Part(first, lines[:count])], cut=True)
 
 
@@ -129,7 +130,7 @@ def _by_bytes(window: Window, truncate: str, extension: str, *, numbered: bool) 
         kept = [_from_start(parts[0], sizes[0], BYTES_MAX // 2), _from_end(parts[1], sizes[1], BYTES_MAX // 2)]
     else:
         kept = [_from_start(parts[0], sizes[0], BYTES_MAX)]
-        if truncate == "smart" and (end := block_end(kept[0].lines, extension)):
+        if truncate == "smart" and (end := block_end(parts[0].lines, len(kept[0].lines), extension)):
             kept = [Part(kept[0].first, kept[0].lines[:end])]
     kept = [part for part in kept if part.lines]
     return Window(kept, cut=True) if kept else _clipped(window, truncate, BYTES_MAX - extra)
@@ -170,18 +171,20 @@ def numbered(parts: list[Part]) -> list[str]:
     ]
 
 
-def block_end(lines: list[str], extension: str) -> int | None:
-    """Return how many of the lines to keep so that the last block is whole; None when no place is known."""
+def block_end(lines: list[str], most: int, extension: str) -> int | None:
+    """Return how many lines, `most` at most, to keep so that the last block is whole; None when no place is known."""
+    # what follows tells whether a block goes on
+    seen = lines[:most] + [line for line in lines[most : most + _AHEAD] if line.strip()][:1]
     if extension in ("py", "pyi"):
-        ends = _python_ends(lines)
+        ends = _python_ends(seen)
     elif extension in _BRACES:
-        ends = _brace_ends(lines)
+        ends = _brace_ends(seen)
     elif extension in _CLOSED:
-        ends = [number for number, line in enumerate(lines, 1) if line.rstrip() in _CLOSERS]
+        ends = [number for number, line in enumerate(seen, 1) if line.rstrip() in _CLOSERS]
     else:
         return None
     # a block longer than half the window is not worth losing the rest for
-    return next((end for end in reversed(ends) if end > len(lines) // 2), None)
+    return next((end for end in reversed(ends) if most // 2 < end <= most), None)
 
 
 def _python_ends(lines: list[str]) -> list[int]:
@@ -197,10 +200,9 @@ def _python_ends(lines: list[str]) -> list[int]:
                 tree = ast.parse("\n".join(text))
         except SyntaxError as error:
             # the cut went through a statement: try again without what cannot be complete
-            bad = max(
-                (number for number, line in enumerate(text, 1) if line[:1].strip() and number < len(text)), default=0
-            )
-            if bad <= 1 or error.lineno is None:
+            found = error.lineno or 0
+            bad = max((number for number, line in enumerate(text[:found], 1) if line[:1].strip()), default=0)
+            if bad <= 1:
                 return []
             text = text[: bad - 1]
             continue
@@ -217,6 +219,8 @@ def _brace_ends(lines: list[str]) -> list[int]:
     depth = 0
     quote = ""  # what ends the string or comment that is open
     for number, line in enumerate(lines, 1):
+        if depth == 0 and not quote and ends and line.lstrip().startswith("{"):
+            ends.pop()  # the line above begins the block that this brace opens
         position = 0
         while position < len(line):
             character = line[position]

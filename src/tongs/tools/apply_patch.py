@@ -92,13 +92,14 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
         draft.delete(path)
         return f"deleted {path}", operation
     new = _patched(draft, path, operation).data if operation.hunks else data
+    mode = _mode(operation, draft.mode(path))
     if operation.move_to is None:
-        draft.write(path, new, mode=_mode(operation, draft.mode(path)))
+        draft.write(path, new, mode=mode)
         return f"updated {path}", operation
     target = draft.resolve(operation.move_to)
     if target != path:
         draft.delete(path)
-    draft.write(target, new, mode=_mode(operation, draft.mode(path)))
+    draft.write(target, new, mode=mode)
     return f"moved {path} to {target}", operation
 
 
@@ -121,22 +122,28 @@ def _patched(draft: Draft, path: str, operation: Operation) -> Document:
 
 def _changes(draft: Draft, done: list[tuple[str, Operation]]) -> list[Shown]:
     """Return what the patch as a whole does to each file, a move as a move."""
-    moved = {
-        draft.resolve(operation.move_to): draft.resolve(operation.path)
-        for _, operation in done
-        if operation.move_to is not None
-    }
+    origins: dict[str, str] = {}
+    for _, operation in done:
+        if operation.move_to is not None:
+            source = draft.resolve(operation.path)
+            origins[draft.resolve(operation.move_to)] = origins.pop(source, source)
+    moved: dict[str, str] = {}
+    for path, source in origins.items():
+        left = draft.old(source) is not None and draft.read(source) is None
+        came = draft.old(path) is None and draft.read(path) is not None
+        if left and came and source not in moved.values():
+            moved[path] = source
     changes = []
     for path in draft.targets():
-        old, new = draft.old(path), draft.read(path)
-        source = moved.get(path)
-        if source is not None and source != path and draft.read(source) is None and old is None:
-            changes.append(shown_bytes(source, draft.old(source), new, new_path=path))
-        elif path in moved.values() and new is None:
-            if any(
-                target != path and draft.old(target) is not None for target, origin in moved.items() if origin == path
-            ):
-                changes.append(shown_bytes(path, old, None))
-        elif old != new:
-            changes.append(shown_bytes(path, old, new))
+        if path in moved.values():
+            continue
+        source = moved.get(path, path)
+        change = shown_bytes(source, draft.old(source), draft.read(path), new_path=path if path in moved else None)
+        change.executable = (_is_executable(draft.old_mode(source)), _is_executable(draft.mode(path)))
+        if draft.old(path) != draft.read(path) or change.diff:
+            changes.append(change)
     return changes
+
+
+def _is_executable(mode: int | None) -> bool:
+    return bool((mode or 0) & 0o100)

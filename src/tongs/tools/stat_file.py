@@ -5,6 +5,7 @@ import stat
 from tongs.call import Output
 from tongs.context import Context
 from tongs.declaration import tool
+from tongs.errors import ToolError
 from tongs.params import ReadPath
 from tongs.schema import BOOLEAN, INTEGER, STRING, record
 from tongs.text import encodings
@@ -43,7 +44,11 @@ def stat_file(ctx: Context, path: ReadPath) -> Output:
         "size": status.st_size,
     }
     if is_file and status.st_size <= MAX_BYTES:
-        data.update(_contents(ctx, path))
+        try:
+            data.update(_contents(ctx, path))
+        except ToolError as error:
+            if error.code != "permission_denied":  # what may not be read can still be looked at
+                raise
     data["modified"] = rfc3339(status.st_mtime_ns)
     data["mode"] = f"{stat.S_IMODE(status.st_mode):04o}"
     return Output(data=data)

@@ -75,7 +75,7 @@ def undo(
     if not id:
         raise ToolError("invalid_args", f"{action} needs id.", suggestion='Use action "list" to see the ids.')
     change = ctx.workspace.find_change(id)
-    files = _chosen(change, path)
+    files = _chosen(change, None if path is None else ctx.workspace.resolve(path))
     if action == "preview" or dry_run:
         return _preview(ctx, change, files, force=force)
     return _restore(ctx, change, files, if_checksum=if_checksum, force=force)
@@ -115,7 +115,7 @@ def _action(entry: dict[str, Any]) -> str:
 
 
 def _chosen(change: Change, path: str | None) -> list[Snapshot]:
-    files = [file for file in change.snapshots if path is None or file.path == path.removeprefix("./")]
+    files = [file for file in change.snapshots if path is None or file.path == path]
     if not files:
         known = ", ".join(file.path for file in change.snapshots[:20])
         raise ToolError("not_found", f"The call {change.id} did not change {path}; it changed {known}.")
