@@ -50,6 +50,23 @@ def test_later_sources_win_and_are_named(folders):
     assert named == ["config.toml", "TONGS_UNDO_MB", "flag", "default"]
 
 
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", " 5", "x", "1000000001", "9" * 30, "9" * 5000])
+def test_a_variable_that_is_no_number_in_the_limits_is_refused(folders, text):
+    assert refusal(folders, environ={"TONGS_UNDO_CALLS": text}).message.startswith("TONGS_UNDO_CALLS: undo.calls must ")
+
+
+def test_the_largest_numbers_work(base):
+    numbers = [name for name, key in config.KEYS.items() if key.type is int]
+    with temporary_runtime(base, flags=dict.fromkeys(numbers, config.MOST)) as (runtime, _):
+        calls = [
+            runtime.call("write_file", path="a", content="x"),
+            runtime.call("run_shell", command="true"),
+            runtime.call("register_hook", action="register", event="stop", command="true"),
+        ]
+
+    assert [call.error.code if call.error else "ok" for call in calls] == ["ok", "ok", "approval_required"]
+
+
 @pytest.mark.parametrize("text", ["undo.calls = 7\n", "[undo]\ncalls = 7\n", "undo = { calls = 7 }\n"])
 def test_a_dotted_key_may_be_written_as_toml_allows(folders, text):
     assert load(folders, personal=text)["undo.calls"] == 7
@@ -102,6 +119,8 @@ def test_every_setting_that_a_project_may_set_can_only_become_stricter():
         ("undo.calls = 1.5", "whole number"),
         ("undo.calls = 0", "at least 1"),
         ("undo.calls = -1", "at least 1"),
+        ("undo.calls = 1_000_000_001", "at most 1000000000"),
+        ("approvals.timeout_s = " + "9" * 5000, "config.toml: "),
         ("undo.calls = 1979-05-27", "whole number"),
         ("workspace.sensitive = 'x'", "array of texts"),
         ("workspace.sensitive = [1]", "array of texts"),

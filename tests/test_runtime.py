@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -65,6 +66,23 @@ def test_an_incident_is_in_the_log_under_the_id_that_the_answer_names(base):
         log = file.read()
     assert str(result.error.details["incident"]) in log
     assert "ValueError: the cause" in log
+
+
+def test_a_fault_is_answered_when_no_file_can_be_opened(base, monkeypatch):
+    monkeypatch.delitem(sys.modules, "tongs.incidents", raising=False)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    @tool
+    def exhausted() -> str:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        raise ValueError("the cause")
+
+    with temporary_runtime(base, tools=[exhausted]) as (runtime, _):
+        runtime.call("list_dir")
+        try:
+            assert code_of(runtime.call("exhausted")) == "internal"
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,15 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tongs import places
+from tongs.choices import CHOICES
 from tongs.digests import sha256
 from tongs.errors import ToolError
 from tongs.policy import paths
 
 MAX_BYTES = 1024 * 1024
+MOST = 1_000_000_000  # of any number; as seconds it still is a time, as megabytes a limit that a system takes
 PROJECT = ".tongs/config.toml"
+TOOLS_DIR = "TONGS_TOOLS_DIR"  # the shorter name of the variable for custom.dirs
 FOREIGN = "agents.config.json"  # of another program; these two keys of it count once it is trusted
 FOREIGN_KEYS = ("disabledTools", "alwaysAllow")
 
@@ -44,10 +47,10 @@ def _stricter(choices: Sequence[str]) -> Callable[[str, str], str]:
     return lambda own, project: min(own, project, key=choices.index)
 
 
-_PROFILES_OF_TOOLS = ("nano", "minimal", "full")
 _PROFILES = ("read-only", "workspace-write", "full")
 _NETWORKS = ("none", "loopback", "full")
 _READS = ("workspace", "all")
+_BOXES = ("read-only", "workspace-write", "declared")
 
 
 KEYS: dict[str, Key] = {
@@ -55,15 +58,15 @@ KEYS: dict[str, Key] = {
     "workspace.sensitive": Key(list, paths.SENSITIVE, _more),
     "workspace.readable": Key(list, paths.READABLE),
     "workspace.writable": Key(list, ()),
-    "mode": Key(str, "normal", choices=("normal", "auto-accept", "yolo", "plan", "scheduler", "headless")),
-    "profile": Key(str, "full", _stricter(_PROFILES_OF_TOOLS), _PROFILES_OF_TOOLS),
+    "mode": Key(str, "normal", choices=CHOICES["mode"]),
+    "profile": Key(str, "full", _stricter(CHOICES["profile"]), CHOICES["profile"]),
     "tools.in_profile": Key(list, ()),
     "disabledTools": Key(list, (), _more),
     "tools.only": Key(list, ()),
     "alwaysAllow": Key(list, ()),
-    "approve": Key(str, None, choices=("deny", "once", "always", "all")),
+    "approve": Key(str, None, choices=CHOICES["approve"]),
     "approvals.timeout_s": Key(int, 1800),
-    "dialect": Key(str, None, choices=("jinn", "jcli", "agentos")),
+    "dialect": Key(str, None, choices=CHOICES["dialect"]),
     "shell.sandbox": Key(str, "workspace-write", _stricter(_PROFILES), _PROFILES),
     "shell.network": Key(str, "none", _stricter(_NETWORKS), _NETWORKS),
     "shell.read": Key(str, "all", _stricter(_READS), _READS),
@@ -72,6 +75,7 @@ KEYS: dict[str, Key] = {
     "shell.memory_mb": Key(int, 16_384, min),
     "shell.file_mb": Key(int, 16_384, min),
     "custom.dirs": Key(list, ()),
+    "custom.sandbox": Key(str, "declared", _stricter(_BOXES), _BOXES),
     "mcp.servers": Key(dict, {}),
     "output.overflow_chars": Key(int, 50_000, min),
     "output.keep_days": Key(int, 7),
@@ -120,6 +124,9 @@ def load(
         variable = "TONGS_" + name.upper().replace(".", "_")
         if environ.get(variable):
             values[name], sources[name] = checked(name, from_text(name, environ[variable]), variable), variable
+    if environ.get(TOOLS_DIR) and sources["custom.dirs"] != "TONGS_CUSTOM_DIRS":
+        values["custom.dirs"] = tuple(part for part in environ[TOOLS_DIR].split(os.pathsep) if part)
+        sources["custom.dirs"] = TOOLS_DIR
     for name, value in flags.items():
         if name not in KEYS:
             raise _no_key(name, "flag")
@@ -286,6 +293,8 @@ def checked(name: str, value: Any, shown: str) -> Any:
         raise _broken(shown, f"{name} must be one of {', '.join(key.choices)}, not {value!r}")
     if isinstance(value, int) and value < 1:
         raise _broken(shown, f"{name} must be at least 1, not {value}")
+    if isinstance(value, int) and value > MOST:
+        raise _broken(shown, f"{name} must be at most {MOST}, not {value}")
     return value
 
 
@@ -294,7 +303,7 @@ def from_text(name: str, text: str) -> Any:
     kind = KEYS[name].type
     if kind is list:
         return text.split(os.pathsep)
-    if kind is int and text.isdecimal():
+    if kind is int and text.isdecimal() and len(text) < 20:
         return int(text)
     if kind is dict:
         with suppress(ValueError, RecursionError):

@@ -83,15 +83,20 @@ def judge(prepared: Prepared, ctx: Context, voters: Sequence[Voter]) -> Vote:
 
 
 def consult(prepared: Prepared, ctx: Context, decision: Vote) -> Vote:
-    """Return the decision after the tool itself was heard, which it is only when nothing has denied the call."""
-    if prepared.tool.vote is None or decision.verdict == "deny":
-        return decision
-    own = prepared.tool.vote(ctx, prepared.args)
-    if own is None:
+    """Return the decision after the tool itself was heard, which it is only when nothing has denied the call.
+
+    Who is asked in the end is for the mode to say: yolo mode lets nobody be asked for the tool's own sake, and
+    scheduler mode lets nobody be asked.
+    """
+    if prepared.tool.vote is not None and decision.verdict != "deny":
+        own = prepared.tool.vote(ctx, prepared.args)
+        if own is not None and (own.verdict != "ask" or ctx.mode != "yolo"):
+            decision = join(decision, own)
+    if decision.verdict != "ask":
         return decision
     from tongs.policy.modes import unattended
 
-    return unattended(ctx.mode, join(decision, own))
+    return unattended(ctx.mode, decision)
 
 
 def perform(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver) -> Result:
@@ -115,15 +120,18 @@ def run(prepared: Prepared, ctx: Context) -> Output:
 def permit(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver) -> None:
     """Return when the call may run: the decision allows it, or a person does."""
     if decision.verdict == "deny":
-        raise decision.error or ToolError("denied", f"{_sentence(decision.reason, prepared.tool.name)}.")
+        raise denial(decision, prepared.tool)
     if decision.verdict == "ask":
         approve(prepared, decision)
     ctx.fence.check()
 
 
-def _sentence(reason: str, name: str) -> str:
+def denial(decision: Vote, tool: Tool) -> ToolError:
+    """Return the error of a call that is denied."""
     # a tool's name is written as it is, also where a sentence begins
-    return reason if reason.startswith(name) else reason[:1].upper() + reason[1:]
+    reason = decision.reason
+    said = reason if reason.startswith(tool.name) else reason[:1].upper() + reason[1:]
+    return decision.error or ToolError("denied", f"{said}.")
 
 
 def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:

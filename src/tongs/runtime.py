@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from tongs import config, pipeline, places, rulebook
 from tongs.authority import Authority, only_reads, reads
-from tongs.call import Call, Output, Result
+from tongs.call import Call, Result
 from tongs.catalog import Catalog, built_in_names
 from tongs.context import Attendant, Context, Fence
 from tongs.custom.toolbox import Toolbox
@@ -32,17 +32,19 @@ from tongs.workspace import Store, Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tongs.confinement import Confinement
     from tongs.consent import Asker
     from tongs.custom.definition import Sandbox as CustomSandbox
     from tongs.custom.discovery import Found
     from tongs.custom.servers import Servers
-    from tongs.hooks import After, Hooks, Ran, Seen
+    from tongs.explaining import Explanation
+    from tongs.hooks import Hooks, Ran, Seen
     from tongs.jobs import Jobs
     from tongs.knowledge.related import Knowledge
     from tongs.policy.hooks import Hook
     from tongs.processes import Processes
     from tongs.sandbox.process import Confined
-    from tongs.sandbox.profile import Profile, Sandbox
+    from tongs.sandbox.profile import Sandbox
     from tongs.standing import Questioner, Standing
     from tongs.state.history import History
     from tongs.state.memory import Memory
@@ -66,18 +68,6 @@ class Shared(NamedTuple):
         """End the jobs, and let go of what confined them."""
         self.jobs.close()
         self.sandbox.close()
-
-
-class Explanation(NamedTuple):
-    """The decision on a call, with every vote and the hooks it would meet."""
-
-    decision: Vote
-    votes: tuple[Vote, ...]
-    prepared: Prepared
-    hooks: tuple[str, ...]
-    mode: str
-    notes: tuple[str, ...] = ()  # what is broken, and what counts only in part
-    script: str | None = None  # of the tool, which would be asked too
 
 
 class Running:
@@ -189,6 +179,8 @@ class Runtime:
             reserved=lambda: (*built_in_names(), *self.catalog.given_names()),
             grants=self,
             confine=self._confine_custom,
+            sandbox=self.settings["custom.sandbox"],
+            confine_module=self._confine_module,
         )
         self._servers: Servers | None = None
         self.catalog = Catalog(tools, self._toolbox, self.servers)
@@ -198,7 +190,7 @@ class Runtime:
         self._memory: Memory | None = None
         self._knowledge: Knowledge | None = None
         self._shared = shared
-        self._sandbox: Sandbox | None = shared.sandbox if shared else None
+        self._confined: Confinement | None = None
         self._jobs: Jobs | None = shared.jobs if shared else None
         self._keeps_jobs = keeps_jobs
         self._environ = env
@@ -235,13 +227,20 @@ class Runtime:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Give up what is running and close files and databases; later calls are answered as cancelled."""
+    def give_up(self, seconds: float) -> None:
+        """Give up what is running, and wait until it has ended what it started, at most this long."""
         with self._lock:
             self._closed.set()
             running = list(self._running)
         for call in running:
             call.cancel()
+        until = time.monotonic() + seconds
+        while self._running and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """Give up what is running and close files and databases; later calls are answered as cancelled."""
+        self.give_up(0)
         if self._jobs is not None and self._shared is None:
             self._jobs.close()
         self._workers.close()
@@ -249,8 +248,8 @@ class Runtime:
         self._toolbox.close()
         if self._servers is not None:
             self._servers.close()
-        if self._sandbox is not None and self._shared is None:
-            self._sandbox.close()
+        if self._confined is not None:
+            self._confined.close()
         self._stores.clear()
         self.trail.close()
         self.end_telemetry()
@@ -381,87 +380,30 @@ class Runtime:
         """Whether the user keeps allowing what a custom tool asked about."""
         return self.authority.has_grant(grant)
 
+    def _confinement(self) -> Confinement:
+        """Return what confines the children of calls; opened on first use."""
+        with self._lock:
+            if self._confined is None:
+                from tongs.confinement import Confinement
+
+                shared = self._shared.sandbox if self._shared else None
+                self._confined = Confinement(
+                    self.authority.place, self.settings, self._environ, self._rules, self.authority.mode, shared
+                )
+            return self._confined
+
     def _confine_custom(
         self, ctx: Context, sandbox: CustomSandbox, cwd: str, folder: str | None
     ) -> AbstractContextManager[Confined]:
-        """Confine a custom tool as its `sandbox` key says; a mode may only make that stricter."""
-        from tongs.custom.confining import readable, writable
+        return self._confinement().custom(ctx, sandbox, cwd, folder)
 
-        is_planning = self.authority.mode(ctx.session) == "plan"
-        profile = self._profile(
-            ctx.door, ctx.session, ctx.overflow.open(), "full" if sandbox.network and not is_planning else "none"
-        )
-        shown: tuple[str, ...] = () if folder is None else (os.path.realpath(folder),)
-        if sandbox.read:
-            shown += readable(sandbox.read, self.root, profile.home)
-            profile = profile._replace(read="all" if profile.home in shown else "workspace")
-        name = "read-only"
-        if sandbox.write and not is_planning and self.settings["shell.sandbox"] != "read-only":
-            name = "workspace-write"
-            profile = profile._replace(write=writable(sandbox.write, self.root, profile))
-        return self.sandbox().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
-
-    def sandbox(self) -> Sandbox:
-        """Return what confines commands; opened on first use."""
-        with self._lock:
-            if self._sandbox is None:
-                from tongs.sandbox.profile import Sandbox
-
-                self._sandbox = Sandbox(self.state)
-            return self._sandbox
+    def _confine_module(self, sandbox: CustomSandbox, cwd: str) -> AbstractContextManager[Confined]:
+        ctx = self._context(Running(self, Call("custom"), lambda result: None))
+        return self._confinement().module(ctx, sandbox, cwd)
 
     def _processes(self, fence: Fence, session: str) -> Processes:
-        from tongs.processes import Ground, Processes
-
-        settings = self.settings
         store, overflow = self._store(session)
-
-        def confine(cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]:
-            profile = self._profile(store.door, session, overflow.open(), network or settings["shell.network"])
-            if self.authority.mode(session) == "plan":
-                profile = profile._replace(name="read-only", network="none")
-            return self.sandbox().confine(profile, cwd, tty=tty)
-
-        return Processes(
-            fence,
-            Ground(
-                door=store.door,
-                environment=self._environment(),
-                confine=confine,
-                available=lambda: self.sandbox().availability(),
-                processes=settings["shell.processes"],
-                memory=settings["shell.memory_mb"] << 20,
-                file_size=settings["shell.file_mb"] << 20,
-                spill=overflow.make_room,
-                session=session,
-                jobs=self.jobs,
-            ),
-        )
-
-    def _environment(self) -> dict[str, str]:
-        names = (*places.SHELL_VARIABLES, *self.settings["shell.env"])
-        found = {name: self._environ[name] for name in names if name in self._environ}
-        found.setdefault("PATH", os.defpath)
-        if self.settings["shell.sandbox"] != "full":
-            found["TMPDIR"] = "/tmp"  # noqa: S108 -- the private one of the sandbox
-        return found
-
-    def _profile(self, door: Door, session: str, folder: str, network: str) -> Profile:
-        from tongs.sandbox.profile import Profile
-
-        return Profile(
-            name=self.settings["shell.sandbox"],
-            roots=tuple(root.real for root in door.roots if root.writable),
-            is_sensitive=self._rules.is_sensitive,
-            protected=tuple(name for name in PROTECTED if name not in self.settings["workspace.writable"]),
-            closed=(self.state, self._config),
-            home=self.authority.place.home,
-            read=self.settings["shell.read"],
-            network=network,  # type: ignore[arg-type]  # settings and schema let nothing else through
-            session=session,
-            private=os.path.join(self.state, "sandbox", self.id, config.digest(session)),
-            folder=folder,
-        )
+        return self._confinement().processes(fence, session, store.door, overflow, self.jobs)
 
     # --- calling --------------------------------------------------------------------------------------------------
 
@@ -506,7 +448,7 @@ class Runtime:
             running.prepared = prepared = pipeline.prepare(call, self.catalog, self.settings["dialect"])
             paths = self._lane_paths(prepared, running.session)
         except ToolError as error:
-            running.settle(_failed(call, error))
+            running.settle(_failed(call, self._unless_hidden(running, error)))
             return running
         except Exception as error:  # noqa: BLE001  # the border: our own bugs end here
             running.settle(_failed(call, self._incident(error)))
@@ -593,6 +535,8 @@ class Runtime:
 
     def _run_hooked(self, running: Running, prepared: Prepared, ctx: Context, hooks: Hooks) -> Result:
         """Decide and run a call between the hooks before and after it."""
+        from tongs.hooked import run, told
+
         door = ctx.door
 
         def again(args: dict[str, Any]) -> Seen:
@@ -605,15 +549,30 @@ class Runtime:
         running.decision = decide(votes)
         try:
             if before.skipped is not None and running.decision.verdict != "deny":
-                return _told(pipeline.shape(prepared, ctx, before.skipped), before.context, None, before.ran)
+                return told(pipeline.shape(prepared, ctx, before.skipped), before.context, None, before.ran)
             running.decision = pipeline.consult(prepared, ctx, running.decision)
             pipeline.permit(prepared, ctx, running.decision, partial(self._approve, running, ctx))
-            output, after = _between(prepared, ctx, hooks, self.authority.seen(prepared, door))
+            output, after = run(prepared, ctx, hooks, self.authority.seen(prepared, door))
         except ToolError as error:
             error.details.setdefault("hooks", [one._asdict() for one in before.ran])
             raise
         context = "\n\n".join(text for text in (before.context, after.context) if text)
-        return _told(pipeline.shape(prepared, ctx, output), context, after.stop, (*before.ran, *after.ran))
+        return told(pipeline.shape(prepared, ctx, output), context, after.stop, (*before.ran, *after.ran))
+
+    def _unless_hidden(self, running: Running, error: ToolError) -> ToolError:
+        """Return why a call is refused whose arguments are wrong: of a tool that is hidden, they do not matter."""
+        if error.code != "invalid_args":
+            return error
+        call = running.call
+        try:
+            tool = self.catalog.find(call.tool, call.dialect or self.settings["dialect"]).tool
+            reason = self.authority.hidden(tool, running.session)
+        except ToolError as problem:
+            return problem
+        if reason is None:
+            return error
+        running.decision = Vote("deny", "mode", reason)
+        return pipeline.denial(running.decision, tool)
 
     def _approve(self, running: Running, ctx: Context, prepared: Prepared, decision: Vote) -> None:
         """Have a person approve a call; the time they take is not the tool's."""
@@ -623,19 +582,11 @@ class Runtime:
 
     def explain(self, call: Call) -> Explanation:
         """Return the decision on a call with every vote, and the hooks it would meet; nothing runs."""
-        running = Running(self, call, lambda result: None)
+        from tongs.explaining import explain
+
         prepared = pipeline.prepare(call, self.catalog, self.settings["dialect"])
-        ctx = self._context(running)
-        weighed = self.authority.weigh(prepared, ctx)
-        place = paths(prepared, ctx)
-        votes = weighed.votes if place is None else (*weighed.votes, place)
-        decision = weighed.decision if place is None else decide((weighed.decision, place))
-        heard, script = _own_say(prepared, ctx, decision)
-        votes = votes if heard is decision else (*votes, heard)
-        hooks = self.authority.hooks(ctx, running.fence)
-        would_run = [] if hooks is None else hooks.would_run(self.authority.seen(prepared, ctx.door))
-        notes = (*self.authority.notes(), *(hooks.notes if hooks is not None else ()))
-        return Explanation(heard, votes, prepared, tuple(hook.name for hook in would_run), ctx.mode, notes, script)
+        ctx = self._context(Running(self, call, lambda result: None))
+        return explain(prepared, ctx, self.authority)
 
     def _leave(self, running: Running) -> None:
         with self._lock:
@@ -660,7 +611,7 @@ class Runtime:
             knowledge=self.knowledge,
             processes=lambda fence: self._processes(fence, running.session),
             jobs=self.jobs,
-            standing=lambda ctx: self._standing(ctx, running.call),
+            standing=lambda ctx: self._standing(ctx, running),
             attendant=running.attendant,
         )
         reports = workspace.recover()
@@ -668,10 +619,11 @@ class Runtime:
             ctx.meta["recovered"] = reports
         return ctx
 
-    def _standing(self, ctx: Context, call: Call) -> Standing:
+    def _standing(self, ctx: Context, running: Running) -> Standing:
         from tongs.standing import Standing
 
-        return Standing(self.authority, ctx, call, self._questioner)
+        note_approver = partial(setattr, running, "approver")
+        return Standing(self.authority, ctx, running.call, self._questioner, note_approver)
 
     def _was_used(self, session: str, since: float) -> bool:
         return bool(self.trail.rows(since=since, session=session, workspace=self.id, limit=1))
@@ -764,21 +716,11 @@ class Runtime:
 
     def _incident(self, error: BaseException) -> ToolError:
         """Log a fault of our own and return the error that names it."""
-        import traceback
-
         incident = os.urandom(4).hex()
-        text = "".join(traceback.format_exception(error))
-        try:
-            os.makedirs(self.state, mode=0o700, exist_ok=True)
-            descriptor = os.open(
-                os.path.join(self.state, "incidents.log"),
-                os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
-                0o600,
-            )
-            with open(descriptor, "a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(f"--- {incident} {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}\n{text}\n")
-        except OSError:
-            pass  # the answer still names the kind of fault
+        with suppress(Exception):  # no file can be opened, perhaps: the caller still waits for an answer
+            from tongs.incidents import log
+
+            log(self.state, incident, error)
         return ToolError("internal", f"tongs failed ({type(error).__name__}), incident {incident}.", incident=incident)
 
     def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:
@@ -837,44 +779,3 @@ def session_folder(state: str, workspace: str, session: str) -> str:
 def _failed(call: Call, error: ToolError) -> Result:
     risk = error.details.get("risk")
     return Result(error=error, id=call.id, request_id=call.request_id, risk=risk if isinstance(risk, str) else None)
-
-
-def _between(prepared: Prepared, ctx: Context, hooks: Hooks, seen: Seen) -> tuple[Output, After]:
-    """Run the tool and then the hooks after it, which see its output before anything else does."""
-    try:
-        output = pipeline.run(prepared, ctx)
-    except ToolError as error:
-        after = hooks.after(seen, None, error)
-        if after.error is not None:
-            raise after.error from error
-        if after.result is not None:
-            raise ToolError(error.code, after.result.text, suggestion=error.suggestion, **error.details) from error
-        raise
-    after = hooks.after(seen, output.text if output.data is None else output.data)
-    if after.error is not None:
-        raise after.error
-    if after.result is not None:
-        # what a hook has replaced is not to be seen in any other form
-        output = output._replace(text=after.result.text, data=after.result.data, view=None, content=())
-    return output, after
-
-
-def _own_say(prepared: Prepared, ctx: Context, decision: Vote) -> tuple[Vote, str | None]:
-    """Return the decision after the tool's own vote, or the script that would run for that."""
-    definition: Any = getattr(prepared.tool.run, "definition", None)
-    kind = getattr(definition, "format", "")
-    if kind == "markdown":  # its vote runs nothing
-        return pipeline.consult(prepared, ctx, decision), None
-    return decision, definition.details["securityScript"] if kind == "folder" and decision.verdict != "deny" else None
-
-
-def _told(result: Result, context: str, stop: str | None, ran: Sequence[Ran]) -> Result:
-    """Add what hooks have to say to a result, and the record of those that ran."""
-    meta = {**result.meta, "hooks": [one._asdict() for one in ran]} if ran else dict(result.meta)
-    if stop is not None:
-        meta["stop"] = stop
-    if context and result.data is None:
-        return result._replace(text=f"{result.text}\n\n{context}" if result.text else context, meta=meta)
-    if context:
-        meta["context"] = context
-    return result._replace(meta=meta)

@@ -21,8 +21,16 @@ Questioner = Callable[[Sequence[Any]], dict[str, Any]]  # answers questions, by 
 class Standing:
     """The standing of one call."""
 
-    def __init__(self, authority: Authority, ctx: Context, call: Call, questioner: Questioner | None) -> None:
+    def __init__(
+        self,
+        authority: Authority,
+        ctx: Context,
+        call: Call,
+        questioner: Questioner | None,
+        note_approver: Callable[[str], None],
+    ) -> None:
         self._authority = authority
+        self._note_approver = note_approver
         self._ctx = ctx
         self._call = call
         self._questioner = questioner
@@ -62,7 +70,7 @@ class Standing:
 
     def approve(self, summary: str, **facts: Any) -> None:
         """Return when the user approves, raise when not."""
-        self._authority.approve_summary(self._call.tool, summary, self._ctx, self._call, facts)
+        self._note_approver(self._authority.approve_summary(self._call.tool, summary, self._ctx, self._call, facts))
 
 
 class Values:

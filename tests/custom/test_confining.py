@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import socket
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from tests.programs import PATH, program
+from tongs.surfaces.tool_files import abilities
 from tongs.testing import Folder, temporary_runtime
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or not shutil.which("bwrap"), reason="needs bubblewrap")
@@ -179,3 +184,106 @@ def test_a_folder_tool_sees_its_own_folder_in_a_hidden_place(personal, runtime):
     personal.write("probe/data", "beside")
 
     assert runtime.call("probe").data == {"data": "beside"}
+
+
+# --- tools that have no such key, by the user's default -----------------------------------------------------------
+
+
+def probes(form: str, script: str) -> dict[str, str]:
+    """A tool in one of the formats, without the key, that prints what a script of bash prints."""
+    if form == "markdown":
+        return {"probe.md": f"---\nname: probe\ndescription: Probe.\napproval: never\n---\n{script}\n"}
+    if form in ("folder", "warm"):
+        fields = {"name": "probe", "runtime": "bash", "script": "run.sh", "warm": form == "warm"}
+        definition = {
+            **fields,
+            "requireApproval": False,
+            "inputSchema": {"type": "object"},
+            "outputSchema": {"type": "object"},
+        }
+        loop = f"while read -r line; do echo '{{\"result\": \"'$({script})'\"}}'; done"
+        return {"probe/tool.json": json.dumps({**definition, "description": "Probe."}), "probe/run.sh": loop}
+    if form == "python":
+        return {
+            "probe.py": "import subprocess\nfrom tongs import tool\n\n\n@tool(effects='read')\ndef probe() -> str:\n"
+            f"    'Probe.'\n    return subprocess.run(['bash', '-c', {script!r}], stdout=-1, text=True).stdout\n"
+        }
+    return {
+        "probe.mjs": "import { execFileSync } from 'node:child_process';\n"
+        "export default { name: 'probe', tool: { description: 'Probe.', needsApproval: false, execute: () => "
+        f"execFileSync('bash', ['-c', {json.dumps(script)}]).toString() }} }};\n"
+    }
+
+
+FORMS = ["markdown", "folder", "warm", "python", "javascript"]
+CAN = {
+    "declared": ["workspace", "elsewhere", "network"],
+    "workspace-write": ["workspace"],
+    "read-only": [],
+}
+
+
+@pytest.fixture
+def probe(base, personal, monkeypatch) -> Callable[[str, str], list[str]]:
+    """Return what a tool of a format is able to do under a default."""
+    monkeypatch.setenv("PATH", PATH)
+
+    def run(form: str, default: str) -> list[str]:
+        if form == "javascript":
+            program("node")
+        elsewhere = os.path.join(base, "elsewhere")
+        os.makedirs(elsewhere)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            script = (
+                f"{{ touch {base}/workspace/a && printf 'workspace '; touch {elsewhere}/a && printf 'elsewhere '; "
+                f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]} && printf network; }} 2>/dev/null; true"
+            )
+            for name, text in probes(form, script).items():
+                personal.write(name, text)
+            with temporary_runtime(base, flags={"custom.sandbox": default}) as (runtime, _):
+                done = runtime.call("probe")
+        assert done.error is None, done.error
+        told = done.text if done.data is None else done.data["result"]
+        can = told.split()
+        assert [os.path.exists(f"{base}/workspace/a"), os.path.exists(f"{elsewhere}/a")] == [
+            "workspace" in can,
+            "elsewhere" in can,
+        ]
+        return can
+
+    return run
+
+
+@pytest.mark.parametrize("default", CAN)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_tool_without_the_key_is_confined_as_the_user_says(probe, form, default):
+    assert probe(form, default) == CAN[default]
+
+
+def test_a_tool_that_has_the_key_keeps_what_it_says(base, personal):
+    markdown(personal, "{write: [out]}", "try a; try out/b")
+
+    with temporary_runtime(base, flags={"custom.sandbox": "read-only"}) as (runtime, _):
+        assert runtime.call("probe").text.split("\n")[:2] == ["refused a", "wrote out/b"]
+
+
+def test_a_module_is_confined_while_it_is_loaded(base, personal):
+    loading = f"open({base + '/workspace/loaded'!r}, 'w')"
+    personal.write(
+        "probe.py", probes("python", "true")["probe.py"] + f"\ntry:\n    {loading}\nexcept OSError:\n    pass\n"
+    )
+
+    with temporary_runtime(base, flags={"custom.sandbox": "read-only"}) as (runtime, workspace):
+        assert runtime.call("probe").ok
+        assert workspace.tree() == {}
+
+
+def test_what_tools_show_of_their_rights_is_what_they_have(base, personal):
+    personal.write("probe.md", probes("markdown", "true")["probe.md"])
+
+    with temporary_runtime(base, flags={"custom.sandbox": "workspace-write"}) as (runtime, _):
+        assert abilities(runtime.custom().definitions["probe"])[1:3] == [
+            "rights: in a sandbox, without network",
+            "may write: .",
+        ]
+        assert runtime.custom() is runtime.custom()

@@ -40,7 +40,15 @@ class Place:
         self.state = self.environ["TONGS_STATE_DIR"]
         confine: Any = None
         self.toolbox = Toolbox(
-            str(self.root), self.environ, self.state, directories=(), reserved=list, grants=self, confine=confine
+            str(self.root),
+            self.environ,
+            self.state,
+            directories=(),
+            reserved=list,
+            grants=self,
+            confine=confine,
+            sandbox="declared",
+            confine_module=confine,
         )
         self.told = threading.Semaphore(0)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tongs.custom.definition import Definition, Execute
+    from tongs.custom.definition import Definition, Execute, Sandbox
     from tongs.custom.discovery import Discovery, Found
     from tongs.custom.watching import Watch
     from tongs.custom.workers import Workers
     from tongs.declaration import Tool
+    from tongs.sandbox.process import Confined
 
 
 class Toolbox:
@@ -28,8 +31,13 @@ class Toolbox:
         reserved: Callable[[], Collection[str]],
         grants: Any,
         confine: Any,
+        sandbox: str,
+        confine_module: Callable[[Sandbox, str], AbstractContextManager[Confined]],
     ) -> None:
-        """Take what the executors need: the user's grants for security scripts, and what confines a tool that asks."""
+        """Take what the executors need: the user's grants for security scripts, and what confines a tool that asks.
+
+        `sandbox` is what tools get that ask for none; modules are confined without a call, since they are loaded first.
+        """
         self._root = root
         self._environ = environ
         self._state = state
@@ -37,6 +45,9 @@ class Toolbox:
         self._reserved = reserved
         self._grants = grants
         self._confine = confine
+        self._sandbox = sandbox
+        self._confine_module = confine_module
+        self._boxed: tuple[Found, Found] | None = None  # what was found, and the same with that sandbox
         self._lock = threading.Lock()
         self._workers: Workers | None = None
         self._discovery: Discovery | None = None
@@ -68,7 +79,23 @@ class Toolbox:
 
     def found(self) -> Found:
         """Return what there is now, what is broken and what is not trusted."""
-        return self._open().current()
+        found = self._open().current()
+        box = self._default()
+        if box is None:
+            return found
+        boxed = self._boxed
+        if boxed is None or boxed[0] is not found:
+            own = {name: one if one.sandbox else one._replace(sandbox=box) for name, one in found.definitions.items()}
+            boxed = self._boxed = found, found._replace(definitions=own)
+        return boxed[1]
+
+    def _default(self) -> Sandbox | None:
+        """Return the sandbox of tools that ask for none; None for the rights of the user."""
+        if self._sandbox == "declared":
+            return None
+        from tongs.custom.definition import Sandbox
+
+        return Sandbox(write=(".",) if self._sandbox == "workspace-write" else ())
 
     def find(self, name: str) -> Tool | None:
         """Return the tool of this name; one that is broken or not trusted raises why."""
@@ -113,7 +140,8 @@ class Toolbox:
                 from tongs.custom.discovery import open_discovery
                 from tongs.custom.workers import Workers
 
-                self._workers = Workers()
+                box = self._default()
+                self._workers = Workers(confine=None if box is None else partial(self._confine_module, box))
                 self._discovery = open_discovery(
                     self._root,
                     self._environ,

@@ -17,6 +17,7 @@ import select
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -52,17 +53,26 @@ class Recipe(NamedTuple):
     cwd: str
     env: Mapping[str, str]
     greeting: Mapping[str, Any] | None = None
-    confine: Confine = nullcontext  # holds how it is confined, for as long as it runs
+    confine: Confine | None = None  # holds how it is confined, for as long as it runs; None: as modules are
     decode: Decode | None = None  # what a line means that has no number, None for noise; without it replies have one
 
 
 class Workers:
     """The workers of a runtime, by what they run. May be used from many threads; closing it ends them all."""
 
-    def __init__(self, *, per_tool: int = PER_TOOL, in_all: int = IN_ALL, idle: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        per_tool: int = PER_TOOL,
+        in_all: int = IN_ALL,
+        idle: float = IDLE_SECONDS,
+        confine: Callable[[str], AbstractContextManager[Confined]] | None = None,
+    ) -> None:
+        """`confine` holds how modules are confined that work in a folder; without it they have the user's rights."""
         self._per_tool = per_tool
         self._in_all = in_all
         self._idle_seconds = idle
+        self._confine = confine
         self._changed = threading.Condition()
         self._idle: list[_Worker] = []  # the one used last is the last
         self._busy: dict[str, int] = {}
@@ -96,7 +106,7 @@ class Workers:
         with self._turn(recipe, deadline, fence):
             worker = self._take(recipe)
             if worker is None:
-                worker = _start(recipe, fence)
+                worker = self._start(recipe, fence)
                 deadline = monotonic() + seconds
             try:
                 reply = worker.exchange(request, deadline, fence, on_noise)
@@ -116,9 +126,15 @@ class Workers:
     def greeted(self, recipe: Recipe, *, seconds: float = START_SECONDS) -> dict[str, Any]:
         """Return how a new worker answers its greeting; the worker is kept for the first call."""
         with self._turn(recipe, monotonic() + seconds, None):
-            worker = _start(recipe, None, seconds)
+            worker = self._start(recipe, None, seconds)
             self._keep(worker)
         return worker.greeting
+
+    def _start(self, recipe: Recipe, fence: Fence | None, seconds: float = START_SECONDS) -> _Worker:
+        confine = recipe.confine
+        if confine is None:
+            confine = nullcontext if self._confine is None else partial(self._confine, recipe.cwd)
+        return _start(recipe, confine, fence, seconds)
 
     def forget(self, origin: str) -> None:
         """End the idle workers of a file that is gone."""
@@ -411,13 +427,13 @@ class _Attention:
             self._child = None
 
 
-def _start(recipe: Recipe, fence: Fence | None, seconds: float = START_SECONDS) -> _Worker:
+def _start(recipe: Recipe, confine: Confine, fence: Fence | None, seconds: float) -> _Worker:
     from tongs.sandbox import process
 
     with ExitStack() as unless_started:
         held = ExitStack()
         unless_started.callback(held.close)
-        confined = held.enter_context(recipe.confine())
+        confined = held.enter_context(confine())
         with ExitStack() as theirs:
             source, stdin = pipe(theirs, held)
             stdout, sink = pipe(held, theirs)
@@ -436,7 +452,7 @@ def _start(recipe: Recipe, fence: Fence | None, seconds: float = START_SECONDS) 
             )
             held.enter_context(child)
         # what confines it is held already, and would hold the call that it was started for
-        worker = _Worker(recipe._replace(confine=nullcontext), child, stdin, stdout, stderr, held)
+        worker = _Worker(recipe._replace(confine=None), child, stdin, stdout, stderr, held)
         if recipe.greeting is not None:
             worker.greeting = worker.exchange(recipe.greeting, monotonic() + seconds, fence)
         unless_started.pop_all()

@@ -8,8 +8,8 @@ from typing import Any
 
 from tongs import wire
 from tongs.call import Call
+from tongs.explaining import Explanation
 from tongs.output.terminal import inert
-from tongs.runtime import Explanation
 from tongs.surfaces.cli import Usage
 from tongs.surfaces.opening import open_runtime
 
@@ -25,7 +25,7 @@ def explain(options: dict[str, str], words: list[str]) -> int:
     try:
         call = wire.decode_request(words[0].encode())
     except wire.Refused as refused:
-        raise refused.result.error or refused from None
+        raise Usage(str(refused)) from None
     if not isinstance(call, Call):
         raise Usage("explain takes a request, not a cancel")
     with open_runtime(options) as runtime:
