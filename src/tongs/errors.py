@@ -30,7 +30,7 @@ CODES: dict[str, str] = {
     "invalid_regex": "Correct the pattern, or pass literal: true.",
     "not_found": "List what exists, then use one of those.",
     "ambiguous_id": "Give more characters of the id.",
-    "command_blocked": "Choose a safer command, or pass force: true if the user wants exactly this.",
+    "command_blocked": "Choose a safer command, or run_shell with force: true if the user wants it.",
     "timeout": "Ask for less at once, or allow more time.",
     "cancelled": "Send the call again if it is still wanted.",
     "resource_limit": "Ask for less at once.",

@@ -511,7 +511,8 @@ class _Work:
 
     def _push(self) -> None:
         with suppress(BlockingIOError):
-            del self._typed[: os.write(self._source, self._typed)]
+            # a copy: nothing could be typed while the original is being written
+            del self._typed[: os.write(self._source, bytes(self._typed))]
 
     def type(self, data: bytes) -> None:
         """Take in what a job on a terminal shall read."""

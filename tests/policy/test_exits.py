@@ -75,6 +75,19 @@ def test_one_is_an_answer_of_the_command_that_set_the_status(command):
 
 
 @pytest.mark.parametrize(
+    "command, printed, expected",
+    [
+        ("cd a && grep x f", "bash: line 1: cd: a: No such file or directory\n", "error"),
+        ("pushd a && grep x f", "bash: line 2: pushd: a: No such file or directory\n", "error"),
+        ("cd a; grep x f", "bash: line 1: cd: a: No such file or directory\n", "expected_nonzero"),
+        ("cd a && grep x f", "cd: a\n", "expected_nonzero"),
+    ],
+)
+def test_a_folder_that_is_missing_is_an_error(command, printed, expected):
+    assert classify_exit(command, 1, output=printed).classification == expected
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "make",

@@ -14,14 +14,29 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from tongs.sandbox.process import Confined, Limits
 
 NOBODY = 65534
-NEEDED = ("__init__.py", "errors.py", "digests.py", "policy/__init__.py", "policy/paths.py", "sandbox")
+NEEDED = (
+    "__init__.py",
+    "errors.py",
+    "digests.py",
+    "context.py",
+    "jobs.py",
+    "output/__init__.py",
+    "output/printed.py",
+    "policy/__init__.py",
+    "policy/paths.py",
+    "sandbox",
+)
 SECRET = "S3CRET"
+NOT_FOUND = 127  # a script that needs a program which is not there proves nothing
 
 
 class Done(NamedTuple):
@@ -42,8 +57,8 @@ class Refused(Exception):
 class Worker:
     """The process that confines, as the user who runs the tests or as an ordinary one."""
 
-    def __init__(self, *, ordinary: bool) -> None:
-        self.uid = NOBODY if ordinary and os.getuid() == 0 else os.getuid()
+    def __init__(self, *, ordinary: bool, user: int = NOBODY) -> None:
+        self.uid = user if ordinary and os.getuid() == 0 else os.getuid()
         self.folder = Path(tempfile.mkdtemp(prefix="tongs-worker-"))
         self.folder.chmod(0o755)
         _copy_modules(self.folder / "tongs")
@@ -159,6 +174,11 @@ class Box:
         """Run a script under the profile, of which one line may be left out."""
         return Done(*self.worker.ask(do="run", **self.request(script, cwd, without, **changes)))
 
+    def attack(self, door: str, script: str, env: dict[str, str], limits: Sequence[Any]) -> str:
+        """Run a script that does not want to end, through one of the doors, and say how it ended."""
+        request = self.request(script)
+        return str(self.worker.ask(do="attack", door=door, script=script, env=env, limits=limits, request=request))
+
     def start(self, script: str, **changes: Any) -> int:
         """Start a script that goes on; it has begun when it has printed a line."""
         return int(self.worker.ask(do="start", **self.request(script, **changes)))
@@ -214,7 +234,54 @@ def _describe(path: Path) -> str:
     return "folder" if path.is_dir() else path.read_bytes().hex()
 
 
-# --- in the worker
+# --- in the worker, and in tests that need no other user
+
+
+class Place(NamedTuple):
+    """Where a command runs, and how it is confined there."""
+
+    workspace: Path
+    confined: Confined
+
+
+def run_in_call(script: str, place: Place, env: dict[str, str], limits: Limits) -> str:
+    """Run a command as a call does, and say how it ended."""
+    from tongs.sandbox import process
+
+    argv = ["bash", "-c", script]
+    finished = process.run(argv, cwd=place.workspace, env=env, limits=limits, confined=place.confined)
+    assert finished.clean
+    assert finished.exit_code != NOT_FOUND
+    return "exit" if finished.reason == "signal" else finished.reason
+
+
+def run_as_job(script: str, place: Place, env: dict[str, str], limits: Limits) -> str:
+    """Run a command in the background, and say how it ended."""
+    from tongs.context import Fence
+    from tongs.jobs import Jobs
+    from tongs.sandbox import process
+
+    def begin(stdin: int, stdout: int, stderr: int) -> process.Child:
+        return process.start(
+            ["bash", "-c", script],
+            cwd=place.workspace,
+            env=env,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            limits=limits,
+            confined=place.confined,
+        )
+
+    jobs = Jobs(folder=lambda session: str(place.workspace))
+    job = jobs.start("s", script, begin, timeout=limits.timeout)
+    state = jobs.output("s", job.id, fence=Fence(), seconds=90).state
+    os.unlink(job.output_file)
+    assert state.exit_code != NOT_FOUND
+    return {"completed": "exit", "failed": "exit"}.get(state.status, state.status)
+
+
+DOORS = {door.__name__: door for door in (run_in_call, run_as_job)}
 
 
 class Server:
@@ -244,6 +311,14 @@ class Server:
                 confined=confined,
             )
         return [finished.exit_code, os.fsdecode(finished.stdout.head + finished.stdout.tail)]
+
+    def attack(self, door: str, script: str, env: dict[str, str], limits: list[Any], request: dict[str, Any]) -> str:
+        """Run a script that does not want to end."""
+        from tongs.sandbox.process import Limits
+
+        with self._confine(request) as confined:
+            place = Place(Path(request["cwd"]), confined)
+            return DOORS[door](script, place, {**env, **_environment(request)}, Limits(*limits))
 
     def run_many(self, requests: list[dict[str, Any]]) -> list[Any]:
         """Run several programs at once."""

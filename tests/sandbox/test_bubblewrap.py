@@ -9,14 +9,16 @@ import os
 import shutil
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 
 from tests.marks import HANG_SECONDS, wait_until
 from tests.sandbox.confined import SECRET, Box, Refused, make_profile
-from tongs.sandbox.profile import Sandbox
+from tongs.sandbox import bubblewrap
+from tongs.sandbox.profile import Sandbox, make_private
+from tongs.sandbox.sensitive import Found
 
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 
@@ -815,3 +817,43 @@ def test_every_line_of_a_profile_is_tried_above(box):
     tried = {*LINES, *LINES_FOR_ROOT, *LINES_FOR_OTHERS, *LINES_FOR_THE_HOME}
     # the first needs no trial: without it there is no system to run anything
     assert {purpose for purpose, *_ in steps} - tried - {"system", "programs"} == set()
+
+
+def test_a_workspace_around_everything_leaves_what_is_private_private(own_worker):
+    with closing(Box(own_worker)) as box:
+        profile = make_profile(box.profile(roots=["/"]))
+        make_private(profile)
+
+        plan = bubblewrap.make_plan(profile, Found((), (), ()), ())
+
+        outermost = {step.path: step for step in plan.steps}
+        assert outermost["/tmp"].purpose == "private tmp"
+        assert outermost["/var/tmp"].purpose == "private tmp"
+        # it lies in /tmp: what shows it there must not make it writable
+        assert outermost[str(box.home)].words[0] == "--ro-bind"
+
+
+def test_a_hidden_home_is_not_written(box):
+    done = box.run("echo x > ~/x; echo y > ~/.cache/y && cat ~/.cache/y; ls -A ~", read="workspace")
+
+    assert done.output.splitlines()[-2:] == ["y", ".cache"]
+
+
+def test_git_works_in_a_home_without_its_configuration(box):
+    done = box.run(
+        "git -c init.defaultBranch=main init -q sub && cd sub && git -c user.name=n -c user.email=e commit -qm m "
+        "--allow-empty && git log --format=%s; echo evil > ~/.gitconfig; ls ~",
+        cwd=box.home,
+        roots=[str(box.home)],
+    )
+
+    assert done.output.splitlines()[0] == "m"
+    assert done.output.splitlines()[-1] == "sub"
+    assert "Library" not in done.output
+    assert not (box.home / ".gitconfig").exists()
+
+
+def test_git_reads_its_other_configuration_in_a_home_without_the_first(box):
+    box.write("home/.config/git/config", "[user]\nname = other\n")
+
+    assert box.run("git config user.name", cwd=box.home, roots=[str(box.home)]).output == "other\n"

@@ -113,6 +113,44 @@ def test_signals_reach_no_process_outside(box):
     assert box.run("sleep 60 & kill $!").code == 0
 
 
+def test_no_capability_is_left(box):
+    assert set(box.run("grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status | cut -f2").output.split()) == {"0" * 16}
+
+
+def test_what_other_processes_hold_is_not_read(box):
+    # a root with its capabilities could read both, whatever Landlock says
+    assert box.run(f"cat /proc/{box.worker.pid}/environ").code != 0
+    assert box.run(f"cat /proc/{box.worker.pid}/maps").code != 0
+    assert box.run("cat /proc/self/environ > /dev/null").code == 0
+
+
+def test_a_program_has_its_own_terminal_and_not_those_of_the_user(box):
+    ours, theirs = os.openpty()
+    name = os.ttyname(theirs)
+    os.chown(name, box.worker.uid, -1)
+
+    assert box.run(f"echo evil > {name}").code != 0
+    assert box.run(f"exec 3< {name}").code != 0
+    assert box.run("test -t 0 && echo own > /dev/tty", tty=True).output == "own\r\n"
+
+    os.set_blocking(ours, False)
+    with pytest.raises(BlockingIOError):
+        os.read(ours, 1)
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_workspace_around_the_state_is_refused_unless_it_is_only_read(box):
+    with pytest.raises(Refused, match="Landlock cannot keep") as refused:
+        box.run("true", roots=[str(box.base)])
+    assert refused.value.code == "sandbox_unavailable"
+
+    box.write("state/state.db")
+    done = box.run(f"cat {box.state}/state.db; echo ran", roots=[str(box.base)], name="read-only")
+    assert SECRET not in done.output
+    assert done.output.endswith("ran\n")
+
+
 def test_a_loopback_of_its_own_is_refused(box):
     with pytest.raises(Refused, match="bubblewrap"):
         box.run("true", network="loopback")
@@ -142,3 +180,4 @@ def test_the_gaps_are_real(box):
     done = box.run("cat .env; mkdir -p .git/hooks && echo made; ls ~/ /tmp > /dev/null && echo listed")
 
     assert done.output == f"{SECRET}made\nlisted\n"
+    assert box.run("chmod 700 ~ && touch ~").code == 0

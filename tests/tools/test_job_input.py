@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from tests.marks import wait_until
@@ -59,6 +61,18 @@ def test_without_enter_nothing_but_the_text_is_typed(runtime):
     assert runtime.call("job_input", task_id=task_id, input="n", enter=False).data["sent"] == 1
 
     assert runtime.call("job_output", task_id=task_id).data["output"] == "ready\nyn\n"
+
+
+def test_typing_goes_on_while_what_was_typed_before_is_written(runtime):
+    task_id = start(runtime, "stty raw -echo; echo ready; head -c 1000 | sha256sum; sleep 300")
+    typed = [chr(97 + number % 26) for number in range(1000)]
+
+    for key in typed:
+        assert runtime.call("job_input", task_id=task_id, input=key, enter=False).error is None
+
+    wait_until(lambda: "-" in runtime.call("job_output", task_id=task_id, block=False).data["output"])
+    told = runtime.call("job_output", task_id=task_id, block=False).data["output"]
+    assert hashlib.sha256("".join(typed).encode()).hexdigest() in told
 
 
 def test_a_job_without_a_terminal_takes_no_input(runtime):

@@ -44,6 +44,8 @@ def test_the_answer_is_the_exit_code_the_output_and_the_classification(runtime):
         ("grep nothing /dev/null", 1, "expected_nonzero"),
         ("cd . && diff /dev/null /etc/passwd >/dev/null", 1, "expected_nonzero"),
         ("test -e missing", 1, "expected_nonzero"),
+        ("cd missing && grep nothing /dev/null", 1, "error"),
+        ("cat <<A >/dev/null; grep nothing <<B\nx\nA\ny\nB", 1, "expected_nonzero"),
         ("no-such-command", 127, "error"),
         ("bash -c 'ulimit -c 0; exec python3 -c \"import os; os.abort()\"'", 134, "signal"),
     ],
@@ -195,6 +197,7 @@ def test_a_dangerous_command_is_refused_with_the_reason(runtime, workspace):
     result = run(runtime, "echo fine && rm kept.txt")
 
     assert result.error.code == "command_blocked"
+    assert "run_shell with force: true" in result.error.suggestion
     assert "rm" in result.error.message
     assert result.error.details["part"] == "rm kept.txt"
     assert result.risk == "dangerous"

@@ -84,26 +84,19 @@ def _rate_chmod(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     is_recursive = programs.has_flag(values, "R", "recursive")
     if name == "chown" and is_recursive:
         return Rated("dangerous", "chown -R changes the owner of a whole tree")
-    open_to_all = (
-        "777",
-        "0777",
-        "a+rwx",
-        "ugo+rwx",
-        "+rwx",
-        "a=rwx",
-        "ugo=rwx",
-        "o+rwx",
-        "o+w",
-        "a+w",
-        "666",
-        "0666",
-    )
-    is_open = any(
-        value in open_to_all or (value is not None and value.isdigit() and value[-3:] == "777") for value in values
-    )
-    if name == "chmod" and is_recursive and is_open:
+    if name == "chmod" and is_recursive and any(_opens_to_all(value or "") for value in values):
         return Rated("dangerous", "chmod -R opens a whole tree to everyone")
     return Rated("caution", programs.CHANGERS[name])
+
+
+def _opens_to_all(mode: str) -> bool:
+    if mode == "+rwx" or (mode.isdigit() and mode[-3:] in ("777", "666")):
+        return True
+    for clause in mode.split(","):
+        who, sign, granted = clause.partition("+") if "+" in clause else clause.partition("=")
+        if sign and "w" in granted and ("o" in who or "a" in who) and not who.strip("ugoa"):
+            return True
+    return False
 
 
 def _rate_power(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:

@@ -11,6 +11,7 @@ from tongs.policy.starters import is_standard_input
 from tongs.policy.syntax import Assignment
 
 _EVALUATED = ("$(", "`", "${")
+_NUMERIC = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-R"))
 _DECLARERS = frozenset(("declare", "typeset", "local", "export", "readonly"))
 
 
@@ -50,9 +51,11 @@ def _rate_alias(rater: Rater, name: str, arguments: Sequence[Word], place: Place
 def _rate_naming(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
     """Rate commands that set or look at variables by name: a subscript in a name is run by the shell."""
     values = [word.value for word in arguments]
-    if any(value is not None and any(sign in value for sign in _EVALUATED[:2]) for value in values):
-        return Rated("dangerous", f"{name} would run the subscript of a name")
     is_test = name in ("test", "[", "[[")
+    if _takes_names(name, values) and any(
+        value is not None and any(sign in value for sign in _EVALUATED[:2]) for value in values
+    ):
+        return Rated("dangerous", f"{name} would run the subscript of a name")
     rated = Rated("safe", f"{name} compares" if is_test else f"{name} changes nothing but this shell")
     if name in ("read", "mapfile", "readarray", "printf", "getopts"):
         if name == "printf":
@@ -68,14 +71,26 @@ def _rate_naming(rater: Rater, name: str, arguments: Sequence[Word], place: Plac
         return worse(Rated("safe", "printf prints its arguments"), rated)
     if name in _DECLARERS and None in values:
         for word in arguments:
-            key, equals, _ = word.text.strip("\"'").partition("=")
-            if word.value is None and not (equals and key.isidentifier()):
+            key, equals, text = word.text.strip("\"'").partition("=")
+            if word.value is None and text.lstrip("\"'").startswith("(") and not word.broken:
+                rated = Rated("dangerous", f"{name} would run the text of an array")
+            elif word.value is None and not (equals and key.rstrip("+").isidentifier()):
                 rated = worse(rated, Rated("caution", f"{name} sets a name that is computed at run time"))
     for value in values if name in _DECLARERS else ():
         if value is not None and "=" in value:
             key, _, text = value.partition("=")
             rated = worse(rated, rater.rate_assignment(Assignment(key.rstrip("+"), text), place))
     return rated
+
+
+def _takes_names(name: str, values: Sequence[str | None]) -> bool:
+    """Whether arguments are names or numbers; tests and printf mostly compare and print what they are given."""
+    if name not in ("test", "[", "[[", "printf"):
+        return True
+    operands = [value for value in values if value not in ("]", "]]")]
+    if operands[:1] == [None] and (name == "printf" or len(operands) == 2):
+        return True
+    return any(value is not None and (value.startswith("-v") or value in _NUMERIC) for value in values)
 
 
 def _rate_lookup(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:

@@ -97,9 +97,9 @@ class _Rating:
 
     def _rate_command(self, command: Command, place: Place) -> None:
         writes = tuple(
-            found.target.value
+            path
             for found in command.redirections
-            if found.target is not None and found.target.value is not None and _rate_redirection(found) is not None
+            if (path := _path(found)) is not None and _rate_redirection(found) is not None
         )
         if command.words or command.assignments:
             at = len(self.parts)
@@ -111,7 +111,7 @@ class _Rating:
         for redirection in command.redirections:
             found = _rate_redirection(redirection)
             if found is not None:
-                target = redirection.target.value if redirection.target is not None else None
+                target = _path(redirection)
                 start, end = (redirection.start, redirection.end) if place.depth == 0 else (place.start, place.end)
                 self.parts.append(
                     Part(
@@ -227,6 +227,12 @@ def _feeds_the_shell(command: Command) -> bool:
         and command.words[0].value == "exec"
         and any(found.operator.startswith("<") for found in command.redirections)
     )
+
+
+def _path(redirection: Redirection) -> str | None:
+    """Return the file that a redirection opens; None where a wildcard or an expansion decides at run time."""
+    target = redirection.target
+    return None if target is None or target.pattern else target.value
 
 
 def _rate_redirection(redirection: Redirection) -> Rated | None:

@@ -27,6 +27,7 @@ ANSWERS = {
 }
 # Commands that prepare for the next one and are not taken for the cause of a failure beside it.
 _QUIET = frozenset((":", "true", "cd", "pushd", "popd", "set", "shopt", "echo", "printf", "export", "declare", "local"))
+_MOVERS = frozenset(("cd", "pushd", "popd"))
 _SEEN_THROUGH = programs.TRANSPARENT - {"xargs", "exec"} | {"exec", "sudo"}
 _STATEMENTS = frozenset(
     (
@@ -56,7 +57,9 @@ class _Cause(NamedTuple):
     negated: bool = False
 
 
-def classify_exit(command: str, code: int, *, timed_out: bool = False, signalled: bool = False) -> Outcome:
+def classify_exit(
+    command: str, code: int, *, timed_out: bool = False, signalled: bool = False, output: str = ""
+) -> Outcome:
     """Say what an exit status means; a process that a signal ended has the status -N, or 128 + N."""
     if timed_out:
         return Outcome("timeout", "the command was stopped at its deadline")
@@ -71,16 +74,19 @@ def classify_exit(command: str, code: int, *, timed_out: bool = False, signalled
     if code > 128 and (name := _signal_name(code)).startswith("SIG"):
         return Outcome("signal", f"a program was ended by {name} (exit status {code})")
     if code == 1:
-        return _classify_one(command)
+        return _classify_one(command, output)
     return Outcome("error", f"exit status {code}")
 
 
-def _classify_one(command: str) -> Outcome:
+def _classify_one(command: str, output: str) -> Outcome:
     try:
         causes = _causes(command, depth=0)
     except (Unparsed, _Undecided):
         return Outcome("error", "exit status 1")
     loud = [cause for cause in causes if cause.name not in _QUIET] or causes
+    mover = next((cause.name for cause in causes if cause.name in _MOVERS and _complains(output, cause.name)), None)
+    if mover is not None:
+        return Outcome("error", f"{mover} failed with exit status 1")
     if not loud or any(cause.name not in ANSWERS for cause in loud):
         name = next((cause.name for cause in loud if cause.name not in ANSWERS), "")
         return Outcome("error", f"{name} failed with exit status 1" if name and len(loud) == 1 else "exit status 1")
@@ -88,6 +94,11 @@ def _classify_one(command: str) -> Outcome:
     if cause.negated:
         return Outcome("expected_nonzero", f"{cause.name} succeeded, and ! turned that round")
     return Outcome("expected_nonzero", f"{cause.name}: {ANSWERS[cause.name]}")
+
+
+def _complains(output: str, name: str) -> bool:
+    """Whether bash itself says that a command of its own failed."""
+    return any(line.startswith("bash: line ") and f": {name}: " in line for line in output.split("\n"))
 
 
 def _causes(text: str, *, depth: int) -> list[_Cause]:

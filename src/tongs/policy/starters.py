@@ -12,6 +12,7 @@ from tongs.policy.syntax import Assignment
 
 _SOURCES = (":::", "::::", ":::+", "::::+")
 _MODULES = frozenset(("tongs", "pip", "pip3", "uv", "pipx", "poetry", "pdm", "conda"))
+_FED_MODULES = frozenset(("code", "asyncio", "pdb"))
 
 
 def rate_elevator(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
@@ -91,6 +92,12 @@ def rate_runner(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     """Rate what `uv run X` and its like start."""
     verbs = programs.RUNNERS.get(name)
     values = [word.value for word in arguments]
+    rated = Rated("safe", "")
+    if name == "npx" or (name == "npm" and values[:1] in (["exec"], ["x"])):
+        options = values[name == "npm" :]
+        options = options[: programs.command_at(options, programs.Options("cpw", ("call", "package", "workspace")))[0]]
+        for text in (*programs.option_values(options, "c"), *programs.long_values(options, "call", exact=True)):
+            rated = worse(rated, rater.start_text(text, place, f"{name} -c"))
     for index, value in enumerate(values):
         if verbs is None or value is None:
             break
@@ -100,7 +107,7 @@ def rate_runner(rater: Rater, name: str, arguments: Sequence[Word], place: Place
             if inner[at:]:
                 rater.start(inner[at:], place)
             break
-    return Rated("safe", "")
+    return rated
 
 
 def rate_shell(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
@@ -166,6 +173,8 @@ def rate_interpreter(
             )
             if option == "-m" and module and module[0].value in _MODULES:
                 return worse(Rated("caution", f"{name} runs a module"), rater.start(module, place))
+            if option == "-m" and module and module[0].value in _FED_MODULES and place.fed:
+                return Rated("dangerous", f"{name} runs what it is fed")
             break
         option, attached = _match_option(value, kind.values)
         if option:
@@ -211,6 +220,8 @@ def _rate_awk(rater: Rater, name: str, arguments: Sequence[Word], place: Place) 
         texts += operands[:1]
     if programs.has_flag(values, "l", "load", values="Fvife"):
         rated = Rated("dangerous", f"{name} loads code")
+    if _is_fed(arguments, programs.option_values(values, "fE", "file", "exec", stops="Fviel")):
+        rated = Rated("dangerous", f"{name} runs what it is fed")
     for text in texts:
         if text is None:
             rated = worse(rated, Rated("dangerous", f"{name} runs a program that is computed at run time"))
@@ -221,7 +232,10 @@ def _rate_awk(rater: Rater, name: str, arguments: Sequence[Word], place: Place) 
 
 
 def _rate_sed(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
-    found = SedScripts([word.value for word in arguments])
+    values = [word.value for word in arguments]
+    found = SedScripts(values)
+    if _is_fed(arguments, programs.option_values(values, "f", "file", stops="eliI")):
+        return Rated("dangerous", "sed runs what it is fed")
     for script in found.scripts:
         if script is not None and sed_starts(script):
             return Rated("dangerous", "the script of sed runs commands")
@@ -257,6 +271,14 @@ def _rate_ssh(rater: Rater, name: str, arguments: Sequence[Word], place: Place) 
     return worse(rated, rater.start_text(joined(words), place, name))
 
 
+def _rate_rsync(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+    rated = Rated("caution", programs.CHANGERS["rsync"])
+    for text in programs.option_values([word.value for word in arguments], "e", "rsh", stops="BfMT"):
+        if text is not None:
+            rated = worse(rated, rater.start_text(text, place._replace(fed=False), "rsync -e"))
+    return rated
+
+
 def _rate_editor(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
     values = [word.value for word in arguments]
     codes = [value for value in values if value is not None and value.startswith("+")]
@@ -268,9 +290,8 @@ def _rate_editor(rater: Rater, name: str, arguments: Sequence[Word], place: Plac
 
 def _rate_make(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
     values = [word.value for word in arguments]
-    for file in programs.option_values(values, "f", "file", "makefile"):
-        if file is not None and _is_fed_file(file):
-            return Rated("dangerous", f"{name} runs what it is fed")
+    if _is_fed(arguments, programs.option_values(values, "f", "file", "makefile")):
+        return Rated("dangerous", f"{name} runs what it is fed")
     for text in programs.long_values(values, "eval"):
         return Rated("dangerous", f"{name} --eval runs {text!r}")
     return Rated("caution", programs.CHANGERS["make"])
@@ -332,6 +353,13 @@ def _is_fed_file(path: str) -> bool:
     return path in ("-", "/dev/stdin") or path.startswith("/dev/fd/") or (path.startswith("/proc/") and "/fd/" in path)
 
 
+def _is_fed(arguments: Sequence[Word], files: Sequence[str | None]) -> bool:
+    """Whether one of these program files is standard input or a substitution."""
+    if None in files and any(word.value is None and "<(" in word.text for word in arguments):
+        return True
+    return any(file is not None and _is_fed_file(file) for file in files)
+
+
 def is_standard_input(word: Word) -> bool:
     """Whether a file name stands for something that is fed: standard input, or a substitution."""
     if word.value is None:
@@ -353,6 +381,7 @@ RATED: dict[str, Rate] = {
     **dict.fromkeys(("sed", "gsed"), _rate_sed),
     **dict.fromkeys(("tar", "gtar", "bsdtar"), _rate_tar),
     "ssh": _rate_ssh,
+    "rsync": _rate_rsync,
     **dict.fromkeys(("vim", "vi", "nvim", "ex", "view", "vimdiff", "less", "more"), _rate_editor),
     **dict.fromkeys(("make", "gmake"), _rate_make),
     **dict.fromkeys(("crontab", "at", "batch"), _rate_timer),

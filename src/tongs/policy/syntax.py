@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from tongs.policy.heredocs import Body, take_out
 from tongs.policy.quoting import Word, unquote
 
 TYPE_CHECKING = False
@@ -39,6 +40,11 @@ _ONE_LINE = frozenset(
 _MANY_LINES = frozenset(("string_content", "heredoc_body", "heredoc_content"))
 _HEREDOC = frozenset(("heredoc_start", "heredoc_end", "file_descriptor", "comment"))
 _OPERATORS = frozenset(("|", "|&", "&&", "||"))
+_LITERALS = frozenset(("word", "raw_string", "ansi_c_string", "string", "concatenation"))
+_ARITHMETIC = frozenset(("arithmetic_expansion", "subscript", "c_style_for_statement"))
+_NUMERIC_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"))
+_NAMING = frozenset(("let", "read", "mapfile", "readarray"))  # a name that they are given may have a subscript
+_NAMING_BY_OPTION = frozenset(("printf", "test", "["))  # behind -v
 _LOOSE = frozenset(("string", "heredoc_body", "expansion", "array", "regex"))  # blanks and text between their children
 RESERVED = frozenset(
     (
@@ -110,19 +116,51 @@ class Source:
         _check_characters(text)
         self.text = text
         self._cuts: list[int] = []  # offsets, in the joined text, of the continuations that were taken out
+        self.bodies: tuple[Body, ...] = ()  # of here-documents that the grammar does not show
         self._parser = _parser()
         self._parse(text)
-        if "\\\n" in text:
+        if "<<" in text:
+            self._take_out_heredocs()
+        if "\\\n" in self._joined:
             self._join()
         self._separate_keywords()
+        if self.root.has_error and "extglob" in text:
+            self._widen_patterns()
         if self.root.has_error:
             raise Unparsed("the shell syntax is not understood")
+        if "#" in text:
+            self._check_comments()
+
+    def _check_comments(self) -> None:
+        """Refuse a comment that bash would take for the rest of a word."""
+        for node in _descendants(self.root):
+            if node.type == "comment" and node.start_byte:
+                before = self._joined[node.start_byte - 1]
+                if before not in " \t\n;&|(<>" or (before in " \t" and self._is_escaped(node.start_byte - 1)):
+                    raise Unparsed("the end of a word is not certain")
+
+    def _is_escaped(self, place: int) -> bool:
+        start = place
+        while start and self._joined[start - 1] == "\\":
+            start -= 1
+        return (place - start) % 2 == 1
 
     def _parse(self, joined: str) -> None:
         """Parse a text with a full stop for each character beyond ASCII: the scanner crashes on some of those."""
         self._joined = joined
         data = joined if joined.isascii() else "".join(sign if sign.isascii() else "." for sign in joined)
         self.root = self._parser.parse(data.encode()).root_node
+
+    def _take_out_heredocs(self) -> None:
+        """Parse without here-documents where the grammar does not read them as bash does."""
+        is_read = not self.root.has_error and "\n\\" not in self.text
+        ends = [node for node in _descendants(self.root) if node.type == "heredoc_end"] if is_read else []
+        if is_read and all(self.line_of(end).lstrip("\t") == self.text_of(end) for end in ends):
+            return
+        outside = take_out(self.text)
+        if outside is not None:
+            self.bodies = outside.bodies
+            self._parse(outside.text)
 
     def _join(self) -> None:
         """Take out every line continuation that bash would take out; both readings must agree on which these are."""
@@ -177,6 +215,13 @@ class Source:
                 signs[start:end] = " " * (end - start)
             self._parse("".join(signs))
 
+    def _widen_patterns(self) -> None:
+        """Read !(a|b) and its like as plain wildcards; quotes or a file to write could give them another meaning."""
+        import re
+
+        if not any(sign in self._joined for sign in "'\"`>\\"):
+            self._parse(re.sub(r"[?*+@!]\([\w.*?|/-]*\)", lambda found: "*" * len(found[0]), self._joined))
+
     def slice(self, start: int, end: int) -> str:
         """Return the joined text between two offsets of the tree."""
         return self._joined[start:end]
@@ -184,6 +229,12 @@ class Source:
     def text_of(self, node: Node) -> str:
         """Return the joined text of a node."""
         return self._joined[node.start_byte : node.end_byte]
+
+    def line_of(self, node: Node) -> str:
+        """Return the whole line of the joined text that a node ends on."""
+        start = self._joined.rfind("\n", 0, node.end_byte) + 1
+        end = self._joined.find("\n", node.end_byte)
+        return self._joined[start : end if end >= 0 else None]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return two offsets of the tree as offsets into the text as it was given."""
@@ -196,9 +247,13 @@ class _Reader:
         self._functions: dict[str, list[tuple[int, int]]] = {}
         self._left = MAX_TEXTS
         self._place: tuple[int, int] | None = None  # where a text inside the text stands
+        self._evaluates = False  # something is evaluated after quotes are gone, as arithmetic is
+        self._evaluable = False  # a text in quotes would then run a command
 
     def read(self, source: str) -> Script:
         self._read(source, fed=False, depth=0)
+        if self._evaluates and self._evaluable:
+            raise Unparsed("arithmetic or a subscript may run text that stands in quotes")
         commands = tuple(sorted(self._commands, key=lambda command: command.start))
         loops = {
             name
@@ -215,6 +270,8 @@ class _Reader:
         if self._left < 0:
             raise Unparsed("it holds too many commands inside commands")
         source = Source(text)
+        for body in source.bodies:
+            self._body(source, body, depth)
         stack: list[tuple[Node, bool, int, bool]] = [(source.root, fed, depth, False)]
         while stack:
             node, fed, depth, quoted = stack.pop()
@@ -238,6 +295,17 @@ class _Reader:
             self._place = source.span(node.start_byte, node.end_byte)
         self._read(text, fed=fed, depth=depth + 1)
         self._place = outer
+
+    def _body(self, source: Source, body: Body, depth: int) -> None:
+        """Read the substitutions of a here-document as those of a string; only quotes differ between the two."""
+        if '"' in body.text:
+            raise Unparsed("a here-document holds quotes and substitutions")
+        outer, at = self._place, len(self._commands)
+        if outer is None:
+            self._place = body.start, body.end
+        self._read(f': "{body.text}"', fed=True, depth=depth + 1)
+        self._place = outer
+        del self._commands[at]  # the : that the string was given to
 
     def _statement(
         self, source: Source, node: Node, *, fed: bool, depth: int
@@ -279,6 +347,7 @@ class _Reader:
             if variable is not None:
                 assignments = (Assignment(source.text_of(variable), None),)
         is_arithmetic = node.children[0].type == "((" if node.children else False
+        self._evaluates = self._evaluates or is_arithmetic or node.type in _ARITHMETIC
         words = (unquote("(("),) if is_arithmetic else ()
         if not (assignments or words or redirects):
             return
@@ -289,6 +358,7 @@ class _Reader:
         self, source: Source, node: Node | None, extra: Sequence[Node], redirects: Sequence[Node], *, fed: bool
     ) -> None:
         nodes: list[Node] = []
+        arrays: list[Word] = []
         assignments: list[Assignment] = []
         if node is not None:
             _check_gaps(source, node)
@@ -303,15 +373,19 @@ class _Reader:
             elif node.type not in _STATEMENTS:
                 raise Unparsed(f"a statement of an unknown kind ({node.type})")
             else:
+                self._evaluates = self._evaluates or node.type in ("declaration_command", "unset_command")
                 for child in node.children:
                     if child.type == "variable_assignment":
                         assignments.append(_assignment(source, child))
-                        if node.type == "declaration_command":
+                        if child.children[-1].type == "array":
+                            arrays.append(Word(source.text_of(child), None, broken=True))
+                        elif node.type == "declaration_command":
                             nodes.append(child)
                     elif child.type not in _REDIRECTS and child.type not in ("comment", "subshell"):
                         nodes.append(child)
         in_test = node is not None and node.type == "test_command"
-        words = _words(source, [*nodes, *extra], in_test=in_test)
+        words = (*_words(source, [*nodes, *extra], in_test=in_test), *arrays)
+        self._evaluates = self._evaluates or _takes_names([word.value for word in words])
         if node is not None and node.type == "command":
             if not words and not assignments:
                 raise Unparsed("a command without a name")
@@ -367,6 +441,7 @@ class _Reader:
     ) -> Iterator[tuple[Node, bool, int, bool]]:
         """Go into anything that is no statement, looking for commands that the grammar does not show."""
         kind = node.type
+        self._look_twice(source, node)
         if not node.children:
             self._leaf(source, node, depth, quoted=quoted)
             return
@@ -383,6 +458,25 @@ class _Reader:
         inside = quoted or kind in ("string", "heredoc_body")
         for child in node.children:
             yield child, fed or is_sink, depth + 1 if nests else depth, inside and not nests
+
+    def _look_twice(self, source: Source, node: Node) -> None:
+        """Take note of what the shell evaluates a second time, and of quoted text that would then run a command."""
+        kind = node.type
+        if kind in _LITERALS:
+            text = source.text_of(node)
+            if "(" not in text and "`" not in text:
+                return
+            value = unquote(text).value or ""
+            sign = max(value.rfind("$("), value.rfind("`"))
+            if sign >= 0 and (value.startswith("(") or "[" in value[:sign] or _is_arithmetic(node)):
+                self._evaluable = True
+                self._evaluates = self._evaluates or _is_arithmetic(node)
+        elif kind == "test_operator":
+            self._evaluates = self._evaluates or source.text_of(node) in _NUMERIC_TESTS
+        elif kind == "expansion":
+            self._evaluates = self._evaluates or any(child.type in (":", "!") for child in node.children)
+        elif kind in _ARITHMETIC:
+            self._evaluates = True
 
     def _expansion_assigns(self, source: Source, node: Node) -> None:
         for child in node.children:
@@ -539,6 +633,24 @@ def _keyword_span(node: Node) -> tuple[int, int] | None:
     return None
 
 
+def _takes_names(values: Sequence[str | None]) -> bool:
+    if not values or values[0] not in _NAMING_BY_OPTION:
+        return bool(values) and values[0] in _NAMING
+    return any(value is None or value.startswith("-v") for value in values[1:2])
+
+
+def _is_arithmetic(node: Node) -> bool:
+    """Whether a word stands in arithmetic or in a subscript."""
+    parent = node.parent
+    while parent is not None and parent.type not in ("command_substitution", "process_substitution", "command"):
+        if parent.type in _ARITHMETIC or (parent.children and parent.children[0].type == "(("):
+            return True
+        if parent.type == "array":
+            return (node.text or b"").startswith(b"[")
+        parent = parent.parent
+    return False
+
+
 def _is_quoted_body(body: Node) -> bool:
     parent = body.parent
     if parent is None:
@@ -622,7 +734,8 @@ def _check_heredoc(source: Source, node: Node) -> None:
     if start is None or end is None:
         raise Unparsed("a here-document has no end")
     delimiter = unquote(source.text_of(start)).value
-    if not delimiter or delimiter != source.text_of(end).strip("\t"):
+    closing = source.line_of(end)
+    if not delimiter or delimiter != (closing.lstrip("\t") if "<<-" in parts else closing):
         raise Unparsed("the end of a here-document is not certain")
     lines = source.text_of(body).split("\n") if body is not None else []
     if delimiter in lines or ("<<-" in parts and delimiter in [line.lstrip("\t") for line in lines]):

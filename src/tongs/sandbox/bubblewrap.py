@@ -106,6 +106,10 @@ def confine(
     # told of only when the program itself has exited, and not when the sandbox could not be set up
     words += ["--json-status-fd", str(_STATUS_FD)]
     words += ["--chdir", os.path.realpath(cwd)]
+    home = os.path.realpath(profile.home)
+    if os.path.join(home, ".gitconfig") in plan.missing:
+        # git would stumble over the folder that stands for it, and this is the other file that it reads
+        words += ["--setenv", "GIT_CONFIG_GLOBAL", os.path.join(home, ".config/git/config")]
     with ExitStack() as stack:
         stack.enter_context(points.hold(plan.missing))
         plain = [os.path.join(root, name) for root in profile.writable for name in profile.protected]
@@ -278,6 +282,9 @@ class _View:
         for home in self._homes:
             if innermost(home, tuple(self._writable)):
                 for name in (*sensitive.START_FILES, *sensitive.UNMAKEABLE):
+                    # a folder of macOS, which every listing would show
+                    if name.startswith("Library/"):
+                        continue
                     self._guard(os.path.join(home, name), "start files")
 
     def hide_home(self) -> None:
@@ -371,7 +378,7 @@ class _View:
     def _guard(self, path: str, purpose: str, *, refuse_links: bool = True) -> None:
         """Keep a path as it is, or missing; only in a writable folder is there something to do."""
         root = innermost(path, tuple(self._writable))
-        if root is None or path == root or not self._is_shown(path):
+        if root is None or path == root or self._cover(path) != root:
             return
         at = root.rstrip("/")
         names = path[len(at) + 1 :].split("/")
@@ -421,7 +428,7 @@ class _View:
     def _hold_way(self, path: str) -> None:
         """Keep the folders around a path from being renamed, where they are writable."""
         root = innermost(path, tuple(self._writable))
-        if root and path != root:
+        if root and path != root and self._cover(path) == root:
             at = root.rstrip("/")
             for name in path[len(at) + 1 :].split("/")[:-1]:
                 at += "/" + name
@@ -434,7 +441,8 @@ class _View:
     def _prepare(self, path: str, source: str, *, hold: bool = True) -> None:
         """Have something to mount over, where a folder of our own stands around a path."""
         own = innermost(path, tuple(self._own))
-        if own is None or path == own:
+        # in an empty folder further in, bubblewrap makes what it needs
+        if own is None or path == own or innermost(path, (own, *self._empty)) != own:
             return
         is_folder = os.path.isdir(source)
         at, inside = self._own[own], own

@@ -68,6 +68,8 @@ _TURNS, _TREE_TURN, _TREE_PASSES = 8, 4, 20
 _SUB_REAPER = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
 _LANDLOCK_RESTRICT_SELF = 446  # the number of the system call, the same on every architecture
+# for capset: version 3 of its header, this process; effective, permitted and inheritable ones, twice 32 of each
+_NO_CAPABILITIES = 0x20080522.to_bytes(4, sys.byteorder) + bytes(4), bytes(24)
 _FDS_MAX = 64  # descriptors that come with a request
 
 
@@ -362,13 +364,15 @@ def _enter(namespaces: list[int]) -> None:
 def _restrict(ruleset: int) -> None:
     _call_kernel("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _call_kernel("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    # Landlock leaves root what it may do besides files; without new privileges no program gets that back
+    _call_kernel("capset", *_NO_CAPABILITIES)
 
 
-def _call_kernel(name: str, *numbers: int) -> None:
+def _call_kernel(name: str, *arguments: int | bytes) -> None:
     import ctypes
 
     function = getattr(ctypes.CDLL(None, use_errno=True), name)
-    if function(*(ctypes.c_long(number) for number in numbers)) != 0:
+    if function(*(each if isinstance(each, bytes) else ctypes.c_long(each) for each in arguments)) != 0:
         raise OSError(ctypes.get_errno(), name)
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from tongs.errors import ToolError
 from tongs.sandbox import sensitive
 from tongs.sandbox.process import Confined
-from tongs.sandbox.profile import Profile, is_below, own_variables
+from tongs.sandbox.profile import Profile, innermost, is_below, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ _WRITE = (
 )
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts")
+# not /dev/pts: the user's terminals are in there, beside those that a program would make
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _SHARED = ("/tmp", "/var/tmp", "/run", "/dev")  # noqa: S108 -- what belongs to everyone is not shown
 _DEEPEST = 40
 
@@ -82,9 +83,10 @@ def missing(version: int) -> tuple[str, ...]:
         "protected names (.git hooks and config, .tongs and the like) in the workspace can be written",
         "sensitive files (.env and the like) in a writable workspace can be read",
         "names of hidden files can be listed",
-        "UDP and Unix sockets reach the host and the network",
+        "modes, owners and times of the user's files can be changed everywhere",
+        "UDP, multipath, Unix and other such sockets reach the host and the network",
         "the /tmp of the system is not hidden by one of the session's own",
-        "other processes can be seen",
+        "other processes can be seen, and their shared memory and the user's keyrings used",
     ]
     if version < 3:
         gaps.append("files outside the workspace can be cut to length 0" if version < 2 else "files can be truncated")
@@ -104,6 +106,14 @@ def confine(profile: Profile, search: Search) -> Iterator[Confined]:
             "A network for the session alone needs bubblewrap, which does not work here.",
             suggestion="Run the command with the network none or full.",
         )
+    for path in map(os.path.realpath, profile.closed):
+        if root := innermost(path, profile.writable):
+            raise ToolError(
+                "sandbox_unavailable",
+                f"{path} lies in the workspace {root}, where Landlock cannot keep commands from changing it.",
+                suggestion="Open a smaller folder as the workspace, or install bubblewrap.",
+                path=path,
+            )
     fd = make_ruleset(profile, search, abi())
     try:
         yield Confined(prefix=("/usr/bin/env", *own_variables(profile)), ruleset=fd)

@@ -651,7 +651,9 @@ def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits, confin
     except UnicodeEncodeError as error:
         raise ToolError("invalid_args", f"{error.object!r} cannot be passed to a program.") from error
     if any(b"\0" in word for word in (*words, *variables, *variables.values())):
-        raise ToolError("invalid_args", f"An argument or a variable of {argv[0]!r} holds a NUL character.")
+        raise ToolError(
+            "invalid_args", f"An argument or a variable of {os.path.basename(argv[0])!r} holds a NUL character."
+        )
     if bad := next((name for name in variables if not name or b"=" in name), None):
         raise ToolError("invalid_args", f"{os.fsdecode(bad)!r} cannot be the name of a variable.")
     rlimits = {}

@@ -168,6 +168,7 @@ def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout:
         finished.exit_code,
         timed_out=finished.reason == "timeout",
         signalled=finished.reason == "signal",
+        output=text,
     )
     if not finished.clean:
         facts["left_running"] = True

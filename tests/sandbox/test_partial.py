@@ -1,0 +1,188 @@
+"""Commands on a system where only Landlock works: the user is told once in each session, and they run confined."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox.confined import SECRET
+from tongs.call import Call
+from tongs.consent import Answer
+from tongs.runtime import Runtime
+from tongs.sandbox import availability, landlock
+from tongs.sandbox.profile import Availability
+from tongs.state.approvals import Asked
+from tongs.testing import environment
+
+pytestmark = pytest.mark.skipif(not landlock.abi(), reason="needs a kernel with Landlock")
+
+# what is kept from it, and a word at the end
+HOSTILE = "cat ~/.ssh/id; cat ../state/state.db; echo evil > ~/evil; echo evil > ../evil; echo here > here; cat here"
+
+
+class System:
+    """A workspace on a system that was found to have no bubblewrap, and the person there."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.workspace, self.home = base / "workspace", base / "home"
+        self.answer = "once"  # nothing when nobody is there
+        self.asked: list[Asked] = []
+        for folder in (self.workspace / "sub", self.home / ".ssh", base / "state"):
+            folder.mkdir(parents=True)
+        (base / "state").chmod(0o700)
+        (self.home / ".ssh/id").write_text(SECRET)
+        found = Availability("landlock", "bubblewrap is not installed.", landlock.missing(landlock.abi()))
+        availability._remember(str(base / "state" / availability._RECORD), availability._key(), found)
+
+    @contextmanager
+    def runtime(self, **flags: Any) -> Iterator[Runtime]:
+        asker = self.ask if self.answer else None
+        with Runtime(str(self.workspace), environ=environment(str(self.base)), flags=flags, asker=asker) as runtime:
+            yield runtime
+
+    def ask(self, asked: Asked) -> Answer:
+        self.asked.append(asked)
+        return Answer(self.answer)
+
+    def check_is_told(self, reason: str) -> None:
+        for gap in landlock.missing(landlock.abi()):
+            assert gap in reason
+
+    def check_is_unharmed(self) -> None:
+        assert sorted(path.name for path in self.base.iterdir()) == ["home", "state", "workspace"]
+        assert [path.name for path in self.home.iterdir()] == [".ssh"]
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> System:
+    return System(tmp_path)
+
+
+def output(result: Any) -> str:
+    assert result.error is None, result.error
+    return str(result.result)
+
+
+@pytest.mark.parametrize("answer", ["once", "always", "all"])
+def test_the_user_is_told_once_and_commands_run_confined(system, answer):
+    system.answer = answer
+    with system.runtime() as runtime:
+        for _ in range(2):
+            told = output(runtime.call("run_shell", command=HOSTILE))
+            assert SECRET not in told
+            assert "SQLite" not in told
+            assert "here\n" in told
+        output(runtime.call("run_shell", command="echo another"))
+        output(runtime.call("shell_exec", argv=["ls"]))
+
+    [asked] = system.asked
+    system.check_is_told(asked.reason)
+    system.check_is_unharmed()
+
+
+def test_another_session_is_told_too(system):
+    with system.runtime() as runtime:
+        for session in ("one", "two", "one", "two"):
+            assert runtime.request(Call("run_shell", {"command": "true"}, session=session)).error is None
+
+    assert [asked.session for asked in system.asked] == ["one", "two"]
+
+
+def test_an_answer_that_comes_later_counts_for_the_session(system):
+    system.answer = ""
+    with system.runtime() as runtime:
+        id = runtime.call("run_shell", command="true").error.details["approval"]
+        runtime.authority.approvals().answer(id, approved=True, by="ann")
+        assert runtime.call("run_shell", command="true").error.code == "approval_required"
+
+        output(runtime.request(Call("run_shell", {"command": "true"}, approval=id)))
+        output(runtime.call("run_shell", command="echo another"))
+
+
+def test_what_is_denied_does_not_run_and_is_asked_again(system):
+    system.answer = "deny"
+    with system.runtime() as runtime:
+        for _ in range(2):
+            assert runtime.call("run_shell", command="echo x > made").error.code == "USER_REJECTION"
+
+    assert len(system.asked) == 2
+    assert not (system.workspace / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "rules, args",
+    [
+        ("", {"command": "true", "network": "full"}),
+        ("ask: [run_shell]", {"command": "true"}),
+        ("ask: [run_shell]", {"command": "true", "network": "full"}),
+    ],
+)
+def test_whoever_is_asked_about_something_else_is_told_as_well(system, rules, args):
+    (system.base / "config").mkdir()
+    (system.base / "config/permissions.yaml").write_text(rules)
+    with system.runtime() as runtime:
+        output(runtime.call("run_shell", **args))
+        output(runtime.call("run_shell", **args))
+
+    first, second = system.asked
+    system.check_is_told(first.reason)
+    assert "Missing" not in second.reason
+    assert first.reason.startswith(second.reason)
+
+
+def test_one_call_after_the_other_keeps_to_what_was_answered(system):
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tongs", "call", "run_shell", f"command={HOSTILE}", "--raw", *words],
+            cwd=system.workspace,
+            env=environment(str(system.base)),
+            capture_output=True,
+            text=True,
+        )
+
+    refused = json.loads(call().stdout)
+    assert refused["error_code"] == "approval_required"
+    system.check_is_told(refused["error"])
+
+    for words in (("--approve", "once"), ()):
+        told = json.loads(call(*words).stdout)["result"]
+        assert "here\n" in told
+        assert SECRET not in told
+    assert json.loads(call("--session", "other").stdout)["error_code"] == "approval_required"
+
+
+def test_jobs_terminals_and_folders_work_confined(system):
+    with system.runtime() as runtime:
+        assert "/sub\n" in output(runtime.call("run_shell", command="pwd", cwd="sub"))
+        assert "own\n" in output(runtime.call("run_shell", command="test -t 0 && echo own > /dev/tty", tty=True))
+        for tty in (False, True):
+            job = runtime.call("run_shell", command=HOSTILE, run_in_background=True, tty=tty).data["task_id"]
+            told = runtime.call("job_output", task_id=job).data["output"]
+            assert SECRET not in told
+            assert told.endswith("here\n")
+
+    assert len(system.asked) == 1
+    system.check_is_unharmed()
+
+
+def test_plan_mode_reads_and_writes_nothing(system):
+    (system.workspace / ".env").write_text(SECRET)
+    with system.runtime(mode="plan") as runtime:
+        told = output(runtime.call("run_shell", command="ls; echo x > made; cat .env; echo x > sub/made"))
+
+    assert "sub\n" in told
+    assert SECRET not in told
+    assert sorted(path.name for path in system.workspace.rglob("*")) == [".env", "sub"]
+
+
+def test_a_network_of_the_session_needs_more(system):
+    with system.runtime() as runtime:
+        assert runtime.call("run_shell", command="true", network="loopback").error.code == "sandbox_unavailable"
