@@ -14,7 +14,7 @@ from tongs import catalog
 
 ROOT = os.path.dirname(os.path.abspath(tongs.__file__))
 PARTS = ("policy", "sandbox", "output", "state", "text", "web", "lsp", "desktop", "agents", "knowledge", "search")
-WORDS = ("errors", "schema", "params", "call", "context", "wire", "digests", "times", "places", "yaml12")
+WORDS = ("errors", "schema", "params", "call", "context", "wire", "digests", "times", "places", "choices", "yaml12")
 SPINE = (
     "pipeline",
     "catalog",

@@ -634,6 +634,81 @@ def test_what_is_hidden_is_refused_by_name_whatever_rules_and_approvals_say(worl
     assert world.folder.tree() == {}
 
 
+@pytest.mark.parametrize("name", ["run_shell", "Bash"])
+@pytest.mark.parametrize("command", ["true", "rm a"])
+def test_a_command_that_would_ask_is_refused_where_nobody_can_be_asked(world, name, command):
+    world.rules(allow=["Read"])
+    with world.runtime(mode="scheduler") as runtime:
+        result = runtime.call(name, command=command)
+
+    assert code(result) == "denied"
+    assert result.error.message.startswith("In scheduler mode nobody can be asked: a rule file is in force")
+
+
+@pytest.mark.parametrize("name", ["enter_plan_mode", "exit_plan_mode"])
+def test_no_plan_is_begun_that_nobody_could_approve(world, name):
+    with world.runtime(mode="scheduler") as runtime:
+        assert code(runtime.call(name)) == "denied"
+        assert name not in [name for name, _, _ in runtime.schemas()]
+        assert code(runtime.call("write_file", path="a", content="x")) == "ok"
+
+
+LOOKS = [
+    ("memory", {"action": "list"}, "ok"),
+    ("memory", {"action": "search", "query": "x"}, "ok"),
+    ("memory", {"action": "recall", "key": "x"}, "not_found"),
+    ("memory", {"action": "save", "key": "x", "value": "y"}, "approval_required"),
+    ("memory", {"action": "forget", "key": "x"}, "approval_required"),
+    ("undo", {"action": "list"}, "ok"),
+    ("undo", {"action": "preview", "id": "abc"}, "not_found"),
+    ("undo", {"action": "restore", "id": "abc"}, "approval_required"),
+    ("undo", {"action": "clear"}, "approval_required"),
+]
+
+
+@pytest.mark.parametrize("name, args, expected", LOOKS)
+def test_the_actions_of_a_tool_that_only_read_do_not_ask_with_a_rule_file(world, name, args, expected):
+    world.rules(allow=["Grep"])
+    with world.runtime() as runtime:
+        assert code(runtime.call(name, **args)) == expected
+
+
+PAGE = (
+    *(
+        "Read",
+        "Write",
+        "Edit",
+        "Glob",
+        "Grep",
+        "Bash",
+        "TaskOutput",
+        "WebFetch",
+        "WebSearch",
+        "Ask",
+        "Task",
+        "TodoWrite",
+    ),
+    *("TodoRead", "EnterPlanMode", "ExitPlanMode", "LoadSkill", "Agent", "RegisterHook", "Compact", "ComputerUse"),
+)
+
+
+@pytest.mark.parametrize("name", PAGE)
+def test_a_rule_may_name_every_tool_of_the_page_whether_it_is_here_or_not(world, name):
+    world.rules(deny=[name])
+    with world.runtime() as runtime:
+        assert runtime.authority.notes() == []
+
+
+@pytest.mark.parametrize("flags, name, args", HIDDEN)
+def test_what_is_hidden_is_refused_also_when_its_arguments_are_wrong(world, flags, name, args):
+    with world.runtime(**flags) as runtime:
+        right = runtime.call(name, **args)
+        for wrong in ({"nonsense": 1}, {"nonsense": 1, **args}):
+            result = runtime.call(name, **wrong)
+            assert (code(result), result.error.message) == ("denied", right.error.message)
+        assert [row.entry.decision for row in runtime.trail.rows()] == ["deny"] * 3
+
+
 def test_a_disabled_name_that_is_nearly_a_tool_refuses_calls_and_names_the_file(world):
     world.config.write("config.toml", 'disabledTools = ["write_fil"]\n')
     with world.runtime() as runtime:
@@ -936,6 +1011,23 @@ def test_always_keeps_the_narrowest_rule_for_the_folder_of_the_command(world):
         assert code(runtime.call("run_shell", command="true x", cwd="sub")) == "USER_REJECTION"
 
 
+@pytest.mark.parametrize("asks", ["a rule", "a broken rule", "a hook"])
+def test_always_is_not_offered_for_what_no_grant_lifts(world, asks):
+    if asks == "a hook":
+        hook(world, 'echo \'{"decision": "ask"}\'')
+    else:
+        world.rules(ask=["Bash" if asks == "a rule" else "Bash(true"])
+    asked: list[Asked] = []
+
+    def asker(question: Asked) -> Answer:
+        asked.append(question)
+        return Answer("once")
+
+    with world.runtime(asker=asker) as runtime:
+        assert code(runtime.call("run_shell", command="true")) == "ok"
+    assert [question.rules for question in asked] == [()]
+
+
 def test_a_revoked_grant_asks_again(world):
     world.rules(allow=["Read"])
     with world.runtime(approve="always") as runtime:
@@ -1118,6 +1210,16 @@ def test_a_hook_tightens_and_never_loosens(world, decided):
         )
     assert found == expected[decided]
     assert world.folder.read("a") == "x"
+
+
+def test_in_scheduler_mode_a_hook_asks_nobody(world):
+    hook(world, 'echo \'{"decision": "ask", "reason": "a look first"}\'')
+    with world.runtime(mode="scheduler") as runtime:
+        result = runtime.call("write_file", path="a", content="x")
+        pending = runtime.authority.approvals().pending()
+
+    assert (code(result), pending, world.folder.tree()) == ("denied", [], {})
+    assert "nobody can be asked: hook personal pre_tool_execution 0: a look first" in result.error.message
 
 
 def test_explain_runs_no_hook(world):

@@ -305,6 +305,15 @@ def test_every_error_code_is_in_the_protocol_page(code):
     assert first_cells("docs/protocol.md").count(code) == 1
 
 
+def test_reserved_is_what_no_tool_answers_with():
+    table = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+    sources = [path for path in (ROOT / "src/tongs").rglob("*.py") if path.name != "errors.py"]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+
+    for name in CODES:
+        assert (f"| `{name}` | reserved |" in table) is (f'"{name}"' not in code), name
+
+
 @pytest.mark.parametrize("key", KEYS)
 def test_every_setting_and_its_variable_are_in_the_configuration_page(key):
     variable = "TONGS_" + key.upper().replace(".", "_")

@@ -54,7 +54,10 @@ BAD = {
     "duplicate keys": b'{"tool":"x","tool":"y"}',
     "duplicate keys inside": b'{"tool":"x","args":{"a":[{"b":1,"b":1}]}}',
     "duplicate keys by escapes": b'{"tool":"x","\\u0074ool":"y"}',
-    "too deep": nested(100),
+    "too deep": nested(99),
+    "too deep with something inside": nested(99).replace(b"[]", b"[1]"),
+    "a call and a cancel": b'{"tool":"x","cancel":1}',
+    "a cancel of nothing": b'{"cancel":null}',
     "very deep": nested(100_000),
     "deep objects": b'{"tool":"x","args":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
     "deep and unfinished": b"[" * 1_000_000,
@@ -76,6 +79,7 @@ BAD = {
     "a duplicate key of a megabyte": b'{"' + b"p" * 1_000_000 + b'":1,"' + b"p" * 1_000_000 + b'":1}',
     "session is a number": b'{"tool":"x","session":1}',
     "session is empty": b'{"tool":"x","session":""}',
+    "session is very long": b'{"tool":"x","session":"' + b"s" * 1001 + b'"}',
     "dialect is an array": b'{"tool":"x","dialect":["jcli"]}',
     "client is an object": b'{"tool":"x","client":{}}',
     "a control character": b'{"tool":"a\x00b"}',
@@ -99,7 +103,10 @@ def test_bad_input_is_one_error_with_a_code_and_a_next_step(raw):
         (b'{"tool":"x","session":"s","client":"pi","dialect":"jcli","approval":"a"}',
          Call("x", session="s", client="pi", dialect="jcli", approval="a")),
         (b'{"tool":"x","args":{"a":"\\ud83d\\ude00"}}', Call("x", {"a": "\U0001f600"})),
-        (nested(97), Call("x", json.loads(nested(97))["args"])),
+        (nested(98), Call("x", json.loads(nested(98))["args"])),
+        (nested(98).replace(b"[]", b"[1]"), Call("x", json.loads(nested(98).replace(b"[]", b"[1]"))["args"])),
+        (b'{"tool":"x","cancel":null}', Call("x")),
+        (b'{"tool":"x","session":"' + b"s" * 1000 + b'"}', Call("x", session="s" * 1000)),
         (b'{"tool":"x","args":{"a":1e308}}', Call("x", {"a": 1e308})),
     ],
 )  # fmt: skip
@@ -114,6 +121,11 @@ def test_a_refused_request_echoes_what_could_be_read_of_its_ids():
     result = caught.value.result
     assert (result.id, result.request_id) == (7, "r")
     assert "did you mean 'tool'" in (result.error or ToolError("internal", "")).message
+
+
+def test_a_request_in_the_words_of_another_protocol_is_shown_ours():
+    for raw in (b'{"name":"read_file","input":{}}', b'{"jsonrpc":"2.0","method":"tools/list"}'):
+        assert '{"tool": ' in refusal(raw).suggestion
 
 
 def test_a_cancel_names_the_call():
@@ -163,6 +175,9 @@ def pretty(tool: str) -> bytes:
         (b'{"tool":"a"}\n' + pretty("b"), ["a", "b"]),
         (b'{"tool":\n\n"a"}', ["a"]),
         (b"\xef\xbb\xbf" + pretty("a"), ["a"]),
+        # blanks that are none to JSON, as in a session
+        (b'\x0c{"tool":"a"}\n{"tool":"b"}', ["error", "b"]),
+        ('\u00a0{"tool":"a"}\n{"tool":"b"}'.encode(), ["error", "b"]),
         (b'nonsense\n{"tool":"b"}\n', ["error", "b"]),
         (b'{"tool":"a"\n{"tool":"b"}\n', ["error", "b"]),
         (b'{"tool":"a"}\nnonsense\n{"tool":"c"}\n', ["a", "error", "c"]),

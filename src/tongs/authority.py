@@ -52,6 +52,10 @@ GRANT = "permission "  # begins what a tool keeps of its own permissions
 MODE = "mode"  # the key of a session's own mode
 PARTIAL = "partial_sandbox"  # the key under which a session remembers that the user accepted one
 
+SUBMITS = "exit_plan_mode"  # the tool whose whole work is to ask
+
+# whose question comes again however often it is answered: no grant lifts it
+_KEPT_BY_NOBODY = (OWN, "rules", "hooks")
 _READING = Vote("allow", "default", "it reads")
 READS = frozenset({"read"})
 
@@ -283,8 +287,12 @@ class Authority:
         if vote.verdict == "ask" and subject is not None and ruled is None:
             hint = self._book.would_allow(subject)
             vote = vote if hint is None else vote._replace(reason=f"{vote.reason}; {hint}")
+        partial = next((one for one in votes if one.voter == "sandbox"), vote)
+        if vote.verdict == "ask" and partial.voter != vote.voter:
+            # one question is asked for both
+            vote = partial._replace(reason=f"{vote.reason}; {partial.reason}")
         if vote.verdict == "deny" and vote is default:
-            dangerous = risk is not None and "dangerous" in vote.reason
+            dangerous = risk is not None and vote.reason == modes.DANGEROUS
             why = f"{vote.reason}: {risk.reason[:300]}" if risk is not None and dangerous else vote.reason
             vote = vote._replace(reason=why, error=_blocked(vote, risk, ctx, prepared))
         return Weighed(vote, heard if any(one.verdict == vote.verdict for one in heard) else (*heard, vote))
@@ -418,6 +426,8 @@ class Authority:
 
     def approve(self, prepared: Prepared, decision: Vote, ctx: Context, call: Call) -> str:
         """Return who approved a call that asks, or raise that nobody did."""
+        if prepared.tool.name == SUBMITS:
+            return ""  # it asks the user itself, who is shown the plan then
         from tongs.consent import look_at, question, told_arguments
         from tongs.policy import rules
 
@@ -432,7 +442,7 @@ class Authority:
 
         sight = look()
         is_marked = getattr(getattr(prepared.tool.run, "definition", None), "dangerous", False)
-        kept = () if decision.voter == OWN else rules.narrowest(subject)
+        kept = () if decision.voter in _KEPT_BY_NOBODY else rules.narrowest(subject)
         asked = question(
             self.place,
             prepared.tool.name,
@@ -583,6 +593,8 @@ def _traits(tool: Tool, effects: frozenset[str]) -> Traits:
 
 def _blocked(vote: Vote, risk: Risk | None, ctx: Context, prepared: Prepared) -> ToolError:
     """The error for a call that the defaults refuse."""
+    from tongs.policy.modes import DANGEROUS, NO_SANDBOX
+
     if prepared.tool.name == "shell_exec":
         from tongs.policy.argv import refuse_argv
 
@@ -590,13 +602,13 @@ def _blocked(vote: Vote, risk: Risk | None, ctx: Context, prepared: Prepared) ->
         if refusal is not None:  # which no force lifts
             advice = "Use a program of the list, or run_shell."
             return ToolError("command_blocked", refusal, suggestion=advice, risk="dangerous")
-    if risk is not None and risk.level == "dangerous" and "dangerous" in vote.reason:
+    if risk is not None and vote.reason == DANGEROUS:
         reason = risk.reason[:300].rstrip(".")
         message = f"The command is dangerous: {reason}."
         if risk.part and len(risk.parts) > 1:
             message += f" The part is: {risk.part[:200]}"
         return ToolError("command_blocked", message, risk=risk.level, part=risk.part[:1000])
-    if risk is not None:
+    if risk is not None and vote.reason == NO_SANDBOX:
         available = ctx.processes.sandbox
         return ToolError(
             "sandbox_unavailable",

@@ -67,7 +67,7 @@ def dialect(name: str) -> dict[str, Entry]:
         near = did_you_mean(name, dialect_names())
         raise ToolError(
             "invalid_request",
-            f"There is no dialect {name!r}.",
+            f"There is no dialect {name[:100]!r}.",
             suggestion=f"Use {near!r}." if near else f"Use one of: {', '.join(dialect_names())}.",
         )
     if name == "jinn":

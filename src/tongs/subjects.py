@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tongs.call import Touch
 from tongs.catalog import Catalog, built_in_names, dialect, dialect_names
 from tongs.config import Settings
 from tongs.declaration import Tool
@@ -116,13 +117,19 @@ def has_dry_run(tool: Tool) -> bool:
 
 
 def effects_of(prepared: Prepared) -> frozenset[str]:
-    """Return the effects of this call: one that only says what it would do reads."""
+    """Return the effects of this call: one that only looks, or only says what it would do, reads."""
     effects = prepared.tool.effects
     if prepared.args.get("dry_run") is True and has_dry_run(prepared.tool):
+        return frozenset({"read"})
+    if effects == {"write"} and prepared.tool.source == "built-in" and _looks(prepared.touches):
         return frozenset({"read"})
     if any(touch.effect == "network" for touch in prepared.touches):
         return effects | {"network"}
     return effects
+
+
+def _looks(touches: Sequence[Touch]) -> bool:
+    return bool(touches) and all(touch.effect == "read" for touch in touches)
 
 
 def risk_of(prepared: Prepared, settings: Settings) -> Risk | None:

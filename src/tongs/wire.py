@@ -9,6 +9,7 @@ from tongs.errors import ToolError
 
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
+MAX_FIELD = 1000  # characters of a field beside the arguments; the trail keeps some of them
 
 _TEXT_FIELDS = ("session", "client", "dialect", "approval")
 _FIELDS = frozenset({"tool", "args", "id", "request_id", "cancel", *_TEXT_FIELDS})
@@ -64,7 +65,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, 
 
 def decode_value(raw: bytes) -> Any:
     """Decode one JSON value; refuse invalid UTF-8, duplicate keys, deep nesting, lone surrogates and oversize."""
-    if len(raw) > MAX_REQUEST_BYTES:
+    if len(raw) > MAX_REQUEST_BYTES and len(raw.rstrip(b"\r\n")) > MAX_REQUEST_BYTES:
         raise too_large(len(raw))
     try:
         text = raw.decode("utf-8-sig")
@@ -118,7 +119,9 @@ def _too_deep() -> ToolError:
 def _look_through(value: Any, *, surrogates: bool) -> None:
     """Refuse deep nesting, and lone surrogates where the text has escapes that could make one."""
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for depth in range(MAX_DEPTH + 1):
+        if depth == MAX_DEPTH and any(isinstance(item, dict | list) for item in level):
+            raise _too_deep()
         deeper: list[Any] = []
         for item in level:
             if isinstance(item, dict):
@@ -132,7 +135,6 @@ def _look_through(value: Any, *, surrogates: bool) -> None:
         if not deeper:
             return
         level = deeper
-    raise _too_deep()
 
 
 def _refuse_surrogates(text: str) -> None:
@@ -170,9 +172,19 @@ def to_request(value: Any) -> Call | Cancel:
                 "invalid_request",
                 f"The request has the unknown field {_short(unknown[0])!r}"
                 + (f"; did you mean {near!r}?" if near else "."),
-                suggestion=f"Use {near!r}." if near else "Put the tool's arguments into args.",
+                suggestion=f"Use {near!r}."
+                if near
+                else "Put the tool's arguments into args."
+                if "tool" in value
+                else None,
             )
-        if "cancel" in value:
+        if value.get("cancel") is not None:
+            if "tool" in value:
+                raise ToolError(
+                    "invalid_request",
+                    "The request has both 'tool' and 'cancel'.",
+                    suggestion="Send two requests, one for each.",
+                )
             return Cancel(value["cancel"], *ids)
         tool = value.get("tool")
         if not isinstance(tool, str) or not tool:
@@ -187,6 +199,12 @@ def to_request(value: Any) -> Call | Cancel:
                 raise ToolError("invalid_request", f"The field {name!r} is empty.", suggestion="Leave it out.")
             if not isinstance(field, str):
                 raise ToolError("invalid_request", f"The field {name!r} must be text, not {_kind(field)}.")
+            if len(field) > MAX_FIELD:
+                raise ToolError(
+                    "invalid_request",
+                    f"The field {name!r} is longer than {MAX_FIELD} characters.",
+                    suggestion="Send a shorter one.",
+                )
     except ToolError as error:
         raise Refused(error, *ids) from None
     return Call(tool, args, *ids, **fields)
@@ -276,6 +294,7 @@ def _is_request(line: bytes) -> bool:
 
 
 _SCAN = json.JSONDecoder().raw_decode
+_BLANKS = " \t\r\n"  # of JSON; there are more elsewhere
 
 
 def _split(held: bytes) -> tuple[list[bytes], bytes]:
@@ -286,7 +305,7 @@ def _split(held: bytes) -> tuple[list[bytes], bytes]:
         # whole lines only reach this point, so more input cannot mend it
         return [held], b""
     values: list[bytes] = []
-    rest = text.lstrip()
+    rest = text.lstrip(_BLANKS)
     while rest:
         try:
             _, end = _SCAN(rest)
@@ -297,7 +316,7 @@ def _split(held: bytes) -> tuple[list[bytes], bytes]:
         except (RecursionError, ValueError):
             return [*values, rest.encode()], b""
         values.append(rest[:end].encode())
-        rest = rest[end:].lstrip()
+        rest = rest[end:].lstrip(_BLANKS)
     return values, rest.encode()
 
 

@@ -211,6 +211,29 @@ def test_in_scheduler_mode_nobody_is_asked_for_a_check(bench, requires):
     assert message == "In scheduler mode nobody can be asked: It wants to write /a. (file_write /a)."
 
 
+@pytest.mark.parametrize("requires", [True, False])
+@pytest.mark.parametrize("allowed", [True, False])
+def test_in_yolo_mode_a_check_blocks_and_asks_nobody(bench, allowed, requires):
+    checked(bench, says(allowed=allowed, requiresApproval=requires), requireApproval=True)
+    bench.environ["TONGS_MODE"] = "yolo"
+
+    result = bench.call("guarded")
+
+    assert (result.ok, has_run(bench), bench.asked) == (allowed or requires, allowed or requires, [])
+    assert result.ok or result.error.code == "denied"
+
+
+def test_in_yolo_mode_a_rule_that_asks_still_does_and_tells_what_the_check_says(bench):
+    checked(bench, says(allowed=True, requiresApproval=True))
+    rule(bench, "ask: [guarded]\n")
+    bench.environ["TONGS_MODE"] = "yolo"
+
+    bench.call("guarded")
+
+    (asked,) = bench.asked
+    assert "permissions.yaml" in asked.reason
+
+
 def test_a_check_that_blocks_without_a_message_says_so(bench):
     checked(bench, says(allowed=False, requiresApproval=False, message=None))
 

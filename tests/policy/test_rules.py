@@ -459,7 +459,31 @@ def test_a_deny_that_could_match_at_run_time_asks(command):
     assert having(shell(command), deny=["Bash(git push:*)"], allow=["*"]) == "ask"
 
 
-@pytest.mark.parametrize("command", ["rmdir x", "ls rm", "git status", "echo $x"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bash <<EOF\ngit push\nEOF",
+        "sh <<< 'git push'",
+        "echo git push | bash",
+        "cat x | /bin/sh -s -- y",
+        "cat x | env bash -e",
+        "bash /dev/stdin < x",
+        "bash <(cat x)",
+        'sh -c "$x"',
+        'bash -lc "$x"',
+        "eval $x",
+        "source <(cat x)",
+    ],
+)
+def test_a_deny_of_a_prefix_asks_about_what_a_shell_is_fed(command):
+    assert having(shell(command), deny=["Bash(git push:*)"], allow=["*"]) == "ask"
+    assert having(shell(command), allow=["*"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["rmdir x", "ls rm", "git status", "echo $x", "bash -c 'rmdir x'", "bash -lc 'kill 1'", "bash x.sh", "eval ls"],
+)
 def test_a_deny_of_a_prefix_leaves_other_commands_alone(command):
     assert having(shell(command), deny=["Bash(rm:*)", "Bash(git push:*)"], allow=["*"]) == "allow"
 

@@ -209,6 +209,17 @@ def test_an_approval_is_used_once(approvals):
     assert (answered.answered_by, answered.state) == ("console", "approved")
 
 
+def test_a_used_approval_is_told_as_used_also_when_its_use_has_changed_the_files(approvals):
+    id = ask(approvals).id
+    approvals.answer(id, approved=True, by="console")
+    approvals.use(id, "w", "s", DIGEST)
+
+    with pytest.raises(ToolError) as caught:
+        approvals.use(id, "w", "s", "of other files")
+
+    assert caught.value.message == f"The approval {id} does not allow this call: it has been used, and counts once."
+
+
 def test_who_is_not_yet_answered_is_told_how_to_get_an_answer(approvals):
     id = ask(approvals).id
 

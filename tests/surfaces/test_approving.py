@@ -128,6 +128,19 @@ def test_a_person_who_has_looked_answers_at_once(command, approvals, id, flag, k
     assert all(rule in text for rule in kept)
 
 
+@pytest.mark.parametrize("words", [("--for", "8h"), ("--always", "--for=8h"), ("--for", "8h", "--always")])
+def test_a_call_may_be_allowed_for_some_time(command, approvals, id, words):
+    before = time.time_ns()
+    status, text = told(command, "approve", id, *words)
+    after = time.time_ns()
+
+    (grant,) = approvals.grants()
+    assert (status, approvals.find(id).state, grant.rule) == (0, "approved", "run_shell(/make install/)")
+    assert before <= grant.expires_at - 8 * 3600 * 10**9 <= after
+    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(grant.expires_at // 10**9))
+    assert f"Until {until} allowed here: run_shell(/make install/)" in text
+
+
 def test_an_interrupt_answers_nothing(command, approvals, id):
     with at_terminal(command, "approve", id) as screen:
         screen.expect(" > ")
@@ -182,6 +195,14 @@ def test_what_does_not_wait_cannot_be_answered(command, approvals, id, words):
         ["approve", "--always"],
         ["approve", "show"],
         ["approve", "ab", "--never"],
+        ["approve", "ab", "--for"],
+        ["approve", "ab", "--for", "8"],
+        ["approve", "ab", "--for", "0h"],
+        ["approve", "ab", "--for", "-1h"],
+        ["approve", "ab", "--for", "99999999999999999d"],
+        ["approve", "ab", "--once", "--for", "8h"],
+        ["approve", "--for", "8h"],
+        ["approve", "show", "ab", "--for", "8h"],
         ["deny"],
         ["deny", "--reason", "x"],
         ["deny", "a", "b"],

@@ -144,10 +144,15 @@ def test_ids_of_every_kind_come_back(command, id):
         assert any(reply.get("request_id", "none") == id for reply in replies)
 
 
-def test_a_request_of_nearly_the_limit_is_taken(command):
-    content = "x" * (16 * 1024 * 1024 - 200)
+@pytest.mark.parametrize("words", [(), ("stdio",)])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_a_request_of_exactly_the_limit_is_taken_and_one_byte_more_is_not(command, words, end):
+    start, rest = b'{"tool":"stat_file","args":{"path":"', b'"}}'
+    path = b"x" * (16 * 1024 * 1024 - len(start + rest))
 
-    (reply,) = command.ask({"tool": "write_file", "args": {"path": "big.txt", "content": content}})
+    taken, refused = (
+        json.loads(command.run(*words, input=start + one + rest + end).stdout) for one in (path, path + b"x")
+    )
 
-    assert reply["ok"]
-    assert command.folder.read("big.txt") == content
+    assert taken["error_code"] != "invalid_request"
+    assert refused["error_code"] == "invalid_request"

@@ -128,7 +128,7 @@ def test_the_workspace_is_named_by_flag_or_variable(command, tmp_path):
     [
         (("--workspace", "/nonexistent"), "file_not_found"),
         (("--workspace", "a.txt"), "file_not_found"),
-        (("--dialect", "jclu"), "invalid_request"),
+        (("--tools", "raed_file"), "unknown_tool"),
     ],
 )
 def test_what_prevents_every_call_answers_each_of_them(command, words, code):
@@ -200,8 +200,10 @@ def test_help_names_every_command(command):
     assert all(f"tongs {name}" in text for name in COMMANDS)
 
 
+@pytest.mark.parametrize("sandbox", ["workspace-write", "full"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_command_and_leaves_nothing_in_the_workspace(command, number):
+def test_a_signal_ends_the_command_and_leaves_nothing_in_the_workspace(command, number, sandbox):
+    command.environ |= {"TONGS_SHELL_SANDBOX": sandbox, "TONGS_APPROVE": "all"}
     mark = f"tongs-test-{os.getpid()}-{number.name}"
     process = command.start()
     request = {"tool": "run_shell", "args": {"command": f"touch begun; exec -a {mark} sleep 600"}}

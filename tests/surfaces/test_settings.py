@@ -65,6 +65,23 @@ def test_every_setting_is_shown_with_its_value_and_source(command):
     assert found["shell.network"]["line"] == 7
 
 
+def test_folders_of_tools_come_from_the_flag_then_the_variables_then_the_file(command):
+    personal(command, "[custom]\ndirs = ['/file']\n")
+    seen = []
+    for change in ({}, {"TONGS_TOOLS_DIR": "/short::/other"}, {"TONGS_CUSTOM_DIRS": "/long"}):
+        command.environ |= change
+        seen.append((shown(command)["custom.dirs"]["value"], shown(command)["custom.dirs"]["source"]))
+    found = shown(command, "--tools-dir", "mine", "--tools", "read_file,undo")
+
+    assert seen == [
+        (["/file"], "config.toml"),
+        (["/short", "/other"], "TONGS_TOOLS_DIR"),
+        (["/long"], "TONGS_CUSTOM_DIRS"),
+    ]
+    assert found["custom.dirs"] == {"value": [os.path.realpath(command.folder.join("mine"))], "source": "flag"}
+    assert found["tools.only"] == {"value": ["read_file", "undo"], "source": "flag"}
+
+
 def test_what_is_shown_could_stand_in_a_file(command):
     own = personal(command, "[workspace]\nroots = ['/a\\b', \"ü\\n\", '" + "long" * 30 + "']\n")
 
@@ -117,7 +134,7 @@ def test_all_problems_are_told_with_file_and_line(command):
     theirs = project(command, "dialect = 'jcli'\nresident = 'maybe'\n")
     command.environ["TONGS_UNDO_CALLS"] = "many"
 
-    assert problems(command, "--dialect", "jcl") == [
+    assert problems(command) == [
         (own, 1, "there is no key dialct; did you mean dialect?"),
         (own, 3, "output.keep_days must be at least 1, not 0."),
         (own, 4, "there is no key shel; did you mean shell.env?"),
@@ -125,7 +142,6 @@ def test_all_problems_are_told_with_file_and_line(command):
         (own, 12, "undo.mb must be a whole number, not '[x]\\ny = 1\\n'."),
         (theirs, 2, "resident must be one of auto, off, not 'maybe'."),
         ("TONGS_UNDO_CALLS", None, "undo.calls must be a whole number, not 'many'."),
-        ("--dialect", None, "dialect must be one of jinn, jcli, agentos, not 'jcl'."),
     ]
     text = command.run("config", "check").stdout.decode()
     assert f"{own}:3: output.keep_days must be at least 1, not 0.\n" in text

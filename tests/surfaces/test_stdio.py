@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import HANG_SECONDS, Mark, wait_until
 from tests.surfaces.commands import Command
 from tongs.state import locks
 
@@ -111,6 +113,16 @@ def test_a_running_call_is_cancelled_and_does_nothing_afterwards(command, sessio
     assert (reply["id"], reply["error_code"], bool(reply["suggestion"])) == (id, "cancelled", True)
     assert after["result"] == "1\ta"
     assert command.folder.read("a.txt") == "a\n"
+
+
+def test_a_call_that_has_only_a_request_id_is_cancelled_by_it(command, session):
+    command.folder.write("a.txt", "a\n")
+    with locked(command, "a.txt"):
+        session.send(**edit("a.txt", "a", "b"), request_id="r")
+        session.send(cancel="r")
+        reply = session.receive()
+
+    assert (reply["request_id"], reply["error_code"]) == ("r", "cancelled")
 
 
 @pytest.mark.parametrize("running, other", [(1, True), ("[1]", [1]), ("1", 1), ({"a": 1}, '{"a": 1}')])
@@ -227,3 +239,69 @@ def test_a_workspace_that_is_not_there_ends_the_session_with_an_error(command):
     done = command.run("--workspace", "/nonexistent", "stdio")
 
     assert (done.returncode, json.loads(done.stdout)["error_code"]) == (1, "file_not_found")
+
+
+# --- signals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sandbox", ["workspace-write", "full"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_session_and_what_it_runs(command, number, sandbox):
+    mark = Mark()
+    command.environ |= {"TONGS_SHELL_SANDBOX": sandbox, "TONGS_APPROVE": "all"}
+    session = Session(command)
+    session.send(tool="run_shell", args={"command": f"exec -a {mark.name} sleep 600", "run_in_background": True})
+    started = session.receive()
+    session.send(tool="run_shell", args={"command": f"touch begun; exec -a {mark.name} sleep 600"}, id="long")
+    wait_until(lambda: "begun" in command.folder.tree())
+
+    for _ in range(3):
+        session.process.send_signal(number)  # as when a program in between passes on what both were sent
+    out, errors = session.process.communicate(timeout=HANG_SECONDS)
+
+    assert started["ok"]
+    assert (session.process.returncode, errors) == (-number, b"")
+    assert [(reply["id"], reply["error_code"]) for reply in map(json.loads, out.splitlines())] == [
+        ("long", "cancelled")
+    ]
+    wait_until(lambda: not mark.alive())
+    assert command.folder.tree() == {"begun": ""}
+
+
+def test_a_signal_between_calls_ends_the_session(command, session):
+    command.folder.write("a.txt", "a\n")
+    session.send(**read("a.txt"))
+    session.receive()
+
+    session.process.send_signal(signal.SIGTERM)
+
+    assert session.process.communicate(timeout=HANG_SECONDS) == (b"", b"")
+    assert session.process.returncode == -signal.SIGTERM
+
+
+def test_a_change_that_is_being_made_when_a_signal_comes_is_made_or_not(command, session):
+    for number in range(200):
+        session.send(tool="write_file", args={"path": f"{number}.txt", "content": "x"}, id=number)
+    session.receive()
+
+    session.process.send_signal(signal.SIGTERM)
+    out, errors = session.process.communicate(timeout=HANG_SECONDS)
+
+    assert (session.process.returncode, errors) == (-signal.SIGTERM, b"")
+    replies = [json.loads(line) for line in out.splitlines()]
+    assert {reply.get("error_code", "ok") for reply in replies} <= {"ok", "cancelled"}
+    for reply in replies:
+        assert (f"{reply['id']}.txt" in command.folder.tree()) == reply["ok"]
+    assert "recovered" not in command.ask({"tool": "list_dir"})[0]["meta"]
+
+
+def test_an_ignored_signal_stays_ignored(command):
+    process = command.start("stdio", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process.stdin.write(b'{"tool":"list_dir"}\n')
+    process.stdin.flush()
+    process.stdout.readline()
+
+    process.send_signal(signal.SIGHUP)
+    out, errors = process.communicate(b'{"tool":"list_dir","id":2}\n', timeout=HANG_SECONDS)
+
+    assert (process.returncode, errors, json.loads(out)["id"]) == (0, b"", 2)

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
+import os
+
 import pytest
 
 from tests.tools.person import approved, rejected
 from tongs.call import Call
 from tongs.state.approvals import Approvals
 from tongs.state.sessions import SessionValues
-from tongs.testing import temporary_runtime
+from tongs.testing import Folder, temporary_runtime
 
 PLAN = "1. Write b.txt.\n2. Test it."
 
@@ -60,6 +63,7 @@ def test_before_the_approval_nothing_changes(planning):
     result = planning.call("exit_plan_mode", plan=PLAN)
 
     assert result.error.code == "approval_required"
+    assert "leave plan mode? The approval" in result.error.message
     assert not writes(planning)
 
 
@@ -94,6 +98,32 @@ def test_an_approval_counts_for_the_plan_that_was_shown(planning):
 
     assert other.error.code == "denied"
     assert not writes(planning)
+
+
+@pytest.mark.parametrize("file", ["permissions.yaml", "hooks.yaml"])
+def test_what_asks_about_the_call_itself_is_asked_together_with_the_plan(base, file):
+    hook = {"event": "pre_tool_execution", "match": "exit_plan_mode", "command": 'echo \'{"decision": "ask"}\''}
+    said = {"permissions.yaml": {"ask": ["exit_plan_mode"]}, "hooks.yaml": {"hooks": [hook]}}
+    with temporary_runtime(base) as (runtime, workspace):
+        workspace.write("plan.md", PLAN)
+        Folder(os.path.join(base, "config")).write(file, json.dumps(said[file]))
+        runtime.call("enter_plan_mode")
+
+        result = approved(runtime, "exit_plan_mode", plan_file="plan.md")
+
+        assert (result.error, runtime.authority.mode(runtime.session)) == (None, "normal")
+
+
+@pytest.mark.parametrize("rule", [False, True])
+def test_who_approved_the_plan_is_on_record(base, rule):
+    with temporary_runtime(base) as (runtime, _):
+        if rule:
+            Folder(os.path.join(base, "config")).write("permissions.yaml", "ask: [exit_plan_mode]\n")
+        runtime.call("enter_plan_mode")
+        approved(runtime, "exit_plan_mode", plan=PLAN)
+
+        rows = runtime.trail.rows(tool="exit_plan_mode")
+        assert [(row.entry.outcome, row.entry.approver) for row in rows] == [("approval_required", ""), ("ok", "test")]
 
 
 def test_the_plan_can_be_a_file(planning, workspace):

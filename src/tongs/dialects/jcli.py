@@ -92,6 +92,11 @@ def _glob_reply(output: Output, args: Args, root: str) -> Output:
     return output._replace(text="\n".join(lines), data=None, meta={**output.meta, "truncation": facts})
 
 
+def _glob_failure(error: ToolError, args: Args) -> ToolError:
+    message = error.message.replace("exclude: ", "excludePattern: ", 1)
+    return ToolError(error.code, message, suggestion=error.suggestion, **error.details)
+
+
 _GREP_NAMES = {
     "glob": "include",
     "type": "type",
@@ -121,6 +126,17 @@ def _grep_reply(output: Output, args: Args, root: str) -> Output:
         lines.append(note.replace("; no_ignore: true searches them too", ""))
     told = {name: value for name, value in facts.items() if name not in ("next", "hint")}
     return output._replace(text="\n".join(lines), meta={**output.meta, "truncation": told})
+
+
+def _grep_failure(error: ToolError, args: Args) -> ToolError:
+    """Advise nothing that this dialect has no argument for."""
+    message = error.message.replace("include: ", "glob: ", 1)
+    suggestion = error.suggestion
+    if "literal: true" in suggestion:
+        suggestion = "Correct it; a backslash before a character such as ( looks for that character."
+    elif "multiline: true" in suggestion:
+        message, suggestion = "A match is inside one line.", "Look for one of the lines, with context for those around."
+    return ToolError(error.code, message, suggestion=suggestion, **error.details)
 
 
 _QUESTION = _object(
@@ -245,6 +261,7 @@ ENTRIES: dict[str, Entry] = {
             "find_files",
             _glob,
             _glob_reply,
+            _glob_failure,
         ),
         Entry(
             "Grep",
@@ -269,6 +286,7 @@ ENTRIES: dict[str, Entry] = {
             "search_files",
             _grep,
             _grep_reply,
+            _grep_failure,
         ),
         Entry(
             "Bash",

@@ -35,6 +35,10 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+(?:::[A-Za-z0-9_.-]+)*")
 # a command that begins with an assignment or a redirection, not with its program
 _PREPARED = re.compile(r"\s*(?:[A-Za-z_]\w*(?:\[|\+?=)|[0-9]*[<>]|\{\w+\}[<>]|&>)")
 _TESTS = ("[", "[[")
+_EVALUATORS = ("eval", "source", ".")
+_GIVES_CODE = re.compile(r"-[a-z]*c")  # an option of a shell
+# a tool of other systems that is not here, and not a misspelt Ask
+_ELSEWHERE = ("Task",)
 # a server's name is without two underscores, which part it from a tool
 _SERVER = re.compile(r"mcp__(?:\*|(?:(?!__)[A-Za-z0-9_-])+(?:__[A-Za-z0-9_-]*\*)?)\Z")
 
@@ -249,7 +253,7 @@ class Beginning(NamedTuple):
                 return "yes"
             if None in begin and _could_begin(begin, self.words):
                 found = "maybe"
-        return found
+        return "maybe" if any(map(_runs_unseen, subject.parts)) else found
 
 
 class Exactly(NamedTuple):
@@ -400,7 +404,7 @@ def parse(text: str, names: Names, home: str = "") -> Form:
     name, rest = _divide(text, names)
     twins = names.twins.get(name, frozenset()) | {name}
     scope = Scope(twins)
-    if name not in names.twins:
+    if name not in names.twins and name not in _ELSEWHERE:
         _check_spelling(name, names)
     if not rest:
         return Whole(twins)
@@ -553,6 +557,18 @@ def _all_words(subject: Subject) -> Iterator[tuple[str | None, ...]]:
         yield tuple(subject.command.split())
     if not subject.parts and not subject.command:
         yield from (tuple(text.split()) for text in subject.texts)
+
+
+def _runs_unseen(part: Part) -> bool:
+    """Whether a shell is given commands that only show at run time: they are fed to it, or computed."""
+    if part.level != "dangerous" or part.kind != "command" or not part.words:
+        return False
+    from tongs.policy import programs
+
+    name = posixpath.basename(part.words[0] or "")
+    if name not in programs.SHELLS:
+        return name in _EVALUATORS and None in part.words
+    return None in part.words or not any(word and _GIVES_CODE.match(word) for word in part.words[1:])
 
 
 def _could_begin(words: tuple[str | None, ...], wanted: tuple[str, ...]) -> bool:

@@ -40,7 +40,7 @@ _PLANNING = frozenset(
 FINDERS = frozenset(("tool_search", "tool_call"))
 _LOOKING = frozenset(("screenshot", "ax_tree"))  # actions of the desktop that change nothing
 _DESKTOP = "computer"
-_NEEDS_PEOPLE = frozenset(("ask_user", "agent", "agent_spawn"))  # not in scheduler mode
+_NEEDS_PEOPLE = frozenset(("ask_user", "agent", "agent_spawn", "enter_plan_mode", "exit_plan_mode"))  # to answer
 _TELLING = frozenset(("list", "help"))  # actions of what asks that only tell
 _ALWAYS_ASKS = frozenset(("register_hook", _DESKTOP))
 
@@ -139,7 +139,7 @@ def _refusal(mode: Mode, traits: Traits, action: str | None) -> str | None:
         return f"{name} is not there in scheduler mode: nobody is there to answer"
     # a rule may allow what a server has; its own tools nobody but the user speaks for
     if mode == "scheduler" and traits.custom and traits.approval != "never" and not traits.server:
-        return f"{name} has approval: {traits.approval}, and in scheduler mode nobody can give it"
+        return f"{name} needs approval, and in scheduler mode nobody can give it"
     return None
 
 
@@ -151,9 +151,16 @@ def _is_for_planning(traits: Traits) -> bool:
     return traits.effects <= {"read", "network"}
 
 
+_SAID: dict[Approval, str] = {
+    "never": "the tool needs no approval",
+    "always": "the tool needs approval",
+    "destructive": "the tool changes things and needs approval",
+}
+
+
 def _custom(mode: Mode, traits: Traits) -> Vote:
     """The tool's own approval; rules, its security script and trust vote beside it."""
-    said = f"the tool says approval: {traits.approval}"
+    said = _SAID[traits.approval]
     if traits.server:
         said = f"it is a tool of the MCP server {traits.server}"
     if traits.approval == "never":
@@ -178,6 +185,8 @@ def _built_in(mode: Mode, traits: Traits, circumstances: Circumstances) -> Vote:
 
 
 _NO_RULE = "a rule file is in force and no rule allows this"
+DANGEROUS = "the command is dangerous, and force is not set"
+NO_SANDBOX = "there is no sandbox to run it in"
 
 
 def _default(effect: str, traits: Traits, circumstances: Circumstances) -> Vote:
@@ -209,9 +218,9 @@ def _execution(circumstances: Circumstances) -> Vote:
     if circumstances.rules:
         return Vote("ask", "default", _NO_RULE)
     if circumstances.risk == "dangerous" and not circumstances.forced:
-        return Vote("deny", "default", "the command is dangerous, and force is not set")
+        return Vote("deny", "default", DANGEROUS)
     if not circumstances.sandboxed:
         if circumstances.full:
             return Vote("ask", "default", 'it runs without a sandbox, as shell.sandbox = "full" says')
-        return Vote("deny", "default", "there is no sandbox to run it in")
+        return Vote("deny", "default", NO_SANDBOX)
     return Vote("allow", "default", "it runs in the sandbox")

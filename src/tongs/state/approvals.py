@@ -40,7 +40,7 @@ _HEX = "0123456789abcdef"
 
 
 class Asked(NamedTuple):
-    """What a person is shown of a call. `rules` are what "always" would store, none when no rule is narrow enough."""
+    """What a person is shown of a call. `rules` are what "always" would store, none when nothing would."""
 
     tool: str
     arguments: Mapping[str, Json]
@@ -178,11 +178,13 @@ class Approvals:
 
     # --- answering ------------------------------------------------------------------------------------------------
 
-    def answer(self, id: str, *, approved: bool, reason: str = "", by: str, always: bool = False) -> Approval:
+    def answer(
+        self, id: str, *, approved: bool, reason: str = "", by: str, always: bool = False, expires: int | None = None
+    ) -> Approval:
         """Approve or deny what is pending; deny also takes back what is approved and not yet used.
 
         An approval can be used for as long as its question could be answered. `always` stores a grant of the rules
-        that were shown.
+        that were shown, until a time in nanoseconds if one is given.
         """
         now = time.time_ns()
 
@@ -205,11 +207,11 @@ class Approvals:
                 if not found.asked.rules:
                     raise ToolError(
                         "invalid_args",
-                        f"No rule is narrow enough to keep allowing this call of {found.asked.tool}.",
+                        f"This call of {found.asked.tool} cannot be allowed for always.",
                         suggestion="Approve it once.",
                     )
                 for rule in found.asked.rules:
-                    _keep(db, found.workspace, rule, found.asked.folder or found.asked.workspace, by, now, None)
+                    _keep(db, found.workspace, rule, found.asked.folder or found.asked.workspace, by, now, expires)
             return answered
 
         return self._db.write(work)
@@ -222,6 +224,8 @@ class Approvals:
             found = _one(db, id, now)
             if (found.workspace, found.session) != (workspace, session):
                 raise _not_for("it was given in another session or workspace", id)
+            if found.state == "used":
+                raise refusal(found)  # its use may have changed the files: that is not the reason
             if found.digest != digest:
                 raise _not_for("it was given for other arguments, or the files it showed have changed since", id)
             if found.state != "approved":
@@ -312,7 +316,7 @@ def refusal(approval: Approval) -> ToolError:
     if approval.state == "pending":
         return ToolError(
             "approval_required",
-            f"{tool} needs approval: {approval.asked.reason.rstrip('.')}. The approval {id} waits for an answer.",
+            f"{tool} needs approval: {_ended(approval.asked.reason)} The approval {id} waits for an answer.",
             suggestion=f"Ask the user to run: tongs approve {id}. Then repeat the call with approval: {id!r}.",
             approval=id,
         )
@@ -323,6 +327,10 @@ def refusal(approval: Approval) -> ToolError:
         return ToolError("approval_timeout", f"Nobody answered whether {tool} may run (approval {id}).", approval=id)
     used = "it has been used, and counts once" if approval.state == "used" else "it has expired"
     return _not_for(used, id)
+
+
+def _ended(reason: str) -> str:
+    return reason if reason.endswith("?") else reason.rstrip(".") + "."
 
 
 def _not_for(reason: str, id: str) -> ToolError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 import time
@@ -30,7 +31,7 @@ _VALUE_MOST = 40
 
 
 def approve(options: dict[str, str], words: list[str]) -> int:
-    """Run `tongs approve [ID [--once|--always]|show ID]`."""
+    """Run `tongs approve [ID [--once|--always] [--for 8h]|show ID]`."""
     return answered("approve", lambda screen: _approve(screen, options, words))
 
 
@@ -84,6 +85,12 @@ def _refused(command: str, reason: str) -> ToolError:
 
 
 def _approve(screen: Terminal, options: dict[str, str], words: list[str]) -> int:
+    given, words = valued(words, ("--for",))
+    seconds = _seconds(given["--for"]) if "--for" in given else None
+    if seconds is not None and len(words) == 1:
+        words = [*words, "--always"]
+    if seconds is not None and "--always" not in words:
+        raise Usage("--for goes with the id of an approval that is kept, not with --once")
     with closing(Approvals(places.state_dir(os.environ))) as approvals:
         match words:
             case []:
@@ -94,8 +101,15 @@ def _approve(screen: Terminal, options: dict[str, str], words: list[str]) -> int
                 return 0
             case [id] | [id, "--once" | "--always"] | ["--once" | "--always", id] if _is_name(id):
                 found = _pending(approvals, id)
-                return _settle(approvals, found, _choose(screen, found, words))
-    raise Usage("approve takes the id of an approval and --once or --always, or show ID")
+                return _settle(approvals, found, _choose(screen, found, words), seconds)
+    raise Usage("approve takes the id of an approval and --once, --always or --for 8h, or show ID")
+
+
+def _seconds(value: str) -> int:
+    unit = {"m": 60, "h": 3600, "d": 86400}.get(value[-1:])
+    if unit is None or not re.fullmatch("0*[1-9][0-9]{0,3}", value[:-1], re.ASCII):
+        raise Usage(f"--for needs a time such as 30m, 8h or 7d, not {value!r}")
+    return int(value[:-1]) * unit
 
 
 def _pending(approvals: Approvals, id: str) -> Approval:
@@ -116,9 +130,10 @@ def _choose(screen: Terminal, approval: Approval, words: list[str]) -> Answer:
     return Answer("always" if "--always" in words else "once")
 
 
-def _settle(approvals: Approvals, approval: Approval, answer: Answer) -> int:
+def _settle(approvals: Approvals, approval: Approval, answer: Answer, seconds: int | None) -> int:
     approved, always = answer.kind != "deny", answer.kind == "always"
-    done = approvals.answer(approval.id, approved=approved, reason=answer.reason, by=BY, always=always)
+    expires = None if seconds is None else time.time_ns() + seconds * _SECOND
+    done = approvals.answer(approval.id, approved=approved, reason=answer.reason, by=BY, always=always, expires=expires)
     if not approved:
         sys.stdout.write("Denied.\n")
         return 1
@@ -126,7 +141,8 @@ def _settle(approvals: Approvals, approval: Approval, answer: Answer) -> int:
     sys.stdout.write(f"Approved, for one call until {until}. tongs deny {done.id} takes it back.\n")
     if always:
         for rule in approval.asked.rules:
-            sys.stdout.write(f"From now on allowed here: {one_line(rule)}\n")
+            span = "From now on" if expires is None else f"Until {_moment(expires)}"
+            sys.stdout.write(f"{span} allowed here: {one_line(rule)}\n")
         sys.stdout.write("tongs grants lists what is allowed so, and revokes it.\n")
     return 0
 

@@ -6,6 +6,8 @@ import json
 import os
 import sys
 import threading
+from contextlib import suppress
+from math import isfinite
 from typing import Any
 
 from tongs import wire
@@ -28,6 +30,7 @@ def call(options: dict[str, str], words: list[str]) -> int:
     raw = "--raw" in words
     words = [word for word in words if word != "--raw"]
     args: dict[str, Any] = {}
+    words = [part for word in words for part in (word.split("=", 1) if word.startswith("--json=") else (word,))]
     if "--json" in words:
         position = words.index("--json")
         args = _json_object(words[position + 1 : position + 2])
@@ -215,10 +218,12 @@ def _value(schema: Schema, name: str, text: str, before: Any) -> Any:
     if kind == "boolean" and text.lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
         return text.lower() in ("true", "yes", "on", "1")
     if kind in ("integer", "number"):
-        try:
-            return int(text) if kind == "integer" else float(text)
-        except ValueError:
-            return text  # the check says what is wrong with it
+        with suppress(ValueError):
+            return int(text)
+        with suppress(ValueError):
+            if isfinite(number := float(text)):
+                return number
+        return text  # the check says what is wrong with it
     if kind in ("array", "object") or "anyOf" in schema:
         try:
             return wire.decode_value(text.encode())

@@ -40,7 +40,7 @@ tongs: the tool runtime for AI agents
   tongs call NAME key=value   a call typed by hand  [--json '{...}'] [--raw]
   tongs tools [list [--tokens]|show NAME|new NAME|check [PATH]|install PATH|remove NAME|trust [PATH]]
   tongs undo [list|preview ID|restore ID|clear]
-  tongs approve [ID]          what waits for approval; answer it  [--once|--always] [show ID]
+  tongs approve [ID]          what waits for approval; answer it  [--once|--always] [--for 8h] [show ID]
   tongs deny ID               [--reason TEXT]
   tongs explain '{...}'       the decision on a call, with every vote; nothing runs  [--json]
   tongs grants [list|revoke ID]
@@ -69,17 +69,27 @@ class Usage(Exception):
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        _open_streams()
     try:
         options, words = split(arguments)
-        return _dispatch(options, words)
+        if options:
+            _check_choices(options)
+        status = _dispatch(options, words)
+        sys.stdout.flush()
+        return status
     except Usage as error:
         sys.stderr.write(f"tongs: {error}\nTry tongs --help.\n")
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # the reader went away: nothing is left to say, and no second complaint at exit
+    except OSError as error:
+        if error.filename is not None:
+            raise  # not of a stream
+        # no second complaint at exit, and none at all when the reader went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if not isinstance(error, BrokenPipeError):
+            sys.stderr.write(f"tongs: cannot write: {error.strerror}\n")
         return 1
     except Exception as error:
         from tongs.errors import ToolError
@@ -88,6 +98,21 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         sys.stderr.write(f"{error.code}: {error.message}\n{error.suggestion}\n")
         return 1
+
+
+def _open_streams() -> None:
+    """Open what stands in for closed streams, before a file becomes one of them: no input, and output that fails."""
+    for number, name, mode, flags in (
+        (0, "stdin", "r", os.O_RDONLY),
+        (1, "stdout", "w", os.O_RDONLY),
+        (2, "stderr", "w", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, flags)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -112,6 +137,15 @@ def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     for word in words:
         _refuse_bytes(word)
     return options, words
+
+
+def _check_choices(options: dict[str, str]) -> None:
+    """Refuse a value that its flag does not take."""
+    from tongs.choices import CHOICES
+
+    for name, value in options.items():
+        if value not in CHOICES.get(name, (value,)):
+            raise Usage(f"--{name} takes {', '.join(CHOICES[name])}, not {value[:100]!r}")
 
 
 def _refuse_bytes(word: str) -> None:

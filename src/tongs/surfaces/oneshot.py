@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tongs.runtime import Runtime
 
+ENDING_SECONDS = 5  # that calls have to end what they started, when a signal ends this process
+
 
 class Writer(Protocol):
     """Where replies go."""
@@ -57,11 +59,13 @@ def closed_by_signals(runtime: Runtime) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _restore_signals()
+        restore_signals()
+        runtime.give_up(ENDING_SECONDS)
         runtime.close()
         raise
     except _Ended as ended:
-        _restore_signals()
+        restore_signals()
+        runtime.give_up(ENDING_SECONDS)
         runtime.close()
         # who waits for this process sees what ended it
         os.kill(os.getpid(), ended.number)
@@ -79,7 +83,8 @@ def _end(number: int, _: object) -> NoReturn:
     raise _Ended(number)
 
 
-def _restore_signals() -> None:
+def restore_signals() -> None:
+    """Let the next signal end this process at once."""
     for number in (signal.SIGINT, *_ENDING):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tongs import places
-from tongs.catalog import dialect
+from tongs.choices import CHOICES
 from tongs.errors import ToolError
 from tongs.runtime import Runtime, Shared
 
@@ -34,16 +34,7 @@ def open_runtime(
     env = os.environ if environ is None else environ
     folder = _working_directory() if cwd is None else cwd
     workspace = os.path.join(folder, options.get("workspace") or places.workspace_dir(env, folder))
-    flags: dict[str, Any] = {}
-    if "dialect" in options:
-        dialect(options["dialect"])  # a name that does not exist is told with the nearest one
-        flags["dialect"] = options["dialect"]
-    if "tools-dir" in options:
-        flags["custom.dirs"] = [os.path.join(folder, path) for path in options["tools-dir"].split(os.pathsep) if path]
-    only = [name.strip() for name in options.get("tools", "").split(",") if name.strip()]
-    if only:
-        flags["tools.only"] = only
-    flags |= {name: options[name] for name in ("mode", "profile", "approve") if name in options}
+    flags = settings_of(options, folder)
     runtime = Runtime(
         workspace,
         session=options.get("session"),
@@ -55,13 +46,25 @@ def open_runtime(
         questioner=questioner,
     )
     try:
-        for name in only:
+        for name in flags.get("tools.only", ()):
             if not name.startswith("mcp__"):  # to look for one may start its server
-                runtime.catalog.find(name, runtime.settings["dialect"])  # as above
+                # a name that does not exist is told with the nearest one
+                runtime.catalog.find(name, runtime.settings["dialect"])
     except ToolError:
         runtime.close()
         raise
     return runtime
+
+
+def settings_of(options: Mapping[str, str], folder: str) -> dict[str, Any]:
+    """Return the settings that options stand for; relative paths begin at the folder."""
+    flags: dict[str, Any] = {name: options[name] for name in CHOICES if name in options}
+    if "tools-dir" in options:
+        flags["custom.dirs"] = [os.path.join(folder, path) for path in options["tools-dir"].split(os.pathsep) if path]
+    only = [name.strip() for name in options.get("tools", "").split(",") if name.strip()]
+    if only:
+        flags["tools.only"] = only
+    return flags
 
 
 def _working_directory() -> str:

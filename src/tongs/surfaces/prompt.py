@@ -120,7 +120,7 @@ def prompt(asked: Asked, *, read: Callable[[], str], write: Callable[[str], obje
             case "always" if asked.rules:
                 return Answer("always")
             case "always":
-                write("No rule is narrow enough to always allow this call.\n")
+                write("This call cannot be allowed for always.\n")
             case "deny":
                 write("Reason, for the model (may be empty): ")
                 return Answer("deny", read().strip()[:_REASON_MOST])

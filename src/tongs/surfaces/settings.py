@@ -18,6 +18,7 @@ from tongs.output.terminal import inert
 from tongs.rulebook import RULES
 from tongs.runtime import Runtime, trusts_settings
 from tongs.surfaces.cli import Usage
+from tongs.surfaces.opening import settings_of
 
 _TRIES_MOST = 2000  # at finding the ends of values that go over several lines
 _WIDTH = 100
@@ -30,7 +31,7 @@ class Sources(NamedTuple):
     personal: str  # the path of a file that may be missing
     project: str
     environ: Mapping[str, str]
-    flags: Mapping[str, str]
+    flags: Mapping[str, Any]
     cache: str
     workspace: str
 
@@ -75,7 +76,7 @@ def _sources(options: Mapping[str, str]) -> Sources:
         os.path.join(places.config_dir(env), "config.toml"),
         os.path.join(workspace, ".tongs", "config.toml"),
         env,
-        {name: value for name, value in options.items() if name in KEYS},
+        settings_of(options, cwd),
         os.path.join(places.state_dir(env), "cache"),
         workspace,
     )
@@ -192,14 +193,6 @@ def _variables(sources: Sources) -> Iterator[Problem]:
                 yield Problem(variable, None, _told(error, variable))
 
 
-def _flags(sources: Sources) -> Iterator[Problem]:
-    for name, value in sources.flags.items():
-        try:
-            configuration.checked(name, value, "flag")
-        except ToolError as error:
-            yield Problem(f"--{name}", None, _told(error, "flag"))
-
-
 def _policy(sources: Sources) -> Iterator[Problem]:
     """Yield what is wrong with rules and hooks; where the settings are broken, calls come to neither."""
     try:
@@ -228,7 +221,7 @@ def _policy(sources: Sources) -> Iterator[Problem]:
 
 
 # what `tongs config check` looks at; each yields what is wrong
-CHECKS: tuple[Callable[[Sources], Iterable[Problem]], ...] = (_personal, _project, _variables, _flags, _policy)
+CHECKS: tuple[Callable[[Sources], Iterable[Problem]], ...] = (_personal, _project, _variables, _policy)
 
 
 def _file(path: str, shown: str, cache: str) -> Iterator[Problem]:

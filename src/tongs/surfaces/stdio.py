@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]
+import _thread
+import os
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tongs import wire
 from tongs.call import Call, Result
 from tongs.errors import ToolError
 from tongs.runtime import Running, Runtime
-from tongs.surfaces.oneshot import Writer, closed_by_signals
+from tongs.surfaces.oneshot import ENDING_SECONDS, Writer, restore_signals
 from tongs.surfaces.opening import open_runtime
 
 TIDY_SECONDS = 0.5
 MOMENT_SECONDS = 0.005
 QUIET_LOOKS = 20  # without a request, after which nobody looks until the next one comes
+AGAIN_SECONDS = 1  # after a signal, for which the same one counts once
 PENDING_MAX = 4096  # calls under way; beyond, reading waits
 
 
@@ -27,12 +33,59 @@ def main(options: dict[str, str]) -> int:
     except ToolError as error:
         sys.stdout.buffer.write(wire.encode_result(Result(error=error)))
         return 1
-    with runtime, closed_by_signals(runtime):
+    with runtime, _ended_by_signals(runtime) as came:
         runtime.fire("session_start")
         serve(runtime, sys.stdin.buffer, sys.stdout.buffer)
-        runtime.fire("session_end")
-        runtime.tidy(TIDY_SECONDS)
+        if not came:
+            runtime.fire("session_end")
+            runtime.tidy(TIDY_SECONDS)
     return 0
+
+
+@contextmanager
+def _ended_by_signals(runtime: Runtime) -> Iterator[list[int]]:
+    """Let a signal end the session with everything it runs, and a later one end it at once; yields what came.
+
+    The work is done on a thread of its own: the one that signals interrupt may be in the middle of a call. What comes
+    right after the first is the same again, from a program between us and the sender that passes it on.
+    """
+    came: list[int] = []
+    since = 0.0
+    ended = threading.Event()
+    reading = threading.get_ident()
+
+    def finish(number: int) -> None:
+        try:
+            runtime.give_up(ENDING_SECONDS)
+            runtime.close()
+        finally:
+            ended.set()
+            signal.pthread_kill(reading, number)
+
+    def end(number: int, _: object) -> None:
+        nonlocal since
+        if not came:
+            came.append(number)
+            since = time.monotonic()
+            _thread.start_new_thread(finish, (number,))
+        elif ended.is_set() or time.monotonic() - since > AGAIN_SECONDS:
+            _die(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, end)
+    try:
+        yield came
+    finally:
+        if came:
+            ended.wait()
+            _die(came[0])
+
+
+def _die(number: int) -> None:
+    restore_signals()
+    # who waits for this process sees what ended it
+    os.kill(os.getpid(), number)
 
 
 def serve(runtime: Runtime, reader: wire.Reader, writer: Writer) -> None:
@@ -149,7 +202,7 @@ class _Session:
                 self._idle.wait()
 
     def _start(self, call: Call, here: Callable[[], None]) -> None:
-        key = _key(call.id)
+        key = _key(call.request_id if call.id is None else call.id)
         with self._idle:
             while self._count >= PENDING_MAX:
                 self._idle.wait()
