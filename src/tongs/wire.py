@@ -168,15 +168,12 @@ def to_request(value: Any) -> Call | Cancel:
             from tongs.schema import did_you_mean
 
             near = did_you_mean(unknown[0], _FIELDS)
+            advice = "Put the tool's arguments into args." if "tool" in value else None
             raise ToolError(
                 "invalid_request",
                 f"The request has the unknown field {_short(unknown[0])!r}"
                 + (f"; did you mean {near!r}?" if near else "."),
-                suggestion=f"Use {near!r}."
-                if near
-                else "Put the tool's arguments into args."
-                if "tool" in value
-                else None,
+                suggestion=f"Use {near!r}." if near else advice,
             )
         if value.get("cancel") is not None:
             if "tool" in value:

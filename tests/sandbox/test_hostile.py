@@ -134,18 +134,20 @@ GROUNDS: list[Ground] = [free, sandboxed]
 def test_a_hostile_command_answers_in_time_and_leaves_nothing(
     tmp_path: Path, ground: Ground, door: str, name: str
 ) -> None:
-    def attack(script: str, env: dict[str, str], limits: Limits) -> str:
+    def attack(script: str, mark: Mark, limits: Limits) -> str:
         with ground(tmp_path) as place:
-            return DOORS[door](script, place, env, limits)
+            ended = DOORS[door](script, place, mark.env, limits)
+            assert mark.alive() == []
+        return ended
 
     hold(attack, HOSTILE[name], tmp_path / "workspace")
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_fork_bomb_answers_in_time_and_leaves_nothing(tmp_path: Path, door: str) -> None:
-    def attack(script: str, env: dict[str, str], limits: Limits) -> str:
+    def attack(script: str, mark: Mark, limits: Limits) -> str:
         with free(tmp_path) as place:
-            return DOORS[door](script, place, env, limits._replace(processes=count_of_processes(NOBODY) + ROOM))
+            return DOORS[door](script, place, mark.env, limits._replace(processes=count_of_processes(NOBODY) + ROOM))
 
     hold(attack, FORK_BOMB, tmp_path / "workspace")
 
@@ -153,8 +155,8 @@ def test_a_fork_bomb_answers_in_time_and_leaves_nothing(tmp_path: Path, door: st
 # root has no limit on processes, and cannot become another user in the sandbox
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 def test_a_sandboxed_fork_bomb_of_an_ordinary_user_answers_in_time_and_leaves_nothing(bomber: Box) -> None:
-    def attack(door: str, script: str, env: dict[str, str], limits: Limits) -> str:
-        return bomber.attack(door, script, env, limits._replace(processes=count_of_processes(BOMBER) + ROOM))
+    def attack(door: str, script: str, mark: Mark, limits: Limits) -> str:
+        return bomber.attack(door, script, mark.env, limits._replace(processes=count_of_processes(BOMBER) + ROOM))
 
     # one after the other: each would count against the limit of the other
     for door in DOORS:
@@ -170,13 +172,13 @@ def bomber() -> Iterator[Box]:
         yield box
 
 
-def hold(attack: Callable[[str, dict[str, str], Limits], str], hostile: Hostile, workspace: Path) -> None:
+def hold(attack: Callable[[str, Mark, Limits], str], hostile: Hostile, workspace: Path) -> None:
     """Have a hostile command run, as often as is said, and look at what it leaves."""
     for _ in range(RUNS):
         mark = Mark()
         began = time.monotonic()
 
-        ended = attack(hostile.script, mark.env, hostile.limits)
+        ended = attack(hostile.script, mark, hostile.limits)
 
         seconds = time.monotonic() - began
         assert mark.alive() == []
