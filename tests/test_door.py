@@ -78,6 +78,8 @@ def grown(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
                 file.write("secret")
         for path, what in tree.items():
             full = os.path.join(root, path)
+            if not f"{os.path.realpath(os.path.dirname(full))}/".startswith(f"{root}/"):
+                continue  # a link would have it grow somewhere else
             try:
                 os.makedirs(os.path.dirname(full), exist_ok=True)
                 if what == "folder":
@@ -91,6 +93,14 @@ def grown(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
             except OSError:
                 continue  # another entry is in the way
         yield root, outside
+
+
+@pytest.mark.parametrize("target", ["OUTSIDE", "../outside", "b"])
+@pytest.mark.parametrize("what", ["file", "folder", "-> x"])
+def test_a_random_tree_grows_in_the_workspace_alone(target, what):
+    with grown({"b": "-> OUTSIDE", "a": f"-> {target}", "a/new": what, "a/new/c": what}) as (root, outside):
+        assert sorted(os.listdir(root)) == ["a", "b"]
+        assert sorted(os.listdir(outside)) == sorted([*NAMES, "folder"])
 
 
 def walked(root: str, path: str) -> str | None:
