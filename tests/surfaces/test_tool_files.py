@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -698,6 +699,23 @@ def test_a_tool_is_removed_by_its_name_and_by_that_of_its_file(command, answered
     status, _ = answered("remove", name)
 
     assert (status, os.listdir(own(command))) == (0, ["other.md"])
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
+@pytest.mark.parametrize("sandbox, left", [("declared", ["loaded"]), ("read-only", [])])
+def test_a_module_is_loaded_as_the_settings_want_it_when_a_tool_is_sought_to_be_removed(
+    command, answered, sandbox, left
+):
+    command.environ["TONGS_CUSTOM_SANDBOX"] = sandbox
+    os.makedirs(own(command))
+    module = "from contextlib import suppress\nfrom tongs import tool\n\n@tool\ndef greet() -> str:\n    'Greet.'\n"
+    module += f"\nwith suppress(OSError):\n    open({command.folder.join('loaded')!r}, 'w')\n"
+    with open(own(command, "file.py"), "w", encoding="utf-8") as file:
+        file.write(module)
+
+    status, _ = answered("remove", "greet")
+
+    assert (status, os.listdir(own(command)), list(command.folder.tree())) == (0, [], left)
 
 
 def test_a_link_that_leads_nowhere_is_removed(command, answered):

@@ -21,6 +21,7 @@ from tongs.errors import ToolError
 from tongs.output.terminal import inert
 from tongs.state.trust import TOOL_FOLDERS
 from tongs.surfaces import installed
+from tongs.surfaces.opening import open_runtime
 from tongs.surfaces.prompt import Terminal, decoded, one_line
 from tongs.surfaces.tool_files import abilities
 
@@ -298,8 +299,9 @@ def remove(screen: Terminal, name: str) -> int:
 
 def _declaring(name: str, paths: Sequence[str]) -> list[str]:
     """Return the paths of the tool that is called so, whatever its file is."""
-    with Workers() as workers:
-        found = discovery.open_discovery(os.getcwd(), os.environ, workers).current()
+    # as every other look at tools: a module is loaded for it, in the sandbox that the settings want for it
+    with open_runtime({}) as runtime:
+        found = runtime.custom()
     known = (found.definitions.get(name), *(one for one in found.hidden if one.name == name))
     origins = [one.origin for one in known if one is not None]
     return [path for path in paths if any(origin in (path, *_definitions(path)) for origin in origins)]
