@@ -14,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: $(VENV)/.programs compiled ## create .venv with tongs and the development tools in it
+setup: $(VENV)/.programs compiled ## create .venv with hilt and the development tools in it
 
 .PHONY: run
 run: $(VENV)/.run compiled ## take the tour
@@ -37,14 +37,14 @@ fix: setup ## format, and mend what lint can mend
 
 .PHONY: stress
 stress: setup ## run every hostile command 200 times
-	TONGS_STRESS=200 $(BIN)/python -m pytest -n auto tests/sandbox/test_hostile.py
+	HILT_STRESS=200 $(BIN)/python -m pytest -n auto tests/sandbox/test_hostile.py
 
 .PHONY: bench
 bench: setup ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
 .PHONY: conformance
-conformance: setup ## run the MCP conformance suite against tongs mcp
+conformance: setup ## run the MCP conformance suite against hilt mcp
 	$(BIN)/python -m tests.conformance
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
@@ -73,14 +73,14 @@ venv: system
 # Bytecode is made here, because a user may forbid Python to write it at run time, and then every start would compile.
 .PHONY: compiled
 compiled: $(VENV)/.run
-	@$(BIN)/python -m compileall -q src/tongs
+	@$(BIN)/python -m compileall -q src/hilt
 
 # The environment is made from nothing when it is incomplete, or the interpreter it links to has gone.
 NO_VENV := $(shell test -x $(BIN)/python && test -f $(VENV)/.setup || echo venv)
 
 # Python 3.11 adds setuptools to an environment, whose .pth file runs code at every start.
 $(VENV)/.setup: requirements/setup.txt $(NO_VENV) | system
-	@echo "Installing tongs into $(VENV)"
+	@echo "Installing hilt into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/setup.txt
 	@$(PIP) --quiet uninstall --yes setuptools
 	@touch $@

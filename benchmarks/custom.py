@@ -43,7 +43,7 @@ effects: read
 Answers at once, for measuring.
 """
 _PYTHON = '''\
-from tongs import tool
+from hilt import tool
 
 
 @tool(effects="read")
@@ -55,7 +55,7 @@ _ANSWER = "read -r _; echo '{}'\n"
 _MANY = """\
 import json, sys, time
 from concurrent.futures import ThreadPoolExecutor
-from tongs.runtime import Runtime
+from hilt.runtime import Runtime
 
 def megabytes(field):
     with open("/proc/self/status", encoding="utf-8") as file:
@@ -84,9 +84,9 @@ def figures() -> Iterator[Figure]:
         script = _add(place, "folder/script.sh", _ANSWER)
         _add(place, "warm.py", _PYTHON)
         plain = place.write("plain.sh", "true\n")
-        with session(place) as tongs, echo(place) as bare:
+        with session(place) as hilt, echo(place) as bare:
             alone = Program([bash, plain], place), Program([bash, "--noprofile", "--norc", script], place, b"{}\n")
-            asked = [partial(tongs.ask, request(name, text="a")) for name in ("plain", "folder", "warm")]
+            asked = [partial(hilt.ask, request(name, text="a")) for name in ("plain", "folder", "warm")]
             base, markdown, folder_base, folder = best(ROUNDS, alone[0], asked[0], alone[1], asked[1])
             echoed, warm = best_median(10, 100, lambda: bare.exchange(b"{}\n"), asked[2])
         yield Figure("a markdown tool in a session", markdown, "ms", "its script alone", base, most=round(base + 4, 2))
@@ -99,7 +99,7 @@ def figures() -> Iterator[Figure]:
 
 def _add(place: Place, name: str, text: str) -> str:
     """Write a file of the user's own tools."""
-    path = os.path.join(place.environ["TONGS_CONFIG_DIR"], "tools", name)
+    path = os.path.join(place.environ["HILT_CONFIG_DIR"], "tools", name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
@@ -132,8 +132,8 @@ def _read(paths: list[str]) -> None:
 
 def _looked(place: Place) -> float:
     """Return the milliseconds that a process without memory of the tools takes to find them."""
-    from tongs.custom import discovery, folders, markdown  # noqa: F401  # imports are not what is measured
-    from tongs.custom.workers import Workers
+    from hilt.custom import discovery, folders, markdown  # noqa: F401  # imports are not what is measured
+    from hilt.custom.workers import Workers
 
     with Workers() as workers:
         found = []

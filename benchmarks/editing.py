@@ -20,8 +20,8 @@ SNAPSHOTS = 500
 def figures() -> Iterator[Figure]:
     """Measure edits of one large file, of many files, by patch, as a preview, and the list of what can be undone."""
     for measure in (_large_file, _many_files, _patch, _preview, _undo_list):
-        with fresh_place() as place, session(place) as tongs:
-            yield from measure(place, tongs)
+        with fresh_place() as place, session(place) as hilt:
+            yield from measure(place, hilt)
 
 
 class _Versions:
@@ -47,7 +47,7 @@ def _lines(number: int, changed: str) -> str:
     return "".join(lines)
 
 
-def _large_file(place: Place, tongs: Pipe) -> Iterator[Figure]:
+def _large_file(place: Place, hilt: Pipe) -> Iterator[Figure]:
     ours, theirs = _Versions(), _Versions()
     lines = MEGABYTES * 1024 * 1024 // len(_lines(1000, "")) * 1000
     place.write("large.txt", _lines(lines, ours.text))
@@ -55,14 +55,14 @@ def _large_file(place: Place, tongs: Pipe) -> Iterator[Figure]:
 
     def edit() -> None:
         old, new = ours.step()
-        tongs.call("edit_file", path="large.txt", old_text=old, new_text=new)
+        hilt.call("edit_file", path="large.txt", old_text=old, new_text=new)
 
     base, edited = best(7, lambda: replace_line(path, *theirs.step()), edit)
     assert ours.text in place.read("large.txt")
     yield Figure(f"edit_file, {MEGABYTES} MB", edited, "ms", "read, write, fsync, rename", base, most_ratio=3)
 
 
-def _many_files(place: Place, tongs: Pipe) -> Iterator[Figure]:
+def _many_files(place: Place, hilt: Pipe) -> Iterator[Figure]:
     ours, theirs = _Versions(), _Versions()
     for number in range(FILES):
         place.write(f"ours/{number}.txt", _lines(50, ours.text))
@@ -76,14 +76,14 @@ def _many_files(place: Place, tongs: Pipe) -> Iterator[Figure]:
     def edit() -> None:
         old, new = ours.step()
         edits = [{"path": f"ours/{number}.txt", "old_text": old, "new_text": new} for number in range(FILES)]
-        tongs.call("multi_edit", edits=edits)
+        hilt.call("multi_edit", edits=edits)
 
     base, edited = best(3, by_hand, edit)
     assert ours.text in place.read(f"ours/{FILES - 1}.txt")
     yield Figure(f"multi_edit, {FILES:,} files", edited, "ms", "write, fsync, rename of each", base, most_ratio=3)
 
 
-def _patch(place: Place, tongs: Pipe) -> Iterator[Figure]:
+def _patch(place: Place, hilt: Pipe) -> Iterator[Figure]:
     ours, theirs = _Versions(), _Versions()
     place.write("ours.txt", _lines(12_000, ours.text))
     path = place.write("theirs.txt", _lines(12_000, theirs.text))
@@ -91,26 +91,26 @@ def _patch(place: Place, tongs: Pipe) -> Iterator[Figure]:
     def patch() -> None:
         old, new = ours.step()
         hunk = f"*** Begin Patch\n*** Update File: ours.txt\n@@\n-{old}\n+{new}\n*** End Patch\n"
-        tongs.call("apply_patch", patch=hunk)
+        hilt.call("apply_patch", patch=hunk)
 
     name = "apply_patch, 12,000 lines"
-    base, used = _above_idle(place, tongs, patch)
+    base, used = _above_idle(place, hilt, patch)
     yield Figure(f"{name}, memory", used, "MB", "idle session", base, most=20)
     base, patched = best(10, lambda: replace_line(path, *theirs.step()), patch)
     assert ours.text in place.read("ours.txt")
     yield Figure(name, patched, "ms", "read, write, fsync, rename", base, most=30)
 
 
-def _preview(place: Place, tongs: Pipe) -> Iterator[Figure]:
+def _preview(place: Place, hilt: Pipe) -> Iterator[Figure]:
     ours = _Versions()
     old, new = ours.step()
     path = place.write("ours.txt", _lines(100_000, old))
     name = "preview of edit_file, 100,000 lines"
 
     def preview() -> None:
-        assert new in tongs.call("edit_file", path="ours.txt", old_text=old, new_text=new, dry_run=True)
+        assert new in hilt.call("edit_file", path="ours.txt", old_text=old, new_text=new, dry_run=True)
 
-    base, used = _above_idle(place, tongs, preview)
+    base, used = _above_idle(place, hilt, preview)
     yield Figure(f"{name}, memory", used, "MB", "idle session", base)
     base, previewed = best(10, lambda: _read(path), preview)
     yield Figure(name, previewed, "ms", "plain read", base, most=100)
@@ -121,7 +121,7 @@ def _diff_memory(old: str, new: str) -> Figure:
     """What the diff alone allocates, beside the two texts it is given."""
     import tracemalloc
 
-    from tongs.text.diffing import unified_diff
+    from hilt.text.diffing import unified_diff
 
     tracemalloc.start()
     try:
@@ -132,25 +132,25 @@ def _diff_memory(old: str, new: str) -> Figure:
     return Figure("its diff alone, memory", peak / 2**20, "MB", "the two texts", (len(old) + len(new)) / 2**20, most=4)
 
 
-def _undo_list(place: Place, tongs: Pipe) -> Iterator[Figure]:
+def _undo_list(place: Place, hilt: Pipe) -> Iterator[Figure]:
     for number in range(SNAPSHOTS):
-        tongs.call("write_file", path=f"{number}.txt", content=f"{number}\n")
-    listed = json.loads(tongs.call("undo", action="list"))
+        hilt.call("write_file", path=f"{number}.txt", content=f"{number}\n")
+    listed = json.loads(hilt.call("undo", action="list"))
     assert listed["count"] == SNAPSHOTS
     small = request("read_file", path="0.txt")
     listing = request("undo", action="list")
-    base, took = best(10, lambda: tongs.ask(small), lambda: tongs.ask(listing))
+    base, took = best(10, lambda: hilt.ask(small), lambda: hilt.ask(listing))
     yield Figure(f"undo list, {SNAPSHOTS} entries", took, "ms", "read_file of a small file", base, most=10)
 
 
-def _above_idle(place: Place, tongs: Pipe, work: Callable[[], object]) -> tuple[float, float]:
+def _above_idle(place: Place, hilt: Pipe, work: Callable[[], object]) -> tuple[float, float]:
     """Return the megabytes of an idle session, and how many more it needed at most for the work."""
     place.write("small.txt", "small\n")
-    tongs.call("read_file", path="small.txt")
-    idle = tongs.memory()
-    tongs.forget_peak()
+    hilt.call("read_file", path="small.txt")
+    idle = hilt.memory()
+    hilt.forget_peak()
     work()
-    return idle, tongs.peak() - idle
+    return idle, hilt.peak() - idle
 
 
 def _read(path: str) -> bytes:

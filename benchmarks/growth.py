@@ -18,7 +18,7 @@ def figures() -> Iterator[Figure]:
     """Measure the reads of the areas startup and session in a small workspace and in a large one."""
     read = request("read_file", path=small_name(0))
     with fresh_place(files=FILES) as small, fresh_place(files=10 * FILES) as large:
-        off = {"TONGS_RESIDENT": "off"}
+        off = {"HILT_RESIDENT": "off"}
         base, grown = best(20, one_shot(small, **off), one_shot(large, **off))
         with session(small) as few, session(large) as many:
             low, high = best_median(10, 200, lambda: few.ask(read), lambda: many.ask(read))

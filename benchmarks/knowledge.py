@@ -24,10 +24,10 @@ _SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "
 def figures() -> Iterator[Figure]:
     """Measure a recall among many keys, and a rare, a frequent and a long question to a warm index."""
     recall = request("memory", action="recall", key=f"key.{KEYS // 2}")
-    with fresh_place() as place, session(place) as tongs, echo(place) as bare:
+    with fresh_place() as place, session(place) as hilt, echo(place) as bare:
         for number in range(KEYS):
-            tongs.call("memory", action="save", key=f"key.{number}", value=f"value {number} " * 20)
-        base, p50 = best_median(10, 100, lambda: bare.exchange(recall), lambda: tongs.ask(recall))
+            hilt.call("memory", action="save", key=f"key.{number}", value=f"value {number} " * 20)
+        base, p50 = best_median(10, 100, lambda: bare.exchange(recall), lambda: hilt.ask(recall))
     yield Figure("memory recall in a session, p50", p50, "ms", "echo of the line", base, most=1)
     with fresh_place() as place:
         vocabulary = _fill(place)
@@ -40,8 +40,8 @@ def figures() -> Iterator[Figure]:
         for name, question in questions.items():
             asked = {"tool": "related_context", "args": {"query": question}, "client": "claude"}
             line = json.dumps(asked).encode() + b"\n"
-            with session(place) as tongs:
-                base, took = best(7, partial(_look, paths), partial(tongs.ask, line))
+            with session(place) as hilt:
+                base, took = best(7, partial(_look, paths), partial(hilt.ask, line))
             yield Figure(f"related_context of 10,000, {name}", took, "ms", "a look at each file", base, most=50)
 
 

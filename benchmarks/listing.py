@@ -38,7 +38,7 @@ def _against_find(place: Place, folder: str, depth: int, name: str) -> Figure:
         raise RuntimeError("listing is measured against find, which is not installed")
     reference = Program([find, place.path(folder), "-mindepth", "1", "-maxdepth", str(depth)], place)
     listing = request("list_dir", path=folder, depth=depth, max_entries=10_000)
-    with session(place) as tongs:
-        tongs.call("list_dir", path=folder, depth=depth)
-        base, took = best(7, reference, lambda: tongs.ask(listing))
+    with session(place) as hilt:
+        hilt.call("list_dir", path=folder, depth=depth)
+        base, took = best(7, reference, lambda: hilt.ask(listing))
     return Figure(name, took, "ms", "find", base, most_ratio=2)

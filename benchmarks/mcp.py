@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.clock import best, best_median
 from benchmarks.figure import Figure
 from benchmarks.place import Place, fresh_place, small_name
-from benchmarks.program import TONGS
+from benchmarks.program import HILT
 
 STARTS = 8
 REFERENCE = "echo on the SDK's MCPServer"
@@ -88,15 +88,15 @@ def client(place: Place, command: Sequence[str], *, modern: bool) -> Iterator[Cl
 
 def figures() -> Iterator[Figure]:
     """Measure a call in both eras of the protocol, and the start to the first list."""
-    ours, theirs = [TONGS, "mcp"], [sys.executable, "-c", _ECHO]
+    ours, theirs = [HILT, "mcp"], [sys.executable, "-c", _ECHO]
     with fresh_place(files=100) as place:
         for modern in (False, True):
             with ExitStack() as stack:
-                tongs = stack.enter_context(client(place, ours, modern=modern))
+                hilt = stack.enter_context(client(place, ours, modern=modern))
                 echo = stack.enter_context(client(place, theirs, modern=modern))
                 name = small_name(0)
                 base, p50 = best_median(
-                    5, 200, partial(echo.call, "echo", path=name), partial(tongs.call, "stat_file", path=name)
+                    5, 200, partial(echo.call, "echo", path=name), partial(hilt.call, "stat_file", path=name)
                 )
             era = "stateless" if modern else "handshake"
             yield Figure(f"MCP stat_file, p50, {era}", p50, "ms", REFERENCE, base, most_ratio=1.3)

@@ -12,7 +12,7 @@ SMALL = "".join(f"line {number} of a small file\n" for number in range(1, 21))
 
 
 class Place(NamedTuple):
-    """A workspace and the environment in which tongs uses it."""
+    """A workspace and the environment in which hilt uses it."""
 
     workspace: str
     environ: dict[str, str]
@@ -40,7 +40,7 @@ def fresh_place(*, files: int = 0) -> Iterator[Place]:
     """Make a place with that many small files in it, a hundred in each folder, and remove it afterwards."""
     # /tmp may be memory, where syncing costs nothing; the state is on the disk that the workspace is on
     parent = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="tongs-bench-", dir=parent) as root:
+    with tempfile.TemporaryDirectory(prefix="hilt-bench-", dir=parent) as root:
         folders = {name: os.path.join(root, name) for name in ("home", "state", "config", "workspace")}
         for folder in folders.values():
             os.mkdir(folder, 0o700)
@@ -48,8 +48,8 @@ def fresh_place(*, files: int = 0) -> Iterator[Place]:
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
             "HOME": folders["home"],
-            "TONGS_STATE_DIR": folders["state"],
-            "TONGS_CONFIG_DIR": folders["config"],
+            "HILT_STATE_DIR": folders["state"],
+            "HILT_CONFIG_DIR": folders["config"],
         }
         place = Place(folders["workspace"], environ)
         for number in range(files):

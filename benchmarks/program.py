@@ -1,4 +1,4 @@
-"""Programs under measurement: tongs for one call, tongs as a session, and the bare interpreter beside them."""
+"""Programs under measurement: hilt for one call, hilt as a session, and the bare interpreter beside them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.place import Place
 
 # the interpreter itself: what stands in a search path may be a shell script that finds one
 BARE = (sys._base_executable, "-I", "-S")  # type: ignore[attr-defined]  # known to every CPython since 3.3
-TONGS = os.path.join(os.path.dirname(sys.executable), "tongs")
+HILT = os.path.join(os.path.dirname(sys.executable), "hilt")
 
 _ECHO = (
     "import sys\nread, write = sys.stdin.buffer, sys.stdout.buffer\nfor line in read: write.write(line), write.flush()"
@@ -123,8 +123,8 @@ def _send(descriptor: int, data: bytes) -> None:
 
 @contextmanager
 def session(place: Place) -> Iterator[Pipe]:
-    """Run `tongs stdio` in the place."""
-    with _running([TONGS, "stdio"], place) as pipe:
+    """Run `hilt stdio` in the place."""
+    with _running([HILT, "stdio"], place) as pipe:
         yield pipe
 
 
@@ -138,7 +138,7 @@ def echo(place: Place) -> Iterator[Pipe]:
 @contextmanager
 def resident(place: Place) -> Iterator[None]:
     """Keep a resident process of the place."""
-    command = [TONGS, "resident"]
+    command = [HILT, "resident"]
     subprocess.run([*command, "start"], env=place.environ, check=True, stdout=subprocess.DEVNULL)
     try:
         yield

@@ -16,15 +16,15 @@ COUNT = SIZE // len(LINE)
 
 def figures() -> Iterator[Figure]:
     """Measure 2,000 lines from the middle: the time, and the memory above an idle session."""
-    with fresh_place() as place, session(place) as tongs:
+    with fresh_place() as place, session(place) as hilt:
         path = place.write("large.log", LINE * COUNT)
         place.write("small.txt", LINE)
-        tongs.call("read_file", path="small.txt")
-        idle = tongs.memory()
-        tongs.forget_peak()
+        hilt.call("read_file", path="small.txt")
+        idle = hilt.memory()
+        hilt.forget_peak()
         window = request("read_file", path="large.log", start_line=COUNT // 2, end_line=COUNT // 2 + 500)
-        base, took = best(5, lambda: _read(path), lambda: tongs.ask(window))
-        used = tongs.peak() - idle
+        base, took = best(5, lambda: _read(path), lambda: hilt.ask(window))
+        used = hilt.peak() - idle
     yield Figure("read_file, window of 50 MB", took, "ms", "plain read", base)
     yield Figure("read_file, window of 50 MB, memory", used, "MB", "the file", SIZE / 2**20)
 

@@ -15,7 +15,7 @@ from benchmarks.clock import best
 from benchmarks.figure import Figure
 from benchmarks.place import Place, fresh_place
 from benchmarks.program import Pipe, Program, request, session
-from tongs.search import ripgrep
+from hilt.search import ripgrep
 
 FILES = 20_000
 REPLACED = 50
@@ -23,17 +23,17 @@ REPLACED = 50
 
 def figures() -> Iterator[Figure]:
     """Measure a tree of 20,000 files, and changes and checksums of some of them."""
-    with fresh_place() as place, session(place) as tongs:
+    with fresh_place() as place, session(place) as hilt:
         _fill(place)
-        yield from _searches(place, tongs)
-        yield from _finds(place, tongs)
-        yield _checksums(place, tongs, "tree", f"checksum_tree, {FILES:,} small files")
-    with fresh_place() as place, session(place) as tongs:
+        yield from _searches(place, hilt)
+        yield from _finds(place, hilt)
+        yield _checksums(place, hilt, "tree", f"checksum_tree, {FILES:,} small files")
+    with fresh_place() as place, session(place) as hilt:
         for number in range(40):
             place.write(f"large/{number}", f"{number}" * (4 << 20))
-        yield _checksums(place, tongs, "large", "checksum_tree, 40 large files")
-    with fresh_place() as place, session(place) as tongs:
-        yield _replacements(place, tongs)
+        yield _checksums(place, hilt, "large", "checksum_tree, 40 large files")
+    with fresh_place() as place, session(place) as hilt:
+        yield _replacements(place, hilt)
 
 
 def _fill(place: Place) -> None:
@@ -53,11 +53,11 @@ def _program() -> str:
     return program
 
 
-def _searches(place: Place, tongs: Pipe) -> Iterator[Figure]:
+def _searches(place: Place, hilt: Pipe) -> Iterator[Figure]:
     for pattern, name in (("the needle", "20 matches"), ("word77", "50,000 matches")):
         bare = Program([_program(), "--no-config", "--json", pattern, place.workspace], place)
         ask = request("search_files", pattern=pattern)
-        base, took = best(10, bare, partial(tongs.exchange, ask))
+        base, took = best(10, bare, partial(hilt.exchange, ask))
         yield Figure(f"search_files, {FILES:,} files, {name}", took, "ms", "rg --json", base, most=_allowed(base))
 
 
@@ -65,15 +65,15 @@ def _allowed(base: float) -> float:
     return round(1.3 * base + 3, 1)
 
 
-def _finds(place: Place, tongs: Pipe) -> Iterator[Figure]:
+def _finds(place: Place, hilt: Pipe) -> Iterator[Figure]:
     bare = Program([_program(), "--no-config", "--files", place.workspace], place)
     for glob in ("*.py", "tree/part1*/**/*_*7.py"):
         ask = request("find_files", pattern=glob)
-        base, took = best(10, bare, partial(tongs.exchange, ask))
+        base, took = best(10, bare, partial(hilt.exchange, ask))
         yield Figure(f"find_files {glob}, {FILES:,} files", took, "ms", "rg --files", base, most=_allowed(base))
 
 
-def _checksums(place: Place, tongs: Pipe, folder: str, name: str) -> Figure:
+def _checksums(place: Place, hilt: Pipe, folder: str, name: str) -> Figure:
     paths = [os.path.join(path, file) for path, _, files in os.walk(place.path(folder)) for file in files]
 
     def bare() -> None:
@@ -82,11 +82,11 @@ def _checksums(place: Place, tongs: Pipe, folder: str, name: str) -> Figure:
                 sha256(file.read()).hexdigest()
 
     ask = request("checksum_tree", path=folder)
-    base, took = best(5, bare, lambda: tongs.exchange(ask))
+    base, took = best(5, bare, lambda: hilt.exchange(ask))
     return Figure(name, took, "ms", "hashlib, file by file", base, most_ratio=1 / 0.8)
 
 
-def _replacements(place: Place, tongs: Pipe) -> Figure:
+def _replacements(place: Place, hilt: Pipe) -> Figure:
     sed = which("sed")
     if sed is None:
         raise RuntimeError("replacing is measured against sed, which is not installed")
@@ -105,7 +105,7 @@ def _replacements(place: Place, tongs: Pipe) -> Figure:
             os.close(descriptor)
 
     def replace() -> None:
-        tongs.call("search_replace", pattern="value [0-9]*", replacement=f"value {next(numbers)}", files="ours/*.txt")
+        hilt.call("search_replace", pattern="value [0-9]*", replacement=f"value {next(numbers)}", files="ours/*.txt")
 
     base, took = best(10, bare, replace)
     return Figure(f"search_replace, {REPLACED} files", took, "ms", "sed -i, fsync of each", base, most_ratio=3)

@@ -19,16 +19,16 @@ def figures() -> Iterator[Figure]:
     """Measure reads of a small file."""
     read = request("read_file", path=small_name(0))
     with fresh_place(files=READS) as place:
-        with session(place) as tongs, echo(place) as bare:
+        with session(place) as hilt, echo(place) as bare:
             for number in range(READS):
-                tongs.call("read_file", path=small_name(number))
+                hilt.call("read_file", path=small_name(number))
                 bare.exchange(read)
-            held, least = tongs.memory(), bare.memory()
-        with session(place) as tongs, echo(place) as bare:
-            base, p50 = best_median(10, 200, lambda: bare.exchange(read), lambda: tongs.ask(read))
+            held, least = hilt.memory(), bare.memory()
+        with session(place) as hilt, echo(place) as bare:
+            base, p50 = best_median(10, 200, lambda: bare.exchange(read), lambda: hilt.ask(read))
             with awake():
-                _, busy = best_median(10, 200, lambda: bare.exchange(read), lambda: tongs.ask(read))
-            echoed, answered = best(5, lambda: bare.flood(read, READS), lambda: tongs.ask_often(read, READS))
+                _, busy = best_median(10, 200, lambda: bare.exchange(read), lambda: hilt.ask(read))
+            echoed, answered = best(5, lambda: bare.flood(read, READS), lambda: hilt.ask_often(read, READS))
     yield Figure("session read_file, p50", p50, "ms", "echo of the line", base, most=0.25)
     yield Figure("the same, processors kept awake", busy, "ms", "echo of the line", base)
     yield Figure("session read_file, pipelined", _rate(answered), "/s", "echo of the line", _rate(echoed), least=4000)

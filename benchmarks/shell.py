@@ -12,8 +12,8 @@ from benchmarks.clock import best, milliseconds
 from benchmarks.figure import Figure
 from benchmarks.place import fresh_place
 from benchmarks.program import Program, request, session
-from tongs.policy.commands import classify
-from tongs.sandbox.process import run
+from hilt.policy.commands import classify
+from hilt.sandbox.process import run
 
 ROUNDS = 40
 JOBS = 64
@@ -25,22 +25,22 @@ def figures() -> Iterator[Figure]:
     bash = which("bash")
     if bash is None:
         raise RuntimeError("commands are measured against bash, which is not installed")
-    with fresh_place() as place, session(place) as tongs:
+    with fresh_place() as place, session(place) as hilt:
         bare = Program([bash, "-c", "true"], place)
         plain = partial(run, [bash, "-c", "true"], cwd="/", env=place.environ)
         ask = request("run_shell", command="true")
-        base, unconfined, confined = best(ROUNDS, bare, plain, partial(tongs.ask, ask))
+        base, unconfined, confined = best(ROUNDS, bare, plain, partial(hilt.ask, ask))
         yield Figure("a command started and watched", unconfined, "ms", "bash -c true", base, most=round(base + 4, 2))
         yield Figure("run_shell in a session, confined", confined, "ms", "bash -c true", base, most=round(base + 15, 2))
         jobs = [request("run_shell", command="sleep 60", run_in_background=True)] * JOBS
-        took = milliseconds(lambda: [tongs.ask(job) for job in jobs]) / JOBS
+        took = milliseconds(lambda: [hilt.ask(job) for job in jobs]) / JOBS
         yield Figure(f"a background job, of {JOBS} at once", took, "ms", "bash -c true", base)
-    with fresh_place() as place, session(place) as tongs:
-        tongs.ask(request("run_shell", command="true"))
-        resting = tongs.memory()
-        tongs.forget_peak()
-        tongs.exchange(request("run_shell", command="yes | head -c 2G", timeout=120))
-        yield Figure("memory in a flood of output", tongs.peak(), "MB", "at rest", resting, most=80)
+    with fresh_place() as place, session(place) as hilt:
+        hilt.ask(request("run_shell", command="true"))
+        resting = hilt.memory()
+        hilt.forget_peak()
+        hilt.exchange(request("run_shell", command="yes | head -c 2G", timeout=120))
+        yield Figure("memory in a flood of output", hilt.peak(), "MB", "at rest", resting, most=80)
     numbers = count()  # a line that was rated before is remembered
     read, took = best(200, partial(os.stat, "/"), lambda: classify(f"{LINE} #{next(numbers)}"))
     yield Figure(f"a command line of {len(LINE)} characters read", took, "ms", "os.stat", read)

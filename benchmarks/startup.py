@@ -1,4 +1,4 @@
-"""One call, one process: the whole life of `tongs` against that of a bare interpreter."""
+"""One call, one process: the whole life of `hilt` against that of a bare interpreter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchmarks.clock import best
 from benchmarks.figure import Figure
 from benchmarks.place import Place, fresh_place, small_name
-from benchmarks.program import BARE, TONGS, Program, request, resident
+from benchmarks.program import BARE, HILT, Program, request, resident
 
 ROUNDS = 40
 
@@ -20,12 +20,12 @@ def bare_start(place: Place) -> Program:
 def one_shot(place: Place, **environ: str) -> Program:
     """Return the one-shot read of a small file."""
     reading = request("read_file", path=small_name(0))
-    return Program([TONGS, "--workspace", place.workspace], place, reading, **environ)
+    return Program([HILT, "--workspace", place.workspace], place, reading, **environ)
 
 
 def figures() -> Iterator[Figure]:
     """Measure a one-shot read in process and handed over."""
     with fresh_place(files=100) as place, resident(place):
-        bare, alone, handed = best(ROUNDS, bare_start(place), one_shot(place, TONGS_RESIDENT="off"), one_shot(place))
+        bare, alone, handed = best(ROUNDS, bare_start(place), one_shot(place, HILT_RESIDENT="off"), one_shot(place))
     yield Figure("one-shot read_file, in process", alone, "ms", "python -I -S -c pass", bare, most_ratio=5)
     yield Figure("one-shot read_file, handed over", handed, "ms", "python -I -S -c pass", bare, most_ratio=1.7)

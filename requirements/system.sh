@@ -12,10 +12,10 @@ fail() {
 # As root on Debian, install the packages; elsewhere say what is missing and how to get it.
 require() {
     if ! command -v apt-get >/dev/null 2>&1; then
-        fail "tongs needs these, under whatever name your system has them: $*"
+        fail "hilt needs these, under whatever name your system has them: $*"
     fi
     if [ "$(id -u)" != 0 ]; then
-        fail "tongs needs system packages that are not installed. Run this, then try again:" \
+        fail "hilt needs system packages that are not installed. Run this, then try again:" \
             "    sudo apt-get update && sudo apt-get install --no-install-recommends $*"
     fi
     echo "Installing system packages: $*"
@@ -44,7 +44,7 @@ programs() {
 venv() {
     find_python >/dev/null || [ -n "${PYTHON:-}" ] || command -v python3 >/dev/null 2>&1 || require python3
     python=$(find_python) || fail \
-        "tongs needs Python 3.11 or newer; ${PYTHON:-python3} is $("${PYTHON:-python3}" --version 2>&1 || true)." \
+        "hilt needs Python 3.11 or newer; ${PYTHON:-python3} is $("${PYTHON:-python3}" --version 2>&1 || true)." \
         "Install a newer one, or name it: make setup PYTHON=/path/to/python3"
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
         require "$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tongs import catalog
-from tongs.declaration import Tool
-from tongs.schema import CLAMP, Schema
+from hilt import catalog
+from hilt.declaration import Tool
+from hilt.schema import CLAMP, Schema
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 
 OPENING = """\
 # Reference
 
-<!-- Written by scripts/reference.py from the declarations in src/tongs/tools and src/tongs/dialects. Do not edit. -->
+<!-- Written by scripts/reference.py from the declarations in src/hilt/tools and src/hilt/dialects. Do not edit. -->
 
-Every built-in tool with its arguments, and the names under which the dialects offer them. `tongs tools show NAME`
-prints the same for one tool; `tongs --schema` prints all of it as JSON Schema. The envelope around a call is in
+Every built-in tool with its arguments, and the names under which the dialects offer them. `hilt tools show NAME`
+prints the same for one tool; `hilt --schema` prints all of it as JSON Schema. The envelope around a call is in
 [protocol.md](protocol.md).
 
 Under default, *required* marks an argument that must be sent, *optional* one that may be left out and has no default.
@@ -113,7 +113,7 @@ def _dialects() -> Iterator[str]:
     yield "## Dialects"
     yield ""
     yield (
-        "These names work over the JSON protocol at any time. With `--dialect NAME`, `TONGS_DIALECT` or the request "
+        "These names work over the JSON protocol at any time. With `--dialect NAME`, `HILT_DIALECT` or the request "
         "field `dialect` the names of that dialect come first, and `--dialect` shows a model no others."
     )
     yield ""

@@ -1,9 +1,9 @@
 #!/bin/sh
-# A tour of tongs through its command line, in a workspace of its own that is removed at the end.
+# A tour of hilt through its command line, in a workspace of its own that is removed at the end.
 set -eu
 
-command -v tongs >/dev/null || {
-    echo "tour: there is no command tongs; run make run" >&2
+command -v hilt >/dev/null || {
+    echo "tour: there is no command hilt; run make run" >&2
     exit 1
 }
 
@@ -13,10 +13,10 @@ trap 'exit 130' INT
 trap 'exit 143' HUP TERM
 
 # The tour sees no settings of the user's and leaves no state behind.
-for name in $(env | sed -n 's/^\(TONGS_[A-Z_]*\)=.*/\1/p') WORKSPACE_ROOT; do
+for name in $(env | sed -n 's/^\(HILT_[A-Z_]*\)=.*/\1/p') WORKSPACE_ROOT; do
     unset "$name"
 done
-export TONGS_CONFIG_DIR="$place/config" TONGS_STATE_DIR="$place/state" TONGS_RESIDENT=off
+export HILT_CONFIG_DIR="$place/config" HILT_STATE_DIR="$place/state" HILT_RESIDENT=off
 mkdir "$place/shop"
 cd "$place/shop"
 
@@ -44,7 +44,7 @@ run() {
     }
 }
 
-# refused COMMAND: tongs has to say no
+# refused COMMAND: hilt has to say no
 refused() {
     show "$1"
     if eval "$1" 2>&1; then
@@ -81,43 +81,43 @@ cat >change.patch <<'EOF'
 EOF
 
 chapter 'An agent sends a call as JSON and gets one line of JSON back.'
-run "echo '{\"tool\": \"read_file\", \"args\": {\"path\": \"price.py\"}}' | tongs"
+run "echo '{\"tool\": \"read_file\", \"args\": {\"path\": \"price.py\"}}' | hilt"
 
 chapter 'The same call by hand.'
-run 'tongs call read_file path=price.py'
+run 'hilt call read_file path=price.py'
 
 chapter 'An edit: first what it would do, then done.'
-edit="tongs call edit_file path=price.py old_text='TAX = 19' new_text='TAX = 20'"
+edit="hilt call edit_file path=price.py old_text='TAX = 19' new_text='TAX = 20'"
 run "$edit \\
     dry_run=true"
 run "$edit"
 
 chapter 'What is sensitive stays closed.'
-refused 'tongs call read_file path=.env'
+refused 'hilt call read_file path=.env'
 
 chapter 'One patch changes three files: all of them, or none.'
 run 'cat change.patch'
-run 'tongs call apply_patch patch="$(cat change.patch)"'
+run 'hilt call apply_patch patch="$(cat change.patch)"'
 run 'ls'
 
 chapter 'One id takes the whole patch back.'
-run 'tongs undo'
-id=$(tongs undo list | sed -n '1s/ .*//p')
-run "tongs undo restore $id"
+run 'hilt undo'
+id=$(hilt undo list | sed -n '1s/ .*//p')
+run "hilt undo restore $id"
 run 'ls'
 
 # where no sandbox works, commands are refused: the tour goes on without them
-if tongs call run_shell command=true >/dev/null 2>&1; then
+if hilt call run_shell command=true >/dev/null 2>&1; then
     chapter 'A command runs in a sandbox: it writes in the workspace, and reads no secrets.'
-    run "tongs call run_shell command='python3 shop.py; cat .env; echo x > /usr/x'"
+    run "hilt call run_shell command='python3 shop.py; cat .env; echo x > /usr/x'"
     chapter 'What is dangerous is refused, whatever it is wrapped in.'
-    refused "tongs call run_shell command='cat notes.txt | xargs env rm'"
-    show "tongs explain '{\"tool\": \"Bash\", \"args\": {\"command\": \"sudo ls\"}}'"
-    tongs explain '{"tool": "Bash", "args": {"command": "sudo ls"}}' | fold -s -w 78
+    refused "hilt call run_shell command='cat notes.txt | xargs env rm'"
+    show "hilt explain '{\"tool\": \"Bash\", \"args\": {\"command\": \"sudo ls\"}}'"
+    hilt explain '{"tool": "Bash", "args": {"command": "sudo ls"}}' | fold -s -w 78
 fi
 
 chapter 'Every call is on record, each row chained to the one before.'
-run 'tongs audit >audit.txt && cut -c 12-85 audit.txt'
-run 'tongs audit verify'
+run 'hilt audit >audit.txt && cut -c 12-85 audit.txt'
+run 'hilt audit verify'
 
 printf '\n%sThe tour is over; its workspace and state are gone. README.md goes on from here.%s\n' "$dim" "$plain"

@@ -11,9 +11,9 @@ import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tongs import pipeline
-from tongs.runtime import Runtime
-from tongs.testing import Folder, environment, temporary_runtime
+from hilt import pipeline
+from hilt.runtime import Runtime
+from hilt.testing import Folder, environment, temporary_runtime
 
 settings.register_profile(
     "tests",

@@ -9,10 +9,10 @@ from importlib import import_module
 
 import pytest
 
-import tongs
-from tongs import catalog
+import hilt
+from hilt import catalog
 
-ROOT = os.path.dirname(os.path.abspath(tongs.__file__))
+ROOT = os.path.dirname(os.path.abspath(hilt.__file__))
 PARTS = ("policy", "sandbox", "output", "state", "text", "web", "lsp", "desktop", "agents", "knowledge", "search")
 WORDS = ("errors", "schema", "params", "call", "context", "wire", "digests", "times", "places", "choices", "yaml12")
 SPINE = (
@@ -68,8 +68,8 @@ def imports(module: str) -> set[str]:
             assert node.level == 0, f"{module} imports relatively"
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                inner = full.removeprefix("tongs.")
-                is_module = full.startswith("tongs.") and (inner in MODULES or f"{inner}.__init__" in MODULES)
+                inner = full.removeprefix("hilt.")
+                is_module = full.startswith("hilt.") and (inner in MODULES or f"{inner}.__init__" in MODULES)
                 found.add(full if is_module else str(node.module))
         for child in ast.iter_child_nodes(node):
             visit(child)
@@ -79,7 +79,7 @@ def imports(module: str) -> set[str]:
 
 
 def own(module: str) -> set[str]:
-    return {name.removeprefix("tongs.") for name in imports(module) if name.startswith("tongs.")}
+    return {name.removeprefix("hilt.") for name in imports(module) if name.startswith("hilt.")}
 
 
 def layer(module: str) -> str:
@@ -149,7 +149,7 @@ def test_a_tool_imports_no_other_tool(module):
 @pytest.mark.parametrize("module", TOOLS)
 def test_a_tool_file_declares_exactly_the_tool_of_its_name(module):
     name = module.partition(".")[2]
-    found = import_module(f"tongs.{module}")
+    found = import_module(f"hilt.{module}")
     kind = type(getattr(found, name))
 
     declared = [value.name for value in vars(found).values() if isinstance(value, kind)]
@@ -177,7 +177,7 @@ def test_every_module_says_what_it_is(module):
     text = ast.get_docstring(tree(module))
 
     assert text
-    assert text[0].isupper() or text.split()[0].strip("`:") in ("tongs", "python", "state.db", "memory.db", "trail.db")or text[0] == "`"  # fmt: skip  # noqa: E501
+    assert text[0].isupper() or text.split()[0].strip("`:") in ("hilt", "python", "state.db", "memory.db", "trail.db")or text[0] == "`"  # fmt: skip  # noqa: E501
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m != "__main__"])
@@ -219,15 +219,15 @@ def test_public_functions_and_classes_say_their_contract(module):
 
 
 def test_the_public_names_are_these_and_can_be_imported():
-    assert sorted(tongs.__all__) == ["Context", "Output", "Result", "Runtime", "ToolError", "__version__", "tool"]
-    for name in tongs.__all__:
-        assert getattr(tongs, name) is not None
+    assert sorted(hilt.__all__) == ["Context", "Output", "Result", "Runtime", "ToolError", "__version__", "tool"]
+    for name in hilt.__all__:
+        assert getattr(hilt, name) is not None
     with pytest.raises(AttributeError):
-        tongs.nothing  # noqa: B018
+        hilt.nothing  # noqa: B018
 
 
 def test_every_code_that_is_raised_is_in_the_table():
-    from tongs.errors import CODES
+    from hilt.errors import CODES
 
     raised = {
         (module, node.args[0].value)

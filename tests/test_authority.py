@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.authority import IDLE_SECONDS, MODE
-from tongs.call import Call, Output, Result, Touch
-from tongs.consent import Answer
-from tongs.declaration import Tool, tool
-from tongs.policy.modes import MODES
-from tongs.runtime import Runtime
-from tongs.state.approvals import Approvals, Asked
-from tongs.state.sessions import SessionValues
-from tongs.state.trust import Trust
-from tongs.testing import Folder, environment
+from hilt.authority import IDLE_SECONDS, MODE
+from hilt.call import Call, Output, Result, Touch
+from hilt.consent import Answer
+from hilt.declaration import Tool, tool
+from hilt.policy.modes import MODES
+from hilt.runtime import Runtime
+from hilt.state.approvals import Approvals, Asked
+from hilt.state.sessions import SessionValues
+from hilt.state.trust import Trust
+from hilt.testing import Folder, environment
 
 SEED = """\
 # .jcli/permissions.yaml
@@ -482,7 +482,7 @@ def test_all_names_of_the_shell_are_one_rule(world, rule, name, args):
 
 def test_a_tool_cannot_write_the_rules_of_its_project(world):
     with world.runtime() as runtime:
-        for path in (".tongs/permissions.yaml", ".jcli/permissions.yaml", ".tongs/hooks.yaml", ".tongs/../.tongs/x"):
+        for path in (".hilt/permissions.yaml", ".jcli/permissions.yaml", ".hilt/hooks.yaml", ".hilt/../.hilt/x"):
             assert code(runtime.call("write_file", path=path, content="allow_all: true\n")) == "protected_path"
         outside = world.config.join("permissions.yaml")
         assert code(runtime.call("write_file", path=outside, content="allow_all: true\n")) != "ok"
@@ -493,7 +493,7 @@ def test_a_tool_cannot_write_the_rules_of_its_project(world):
 def test_a_rule_file_that_appears_by_other_means_loosens_nothing(world):
     world.rules(ask=["Write"])
     with world.runtime() as runtime:
-        world.folder.write(".tongs/permissions.yaml", "allow_all: true\n")
+        world.folder.write(".hilt/permissions.yaml", "allow_all: true\n")
 
         assert code(runtime.call("write_file", path="a", content="x")) == "approval_required"
 
@@ -790,11 +790,11 @@ def test_a_session_that_was_used_within_a_day_keeps_its_mode(world, monkeypatch)
 def test_yolo_obeys_the_sandbox(world):
     outside = os.path.join(world.base, "outside.txt")
     with world.runtime(mode="yolo") as runtime:
-        runtime.call("run_shell", command=f"echo x > {outside}; echo x > .tongs/permissions.yaml")
+        runtime.call("run_shell", command=f"echo x > {outside}; echo x > .hilt/permissions.yaml")
         dangerous = runtime.call("run_shell", command="rm -rf /")
 
     assert not os.path.exists(outside)
-    assert not os.path.exists(world.folder.join(".tongs/permissions.yaml"))
+    assert not os.path.exists(world.folder.join(".hilt/permissions.yaml"))
     assert code(dangerous) == "command_blocked"
 
 
@@ -806,7 +806,7 @@ def ask(runtime: Runtime, name: str, /, **args: Any) -> str:
     result = runtime.call(name, **args)
     assert code(result) == "approval_required", result
     assert result.error is not None
-    assert f"tongs approve {result.error.details['approval']}" in result.error.suggestion
+    assert f"hilt approve {result.error.details['approval']}" in result.error.suggestion
     return str(result.error.details["approval"])
 
 
@@ -816,7 +816,7 @@ def again(runtime: Runtime, approval: str, name: str, /, **args: Any) -> Result:
 
 APPROVING = """
 import sys
-from tongs.state.approvals import Approvals
+from hilt.state.approvals import Approvals
 approvals = Approvals(sys.argv[1])
 approvals.answer(sys.argv[2], approved=sys.argv[3] == "yes", reason="not now", by="ann")
 approvals.close()
@@ -1046,7 +1046,7 @@ def test_a_revoked_grant_asks_again(world):
 @pytest.mark.parametrize("by_environment", [False, True])
 def test_answers_in_advance(world, said, first, second, by_environment):
     world.rules(ask=["Write"])
-    options: dict[str, Any] = {"environ": {"TONGS_APPROVE": said}} if by_environment else {"approve": said}
+    options: dict[str, Any] = {"environ": {"HILT_APPROVE": said}} if by_environment else {"approve": said}
     with world.runtime(**options) as runtime:
         assert code(runtime.call("write_file", path="a", content="x")) == first
         assert code(runtime.call("write_file", path="b", content="x")) == second
@@ -1058,22 +1058,22 @@ def test_answers_in_advance(world, said, first, second, by_environment):
 
 def test_a_project_file_loosens_only_with_the_content_that_is_trusted(world):
     world.rules(allow=["Read"])
-    file = world.folder.write(".tongs/permissions.yaml", "allow: [Write]\n")
+    file = world.folder.write(".hilt/permissions.yaml", "allow: [Write]\n")
     with world.runtime() as runtime:
         trust = Trust(world.state)
         trust.trust("rules", file, b"allow: [Write]\n")
         trust.close()
         assert decision(runtime, "write_file", path="a", content="x") == "allow"
-    world.folder.write(".tongs/permissions.yaml", "allow: [Write, Bash]\n")
+    world.folder.write(".hilt/permissions.yaml", "allow: [Write, Bash]\n")
     assert world.verdict("write_file", path="a", content="x") == "ask"
-    with world.runtime(environ={"TONGS_TRUST": "all"}) as runtime:
+    with world.runtime(environ={"HILT_TRUST": "all"}) as runtime:
         assert decision(runtime, "write_file", path="a", content="x") == "allow"
 
 
 def test_a_file_of_a_folder_above_counts_until_the_home_directory(world, monkeypatch):
     project = os.path.join(world.folder.path, *"deep" * 15)
     os.makedirs(project)
-    world.folder.write(".tongs/permissions.yaml", "deny: [Write]\n")
+    world.folder.write(".hilt/permissions.yaml", "deny: [Write]\n")
     for home, expected in ((world.base, "deny"), (os.path.join(world.folder.path, "d"), "allow")):
         environ = {**environment(world.base), "HOME": home}
         with Runtime(project, environ=environ) as runtime:
@@ -1082,7 +1082,7 @@ def test_a_file_of_a_folder_above_counts_until_the_home_directory(world, monkeyp
 
 def test_a_workspace_below_the_configuration_directory_is_a_project_all_the_same(world):
     project = Folder(world.config.join("project"))
-    project.write(".tongs/permissions.yaml", "allow_all: true\n")
+    project.write(".hilt/permissions.yaml", "allow_all: true\n")
     world.rules(ask=["Write"])
     with Runtime(project.path, environ=environment(world.base)) as runtime:
         assert decision(runtime, "run_shell", command="make") == "ask"
@@ -1109,7 +1109,7 @@ def test_a_broken_file_asks_about_all_it_could_have_governed_and_names_the_line(
     if where == "personal":
         world.config.write("permissions.yaml", text)
     else:
-        world.folder.write(".tongs/permissions.yaml", text)
+        world.folder.write(".hilt/permissions.yaml", text)
     governs_all = not isinstance(text, str) or "\n- " not in text or text.startswith("- ")
     with world.runtime() as runtime:
         result = runtime.call("run_shell", command="ls")
@@ -1128,8 +1128,8 @@ def test_a_broken_file_asks_about_all_it_could_have_governed_and_names_the_line(
 @pytest.mark.parametrize("kind", ["loop", "folder", "dangling", "pipe", "large"])
 def test_a_rule_file_that_cannot_be_read_asks(world, kind):
     world.folder.write("a.txt", "x")
-    os.makedirs(world.folder.join(".tongs"))
-    file = world.folder.join(".tongs/permissions.yaml")
+    os.makedirs(world.folder.join(".hilt"))
+    file = world.folder.join(".hilt/permissions.yaml")
     if kind == "loop":
         os.symlink(".jcli", world.folder.join(".jcli"))
     elif kind == "folder":
@@ -1139,7 +1139,7 @@ def test_a_rule_file_that_cannot_be_read_asks(world, kind):
     elif kind == "pipe":
         os.mkfifo(file)
     else:
-        world.folder.write(".tongs/permissions.yaml", "#" * (1 << 21))
+        world.folder.write(".hilt/permissions.yaml", "#" * (1 << 21))
     with world.runtime() as runtime:
         result = runtime.call("read_file", path="a.txt")
 
@@ -1231,7 +1231,7 @@ def test_explain_runs_no_hook(world):
 
 
 def test_hook_files_are_read_again_when_they_change_and_only_then(world, monkeypatch):
-    import tongs.hooks as hooks
+    import hilt.hooks as hooks
 
     read: list[str] = []
     contents = hooks._contents
@@ -1252,10 +1252,10 @@ def test_hook_files_are_read_again_when_they_change_and_only_then(world, monkeyp
 
 
 def test_a_projects_hooks_run_only_while_all_their_files_are_trusted(world):
-    entry = {"event": "pre_tool_execution", "command": "sh .tongs/hooks/block.sh"}
+    entry = {"event": "pre_tool_execution", "command": "sh .hilt/hooks/block.sh"}
     files = {
-        ".tongs/hooks.yaml": json.dumps({"hooks": [entry]}),
-        ".tongs/hooks/block.sh": "exit 2\n",
+        ".hilt/hooks.yaml": json.dumps({"hooks": [entry]}),
+        ".hilt/hooks/block.sh": "exit 2\n",
     }
     with world.runtime() as runtime:
         trust = runtime.authority.trust()
@@ -1266,7 +1266,7 @@ def test_a_projects_hooks_run_only_while_all_their_files_are_trusted(world):
             trust.trust("hooks", path, text.encode())
         runtime.authority._looked = -10
         assert code(runtime.call("list_dir")) == "hook_blocked"
-        world.folder.write(".tongs/hooks/block.sh", "exit 1\n")
+        world.folder.write(".hilt/hooks/block.sh", "exit 1\n")
         result = runtime.call("list_dir")
         notes = runtime.explain(Call("list_dir", {})).notes
     assert code(result) == "ok"

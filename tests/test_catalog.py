@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs import Context, Output, ToolError, tool
-from tongs.catalog import Catalog, built_in_names, dialect, dialect_names
-from tongs.testing import temporary_runtime
+from hilt import Context, Output, ToolError, tool
+from hilt.catalog import Catalog, built_in_names, dialect, dialect_names
+from hilt.testing import temporary_runtime
 
 
 @tool(effects="read")

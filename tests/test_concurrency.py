@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tongs.state.trail import Trail
-from tongs.testing import Folder, temporary_runtime
+from hilt.state.trail import Trail
+from hilt.testing import Folder, temporary_runtime
 
 PROCESSES = 12
 

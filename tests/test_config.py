@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tongs import config, places
-from tongs.errors import ToolError
-from tongs.policy.paths import READABLE, SENSITIVE
-from tongs.runtime import Runtime, settings_stamp
-from tongs.state.trust import Trust
-from tongs.testing import environment, temporary_runtime
+from hilt import config, places
+from hilt.errors import ToolError
+from hilt.policy.paths import READABLE, SENSITIVE
+from hilt.runtime import Runtime, settings_stamp
+from hilt.state.trust import Trust
+from hilt.testing import environment, temporary_runtime
 
 
 @pytest.fixture
@@ -20,13 +20,13 @@ def folders(base):
     """The personal settings, the workspace, and an environment that leads to them."""
     personal, workspace = Path(base, "config"), Path(base, "workspace")
     personal.mkdir()
-    (workspace / ".tongs").mkdir(parents=True)
+    (workspace / ".hilt").mkdir(parents=True)
     return personal, workspace, environment(base)
 
 
 def load(folders, *, personal: str = "", project: str = "", environ=None, flags=None) -> config.Settings:
     (folders[0] / "config.toml").write_text(personal)
-    (folders[1] / ".tongs" / "config.toml").write_text(project)
+    (folders[1] / ".hilt" / "config.toml").write_text(project)
     return config.load(str(folders[1]), {**folders[2], **(environ or {})}, flags or {})
 
 
@@ -41,18 +41,18 @@ def test_later_sources_win_and_are_named(folders):
     settings = load(
         folders,
         personal="undo.calls = 2\nundo.mb = 20\noutput.keep_days = 2\n",
-        environ={"TONGS_UNDO_MB": "30", "TONGS_OUTPUT_KEEP_DAYS": "3"},
+        environ={"HILT_UNDO_MB": "30", "HILT_OUTPUT_KEEP_DAYS": "3"},
         flags={"output.keep_days": 4},
     )
 
     assert [settings[key] for key in ("undo.calls", "undo.mb", "output.keep_days", "output.keep_mb")] == [2, 30, 4, 500]
     named = [settings.sources[key] for key in ("undo.calls", "undo.mb", "output.keep_days", "output.keep_mb")]
-    assert named == ["config.toml", "TONGS_UNDO_MB", "flag", "default"]
+    assert named == ["config.toml", "HILT_UNDO_MB", "flag", "default"]
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", " 5", "x", "1000000001", "9" * 30, "9" * 5000])
 def test_a_variable_that_is_no_number_in_the_limits_is_refused(folders, text):
-    assert refusal(folders, environ={"TONGS_UNDO_CALLS": text}).message.startswith("TONGS_UNDO_CALLS: undo.calls must ")
+    assert refusal(folders, environ={"HILT_UNDO_CALLS": text}).message.startswith("HILT_UNDO_CALLS: undo.calls must ")
 
 
 def test_the_largest_numbers_work(base):
@@ -78,7 +78,7 @@ def test_a_dotted_key_may_be_written_as_toml_allows(folders, text):
         ('workspace.sensitive = ["secret*"]', "workspace.sensitive", (*SENSITIVE, "secret*")),
         ("workspace.sensitive = []", "workspace.sensitive", SENSITIVE),
         ('workspace.readable = [".env"]', "workspace.readable", READABLE),
-        ('workspace.writable = [".tongs"]', "workspace.writable", ()),
+        ('workspace.writable = [".hilt"]', "workspace.writable", ()),
         ('workspace.roots = ["/"]', "workspace.roots", ()),
         ("output.overflow_chars = 10", "output.overflow_chars", 10),
         ("output.overflow_chars = 99999999", "output.overflow_chars", 50_000),
@@ -140,10 +140,18 @@ def test_a_file_that_is_not_understood_refuses_everything_and_says_why(folders, 
     assert "config.toml" in error.suggestion
 
 
+@pytest.mark.parametrize("text", ["undo.cals = 1", "[theme]\ncolor = 'dark'", "not toml"])
+def test_a_broken_personal_file_is_named_with_its_path(folders, text):
+    error = refusal(folders, personal=text)
+
+    path = str(folders[0] / "config.toml")
+    assert (path in error.message, path in error.suggestion) == (True, True)
+
+
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("raw", [b"\xff\xfe", b"undo.calls = 1\0", b"\xef\xbb\xbfundo.calls = 1"])
 def test_bytes_that_are_not_toml_refuse_everything(folders, place, raw):
-    path = folders[0] if place == 0 else folders[1] / ".tongs"
+    path = folders[0] if place == 0 else folders[1] / ".hilt"
     (path / "config.toml").write_bytes(raw)
 
     with pytest.raises(ToolError):
@@ -152,7 +160,7 @@ def test_bytes_that_are_not_toml_refuse_everything(folders, place, raw):
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "folder", "pipe"])
 def test_a_project_file_that_is_no_regular_file_is_refused_without_waiting(folders, target):
-    path = folders[1] / ".tongs" / "config.toml"
+    path = folders[1] / ".hilt" / "config.toml"
     if target == "folder":
         path.mkdir()
     elif target == "pipe":
@@ -169,9 +177,9 @@ def test_a_project_file_that_is_no_regular_file_is_refused_without_waiting(folde
 @pytest.mark.parametrize(
     "environ, flags",
     [
-        ({"TONGS_UNDO_CALLS": "many"}, {}),
-        ({"TONGS_UNDO_CALLS": "-1"}, {}),
-        ({"TONGS_DIALECT": "klingon"}, {}),
+        ({"HILT_UNDO_CALLS": "many"}, {}),
+        ({"HILT_UNDO_CALLS": "-1"}, {}),
+        ({"HILT_DIALECT": "klingon"}, {}),
         ({}, {"undo.calls": "many"}),
         ({}, {"undo.cals": 1}),
     ],
@@ -181,17 +189,17 @@ def test_a_wrong_variable_or_flag_is_refused_too(folders, environ, flags):
 
 
 def test_a_broken_project_file_refuses_every_call_until_it_is_mended(base, folders):
-    (folders[1] / ".tongs" / "config.toml").write_text("nonsense")
-    with pytest.raises(ToolError, match=r"\.tongs/config\.toml"):
+    (folders[1] / ".hilt" / "config.toml").write_text("nonsense")
+    with pytest.raises(ToolError, match=r"\.hilt/config\.toml"):
         Runtime(str(folders[1]), environ=folders[2])
 
-    (folders[1] / ".tongs" / "config.toml").write_text("")
+    (folders[1] / ".hilt" / "config.toml").write_text("")
     with temporary_runtime(base) as (runtime, _):
         assert runtime.call("list_dir").ok
 
 
 def test_a_project_that_names_more_sensitive_files_is_obeyed(base, folders):
-    (folders[1] / ".tongs" / "config.toml").write_text('workspace.sensitive = ["private/*", "*.pem"]\n')
+    (folders[1] / ".hilt" / "config.toml").write_text('workspace.sensitive = ["private/*", "*.pem"]\n')
     with temporary_runtime(base) as (runtime, folder):
         for path in ("private/a.txt", "sub/key.pem"):
             folder.write(path, "x")
@@ -265,13 +273,13 @@ def test_a_state_folder_that_cannot_be_written_only_costs_the_cache(folders, bas
 @pytest.mark.parametrize(
     "environ, config_dir, state_dir",
     [
-        ({"HOME": "/h"}, "/h/.config/tongs", "/h/.local/state/tongs"),
-        ({"HOME": "/h", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s"}, "/c/tongs", "/s/tongs"),
-        ({"HOME": "/h", "TONGS_CONFIG_DIR": "/c", "TONGS_STATE_DIR": "/s"}, "/c", "/s"),
-        ({"HOME": "/h", "JINN_CONFIG_DIR": "/j"}, "/j/tongs", "/h/.local/state/tongs"),
-        ({"HOME": "/h", "JINN_CONFIG_DIR": "/j", "TONGS_CONFIG_DIR": "/c"}, "/c", "/h/.local/state/tongs"),
-        ({"HOME": "/h", "JINN_CONFIG_DIR": "/j", "XDG_CONFIG_HOME": "/c"}, "/j/tongs", "/h/.local/state/tongs"),
-        ({"HOME": "/h", "TONGS_CONFIG_DIR": "", "XDG_CONFIG_HOME": ""}, "/h/.config/tongs", "/h/.local/state/tongs"),
+        ({"HOME": "/h"}, "/h/.config/hilt", "/h/.local/state/hilt"),
+        ({"HOME": "/h", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s"}, "/c/hilt", "/s/hilt"),
+        ({"HOME": "/h", "HILT_CONFIG_DIR": "/c", "HILT_STATE_DIR": "/s"}, "/c", "/s"),
+        ({"HOME": "/h", "JINN_CONFIG_DIR": "/j"}, "/j/hilt", "/h/.local/state/hilt"),
+        ({"HOME": "/h", "JINN_CONFIG_DIR": "/j", "HILT_CONFIG_DIR": "/c"}, "/c", "/h/.local/state/hilt"),
+        ({"HOME": "/h", "JINN_CONFIG_DIR": "/j", "XDG_CONFIG_HOME": "/c"}, "/j/hilt", "/h/.local/state/hilt"),
+        ({"HOME": "/h", "HILT_CONFIG_DIR": "", "XDG_CONFIG_HOME": ""}, "/h/.config/hilt", "/h/.local/state/hilt"),
     ],
 )
 def test_settings_and_state_are_where_the_environment_says(environ, config_dir, state_dir):

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from hilt.testing import Folder, temporary_runtime
 from tests.state.ordinary import calls
-from tongs.testing import Folder, temporary_runtime
 
 # a process that is killed loses nothing that the kernel has: where the files are does not matter, only how quick it is
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -22,7 +22,7 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 @pytest.fixture
 def beginning() -> Iterator[str]:
     """A folder with a workspace at `point`, for the driver to try a call on again and again."""
-    base = tempfile.mkdtemp(prefix="tongs-crash-", dir=MEMORY)
+    base = tempfile.mkdtemp(prefix="hilt-crash-", dir=MEMORY)
     yield base
     shutil.rmtree(base)
 
@@ -211,7 +211,7 @@ def cut_off(base: str) -> str:
 
 
 def temporaries(base: str) -> list[str]:
-    return [name for name in os.listdir(os.path.join(base, "workspace")) if name.startswith(".tongs-")]
+    return [name for name in os.listdir(os.path.join(base, "workspace")) if name.startswith(".hilt-")]
 
 
 def test_the_first_call_after_a_kill_tells_what_was_taken_back(cut_off):

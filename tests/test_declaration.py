@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from tongs import tool
-from tongs.declaration import Tool
-from tongs.params import Count
-from tongs.schema import INTEGER, Schema, check_any, record
-from tongs.testing import temporary_runtime
+from hilt import tool
+from hilt.declaration import Tool
+from hilt.params import Count
+from hilt.schema import INTEGER, Schema, check_any, record
+from hilt.testing import temporary_runtime
 
 ANSWER: Schema = record({"words": INTEGER})
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tongs.declaration import Tool
-from tongs.schema import cost, lean
-from tongs.shown import definition, shown
+from hilt.declaration import Tool
+from hilt.schema import cost, lean
+from hilt.shown import definition, shown
 
 AVERAGE = 700  # characters of JSON for a tool
 LEAN_AVERAGE = 450

@@ -19,17 +19,17 @@ from typing import NamedTuple
 
 import pytest
 
-from tongs.config import KEYS, load
-from tongs.errors import CODES
-from tongs.surfaces.cli import COMMANDS
-from tongs.testing import environment
+from hilt.config import KEYS, load
+from hilt.errors import CODES
+from hilt.surfaces.cli import COMMANDS
+from hilt.testing import environment
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *ROOT.glob("docs/**/*.md")])
 PAGES = [ROOT / "README.md", ROOT / "docs/quickstart.md", *sorted(ROOT.glob("docs/guides/*.md"))]
 ADD_A_TOOL = ROOT / "docs/guides/add-a-tool.md"
 
-# what installs tongs, or plays this very suite: not for inside a test
+# what installs hilt, or plays this very suite: not for inside a test
 NOT_TYPED = {"make setup", ". .venv/bin/activate", "make run", "make test"}
 
 SKIPPED = {".git", ".venv", "venv", "build", "dist", "__pycache__"}
@@ -132,7 +132,7 @@ def pattern(expected: list[str]) -> re.Pattern[str]:
 
 def own_environment(base: Path) -> dict[str, str]:
     env = environment(str(base))
-    del env["TONGS_RESIDENT"]  # a page that starts the resident process has one of its own
+    del env["HILT_RESIDENT"]  # a page that starts the resident process has one of its own
     env["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{env['PATH']}"
     for name in ("HOME", "TMPDIR"):
         env[name] = str(base / name.lower())
@@ -160,7 +160,7 @@ def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None
             timeout=60,
         )
     finally:
-        subprocess.run(["tongs", "resident", "stop"], env=env, cwd=workspace, capture_output=True)
+        subprocess.run(["hilt", "resident", "stop"], env=env, cwd=workspace, capture_output=True)
     wrong = "\n".join(differences(page, wanted, done.stdout.decode()))
     if wrong:
         pytest.fail(wrong, pytrace=False)
@@ -223,7 +223,7 @@ def test_the_tour_ends_well_and_leaves_nothing_behind(tmp_path):
 
     assert (done.returncode, done.stderr) == (0, "")
     assert os.listdir(env["TMPDIR"]) == []
-    assert not os.path.exists(env["TONGS_STATE_DIR"])
+    assert not os.path.exists(env["HILT_STATE_DIR"])
 
 
 def test_the_tour_fits_a_terminal_of_80_columns_and_uses_no_colour_in_a_pipe(tmp_path):
@@ -235,8 +235,8 @@ def test_the_tour_fits_a_terminal_of_80_columns_and_uses_no_colour_in_a_pipe(tmp
 
 def test_the_tour_stops_with_an_error_when_a_step_fails(tmp_path):
     env = own_environment(tmp_path)
-    real = shutil.which("tongs", path=env["PATH"])
-    broken = tmp_path / "bin" / "tongs"
+    real = shutil.which("hilt", path=env["PATH"])
+    broken = tmp_path / "bin" / "hilt"
     broken.parent.mkdir()
     broken.write_text(f'#!/bin/sh\n[ "$2" != apply_patch ] || exit 1\nexec {real} "$@"\n')
     broken.chmod(0o755)
@@ -244,7 +244,7 @@ def test_the_tour_stops_with_an_error_when_a_step_fails(tmp_path):
     done = tour({**env, "PATH": f"{broken.parent}{os.pathsep}{env['PATH']}"})
 
     assert done.returncode == 1
-    assert "this command failed: tongs call apply_patch" in done.stderr
+    assert "this command failed: hilt call apply_patch" in done.stderr
 
 
 # --- the rest -----------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def test_every_error_code_is_in_the_protocol_page(code):
 
 def test_reserved_is_what_no_tool_answers_with():
     table = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
-    sources = [path for path in (ROOT / "src/tongs").rglob("*.py") if path.name != "errors.py"]
+    sources = [path for path in (ROOT / "src/hilt").rglob("*.py") if path.name != "errors.py"]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
 
     for name in CODES:
@@ -316,7 +316,7 @@ def test_reserved_is_what_no_tool_answers_with():
 
 @pytest.mark.parametrize("key", KEYS)
 def test_every_setting_and_its_variable_are_in_the_configuration_page(key):
-    variable = "TONGS_" + key.upper().replace(".", "_")
+    variable = "HILT_" + key.upper().replace(".", "_")
 
     assert first_cells("docs/configuration.md").count(key) == 1
     assert f"`{variable}`" in (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
@@ -325,8 +325,8 @@ def test_every_setting_and_its_variable_are_in_the_configuration_page(key):
 def test_the_settings_file_shown_in_the_configuration_page_is_accepted(tmp_path):
     (shown,) = [block for block in blocks(ROOT / "docs/configuration.md") if block.language == "toml"]
     env = environment(str(tmp_path))
-    os.makedirs(env["TONGS_CONFIG_DIR"])
-    Path(env["TONGS_CONFIG_DIR"], "config.toml").write_text("\n".join(shown.lines), encoding="utf-8")
+    os.makedirs(env["HILT_CONFIG_DIR"])
+    Path(env["HILT_CONFIG_DIR"], "config.toml").write_text("\n".join(shown.lines), encoding="utf-8")
 
     settings = load(str(tmp_path), env, {})
 
@@ -335,7 +335,7 @@ def test_the_settings_file_shown_in_the_configuration_page_is_accepted(tmp_path)
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_the_protocol_page(command):
-    assert f"`tongs {command}" in (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+    assert f"`hilt {command}" in (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
 
 
 def repository_files() -> Iterator[Path]:

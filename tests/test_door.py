@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tongs.call import Result
-from tongs.door import Door, Root
-from tongs.errors import ToolError
-from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
-from tongs.runtime import Runtime
-from tongs.testing import environment
+from hilt.call import Result
+from hilt.door import Door, Root
+from hilt.errors import ToolError
+from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+from hilt.runtime import Runtime
+from hilt.testing import environment
 
 RULES = PathRules(SENSITIVE, READABLE, PROTECTED)
 
@@ -357,29 +357,29 @@ def test_the_narrowest_root_is_the_one_that_counts(tree):
     assert (root.label, parts) == ("sub", ["b.txt"])
 
 
-def test_the_folders_of_tongs_itself_are_not_for_tools_even_inside_the_workspace(tmp_path):
+def test_the_folders_of_hilt_itself_are_not_for_tools_even_inside_the_workspace(tmp_path):
     environ = {"HOME": str(tmp_path), "PATH": os.defpath}
     with Runtime(str(tmp_path), environ=environ) as runtime:
         assert runtime.call("write_file", path="a.txt", content="x" * 10).ok
-        (tmp_path / ".config" / "tongs").mkdir(parents=True)
-        (tmp_path / ".config" / "tongs" / "config.toml").write_text("undo.calls = 3\n")
+        (tmp_path / ".config" / "hilt").mkdir(parents=True)
+        (tmp_path / ".config" / "hilt" / "config.toml").write_text("undo.calls = 3\n")
 
         refusals = {
             path: code_of(runtime.call(tool, path=path, **args))
             for path, tool, args in [
-                (".local/state/tongs/state.db", "read_file", {}),
-                (f"{tmp_path}/.local/state/tongs/trail.db", "read_file", {}),
-                (".LOCAL/../.local/state/./tongs/trail.db", "stat_file", {}),
-                (".local/state/tongs/state.db", "write_file", {"content": ""}),
-                (".config/tongs/config.toml", "write_file", {"content": "[workspace]\nsensitive = []\n"}),
-                (".config/tongs/tools/new.py", "write_file", {"content": ""}),
+                (".local/state/hilt/state.db", "read_file", {}),
+                (f"{tmp_path}/.local/state/hilt/trail.db", "read_file", {}),
+                (".LOCAL/../.local/state/./hilt/trail.db", "stat_file", {}),
+                (".local/state/hilt/state.db", "write_file", {"content": ""}),
+                (".config/hilt/config.toml", "write_file", {"content": "[workspace]\nsensitive = []\n"}),
+                (".config/hilt/tools/new.py", "write_file", {"content": ""}),
             ]
         }
 
         assert set(refusals.values()) <= {"sensitive_path", "protected_path", "file_not_found"}
-        assert runtime.call("read_file", path=".config/tongs/config.toml", line_numbers=False).text == "undo.calls = 3"
+        assert runtime.call("read_file", path=".config/hilt/config.toml", line_numbers=False).text == "undo.calls = 3"
         listed = runtime.call("list_dir", hidden=True, depth=10).data["entries"]
-        assert not [name for name in listed if "tongs/" in name and name.startswith(".local/state/tongs/")]
+        assert not [name for name in listed if "hilt/" in name and name.startswith(".local/state/hilt/")]
 
 
 def test_what_a_session_has_left_over_is_readable_when_the_state_is_inside_the_workspace(tmp_path):

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from tongs import tool
-from tongs.call import Call, Output, Result
-from tongs.catalog import Catalog
-from tongs.params import WritePath
-from tongs.runtime import Runtime
-from tongs.schema import TOUCH, Schema
-from tongs.testing import Folder, temporary_runtime
+from hilt import tool
+from hilt.call import Call, Output, Result
+from hilt.catalog import Catalog
+from hilt.params import WritePath
+from hilt.runtime import Runtime
+from hilt.schema import TOUCH, Schema
+from hilt.testing import Folder, temporary_runtime
 
 # --- swapping while calls run -----------------------------------------------------------------------------------------
 
@@ -180,9 +180,9 @@ SPELLINGS = [
 @pytest.fixture
 def guarded(runtime, workspace):
     names = [".git/config", "deep/.git/hooks/pre-commit", "sub/.env", "sub/.env.local", "sub/.ENV.Production", ".env"]
-    names += [".ssh/id_ed25519", "sub/.aws/credentials", ".gnupg/secring.gpg", ".tongs/config.toml", ".mcp.json"]
+    names += [".ssh/id_ed25519", "sub/.aws/credentials", ".gnupg/secring.gpg", ".hilt/config.toml", ".mcp.json"]
     for name in names:
-        workspace.write(name, "" if name == ".tongs/config.toml" else "token\n")
+        workspace.write(name, "" if name == ".hilt/config.toml" else "token\n")
     os.symlink(".git", workspace.join("link-to-git"))
     os.symlink(".git/config", workspace.join("link-to-config"))
     os.symlink("link-to-config", workspace.join("link-to-link"))
@@ -228,9 +228,9 @@ def test_a_sensitive_file_is_refused_by_every_tool_in_every_spelling(runtime, gu
 @pytest.mark.parametrize(
     "path",
     [
-        ".tongs/config.toml",
-        ".tongs/new/tool.py",
-        "./.TONGS/config.toml",
+        ".hilt/config.toml",
+        ".hilt/new/tool.py",
+        "./.HILT/config.toml",
         "sub/.claude/settings.json",
         ".mcp.json",
         "sub/../.mcp.json",

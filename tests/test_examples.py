@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
+from hilt.consent import Answer
+from hilt.runtime import Runtime
+from hilt.testing import environment
 from tests.programs import PATH, program
-from tongs.consent import Answer
-from tongs.runtime import Runtime
-from tongs.testing import environment
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples/tools"
 TOOLS = {
@@ -47,7 +47,7 @@ HOSTILE = [
     "*",
     "~",
     "!!",
-    "$HOME ${HOME} $_tongs_0",
+    "$HOME ${HOME} $_hilt_0",
     "${HOME:-$(touch hacked)}",
     "{{ namespace }} {{# pod }}",
     "\\",
@@ -70,7 +70,7 @@ class Desk:
             self.stand_in(name)
         self.stand_in("jq", "print(json.dumps([sys.argv[1:], sys.stdin.read()]))")
         path = os.pathsep.join([str(self.programs), PATH])
-        self.environ = {**environment(str(base)), "PATH": path, "TONGS_TOOLS_DIR": str(EXAMPLES)}
+        self.environ = {**environment(str(base)), "PATH": path, "HILT_TOOLS_DIR": str(EXAMPLES)}
         self.asked: list[Any] = []
         self.answer = "deny"
 
@@ -97,8 +97,8 @@ class Desk:
         path.write_text(text, encoding="utf-8")
 
     def one_shot(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run `tongs` as a person does."""
-        command = [os.path.join(os.path.dirname(sys.executable), "tongs"), *words]
+        """Run `hilt` as a person does."""
+        command = [os.path.join(os.path.dirname(sys.executable), "hilt"), *words]
         env = {**self.environ, **variables}
         return subprocess.run(
             command, cwd=self.workspace, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
@@ -377,7 +377,7 @@ def test_a_csv_file_is_shown_as_a_table(desk, runtime):
 
 def test_a_variable_that_a_tool_names_comes_from_the_file_of_the_user(desk):
     desk.workspace.joinpath("a.csv").write_bytes("name\né\n".encode("latin-1"))
-    settings = Path(desk.environ["TONGS_CONFIG_DIR"])
+    settings = Path(desk.environ["HILT_CONFIG_DIR"])
     settings.mkdir()
     settings.joinpath(".env").write_text("CSV_ENCODING=latin-1\n")
 
@@ -477,8 +477,8 @@ ONE_SHOT: dict[str, tuple[list[str], Mapping[str, str], str]] = {
     ),
     "gh_issues": (["repository=o/r"], {}, "--repo=o/r"),
     "jq_query": (["file=a.csv", "filter=$(touch hacked)"], {}, '[[" $(touch hacked)"], "x\\n1\\n"]'),
-    "http_get": (["url=https://e.example"], {"TONGS_APPROVE": "once"}, '"--url", "https://e.example"]'),
-    "video_clip": (["source=a", "target=-b.mp4", "seconds=1"], {"TONGS_APPROVE": "once"}, "Wrote -b.mp4."),
+    "http_get": (["url=https://e.example"], {"HILT_APPROVE": "once"}, '"--url", "https://e.example"]'),
+    "video_clip": (["source=a", "target=-b.mp4", "seconds=1"], {"HILT_APPROVE": "once"}, "Wrote -b.mp4."),
     "sqlite-query": (["database=:memory:", "sql=select 'a' as b"], {}, '"rows":[["a"]]'),
     "csv-table": (["path=a.csv"], {}, '"total":1'),
     "clean-folder": (["folder=dist"], {}, '"removed":1'),

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
+from hilt import hooks, pipeline
+from hilt.call import Call
+from hilt.catalog import Catalog
+from hilt.context import Fence
+from hilt.errors import ToolError
+from hilt.hooks import Hooks, Seen
+from hilt.policy.hooks import FAILURE, POST, PRE
+from hilt.policy.subject import Subject
+from hilt.state.trust import Trust
+from hilt.testing import Folder
 from tests.policy.calls import HOME, NAMES, TWINS, path
-from tongs import hooks, pipeline
-from tongs.call import Call
-from tongs.catalog import Catalog
-from tongs.context import Fence
-from tongs.errors import ToolError
-from tongs.hooks import Hooks, Seen
-from tongs.policy.hooks import FAILURE, POST, PRE
-from tongs.policy.subject import Subject
-from tongs.state.trust import Trust
-from tongs.testing import Folder
 
 CATALOG = Catalog()
 LOG = "log.jsonl"
@@ -46,7 +46,7 @@ class Place:
     def __init__(self, base: Path) -> None:
         self.root = base / "workspace"
         self.config = base / "config"
-        (self.root / ".tongs").mkdir(parents=True)
+        (self.root / ".hilt").mkdir(parents=True)
         self.config.mkdir()
         self.session: Any = None
         self.trusted = True
@@ -57,7 +57,7 @@ class Place:
         (self.config / "hooks.yaml").write_text(json.dumps({"hooks": entries}))  # JSON is YAML
 
     def project(self, *entries: dict[str, Any]) -> None:
-        (self.root / ".tongs/hooks.yaml").write_text(json.dumps({"hooks": entries}))
+        (self.root / ".hilt/hooks.yaml").write_text(json.dumps({"hooks": entries}))
 
     def hooks(self) -> Hooks:
         sets = hooks.load(
@@ -155,7 +155,7 @@ def test_hooks_run_in_the_order_personal_project_session(place):
 
 def test_a_hook_runs_in_the_workspace_with_the_persons_environment(place):
     place.environ["COLOUR"] = "green"
-    place.personal(hook('echo "$PWD $COLOUR $TONGS_HOOK_DEPTH" > where'))
+    place.personal(hook('echo "$PWD $COLOUR $HILT_HOOK_DEPTH" > where'))
 
     place.before(READ)
 
@@ -411,7 +411,7 @@ def test_what_comes_before_something_fails_closed(place):
 
 def test_a_projects_hooks_run_only_when_everything_beside_them_is_trusted(place):
     place.project(hook("touch ran"))
-    scripts = place.root / ".tongs/hooks/deep"
+    scripts = place.root / ".hilt/hooks/deep"
     scripts.mkdir(parents=True)
     (scripts / "check.sh").write_text("true")
     asked: list[str] = []
@@ -422,7 +422,7 @@ def test_a_projects_hooks_run_only_when_everything_beside_them_is_trusted(place)
 
     (known,) = _load(place, trusted)
 
-    assert asked == [".tongs/hooks.yaml", ".tongs/hooks/deep/check.sh"]
+    assert asked == [".hilt/hooks.yaml", ".hilt/hooks/deep/check.sh"]
     assert known.hooks == ()
     assert "check.sh is not trusted" in known.notes[0]
     assert hooks.project_files(str(place.root)) == [str(place.root / name) for name in asked]
@@ -433,7 +433,7 @@ def _load(place: Place, trusted: Any) -> list[Any]:
     return hooks.load(config=config, root=root, session=None, names=lambda: NAMES, trusted=trusted)
 
 
-@pytest.mark.parametrize("name", [".tongs/hooks.yaml", ".tongs/hooks", ".tongs/hooks/check.sh", ".tongs/hooks/deep"])
+@pytest.mark.parametrize("name", [".hilt/hooks.yaml", ".hilt/hooks", ".hilt/hooks/check.sh", ".hilt/hooks/deep"])
 def test_links_to_what_tools_can_write_are_not_trusted(place, name):
     place.project(hook("touch ran"))
     other = place.root / "other"
@@ -650,8 +650,8 @@ def test_what_a_hook_adds_and_changes_reaches_the_caller(runtime, workspace):
 def test_a_projects_hooks_run_once_trusted_and_stop_when_a_script_changes(runtime, workspace):
     workspace.write("a.py", "alpha")
     paths = [
-        workspace.write(".tongs/hooks.yaml", json.dumps([hook("bash .tongs/hooks/guard.sh")])),
-        workspace.write(".tongs/hooks/guard.sh", "exit 2\n"),
+        workspace.write(".hilt/hooks.yaml", json.dumps([hook("bash .hilt/hooks/guard.sh")])),
+        workspace.write(".hilt/hooks/guard.sh", "exit 2\n"),
     ]
     trust = Trust(runtime.state)
 
@@ -663,7 +663,7 @@ def test_a_projects_hooks_run_once_trusted_and_stop_when_a_script_changes(runtim
     for name in paths:
         trust.trust("hooks", name, Path(name).read_bytes())
         answers.append(answer())
-    workspace.write(".tongs/hooks/guard.sh", "touch ran\n")
+    workspace.write(".hilt/hooks/guard.sh", "touch ran\n")
     answers.append(answer())
     trust.close()
 
@@ -673,8 +673,8 @@ def test_a_projects_hooks_run_once_trusted_and_stop_when_a_script_changes(runtim
 
 def test_a_hook_that_calls_tools_has_hooks_itself_up_to_a_depth(runtime, workspace, environ):
     workspace.write("a.py", "alpha")
-    command = shlex.join([sys.executable, "-m", "tongs", "call", "read_file", "path=a.py"])
-    personal(workspace, hook(f"echo $TONGS_HOOK_DEPTH >> depth; {command} > /dev/null 2>&1; true", timeout=60))
+    command = shlex.join([sys.executable, "-m", "hilt", "call", "read_file", "path=a.py"])
+    personal(workspace, hook(f"echo $HILT_HOOK_DEPTH >> depth; {command} > /dev/null 2>&1; true", timeout=60))
 
     done = subprocess.run(shlex.split(command), cwd=workspace.path, env=environ, capture_output=True, timeout=120)
 
@@ -683,7 +683,7 @@ def test_a_hook_that_calls_tools_has_hooks_itself_up_to_a_depth(runtime, workspa
 
 
 def test_every_hook_that_ran_is_on_record_with_its_outcome(base):
-    from tongs.testing import Folder, temporary_runtime
+    from hilt.testing import Folder, temporary_runtime
 
     config = Folder(os.path.join(base, "config"))
     config.write(
@@ -700,8 +700,8 @@ def test_every_hook_that_ran_is_on_record_with_its_outcome(base):
 
 
 def test_what_a_hook_has_replaced_is_seen_in_no_other_form(base):
-    from tongs import wire
-    from tongs.testing import Folder, temporary_runtime
+    from hilt import wire
+    from hilt.testing import Folder, temporary_runtime
 
     answer = '{"result": "[taken out]"}'
     config = Folder(os.path.join(base, "config"))

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
+from hilt import jobs as module
+from hilt.context import Fence
+from hilt.errors import ToolError
+from hilt.jobs import Job, JobOutput, Jobs, JobState
+from hilt.output.printed import SHOWN_CHARACTERS, plain
+from hilt.sandbox import process
+from hilt.sandbox.process import Child, Limits
 from tests.marks import HANG_SECONDS, STUBBORN, Mark, read, wait_until
-from tongs import jobs as module
-from tongs.context import Fence
-from tongs.errors import ToolError
-from tongs.jobs import Job, JobOutput, Jobs, JobState
-from tongs.output.printed import SHOWN_CHARACTERS, plain
-from tongs.sandbox import process
-from tongs.sandbox.process import Child, Limits
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
@@ -464,13 +464,13 @@ def test_jobs_are_started_and_ended_from_many_threads(bench):
 
 def test_nothing_is_left_of_ended_jobs_but_their_output(bench):
     bench.run("true")
-    wait_until(lambda: "tongs-jobs" not in names_of_threads())
+    wait_until(lambda: "hilt-jobs" not in names_of_threads())
     before = sorted(os.listdir("/proc/self/fd"))
 
     for tty in (False, True, False):
         bench.run("echo text", tty=tty)
 
-    wait_until(lambda: "tongs-jobs" not in names_of_threads())
+    wait_until(lambda: "hilt-jobs" not in names_of_threads())
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
@@ -589,14 +589,14 @@ time.sleep(300)
 """
 
 
-def test_no_job_is_left_when_tongs_is_killed(bench):
-    tongs = run_script(KILLED, bench)
-    assert tongs.stdout is not None
-    assert tongs.stdout.readline() == b"started\n"
+def test_no_job_is_left_when_hilt_is_killed(bench):
+    hilt = run_script(KILLED, bench)
+    assert hilt.stdout is not None
+    assert hilt.stdout.readline() == b"started\n"
     wait_until(lambda: len(bench.mark.alive()) >= 6)
 
-    tongs.kill()
-    tongs.communicate()
+    hilt.kill()
+    hilt.communicate()
 
     wait_until(lambda: not bench.mark.alive())
 
@@ -605,8 +605,8 @@ def test_importing_starts_nothing_and_loads_nothing_heavy():
     script = f"""
 import sys
 sys.path.insert(0, {str(Path(module.__file__).parents[1])!r})
-import tongs.jobs
-print(sorted({{"asyncio", "subprocess", "termios", "tty", "pty", "tongs.sandbox.process"}} & set(sys.modules)))
+import hilt.jobs
+print(sorted({{"asyncio", "subprocess", "termios", "tty", "pty", "hilt.sandbox.process"}} & set(sys.modules)))
 """
     answer = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.call import Call, Result
-from tongs.lanes import Lanes, Ticket
+from hilt.call import Call, Result
+from hilt.lanes import Lanes, Ticket
 
 PATHS = [".", "a", "a/b", "a/b/c", "a/bc", "b", "/state/x", "/state/x/y", "below a"]
 

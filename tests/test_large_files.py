@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tongs.testing import temporary_runtime
+from hilt.testing import temporary_runtime
 
 LINE = "x" * 99 + "\n"
 LARGE = LINE * 15_000 + "the needle\n" + LINE * 15_000  # about 3 MB, plain ASCII

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from tongs import wire
-from tongs.call import Result
-from tongs.testing import temporary_runtime
+from hilt import wire
+from hilt.call import Result
+from hilt.testing import temporary_runtime
 
 
 def test_a_deletion_that_does_not_mention_all_of_a_file_is_refused(runtime, workspace):

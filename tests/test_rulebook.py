@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tongs.rulebook import COARSE_TICK, TICK, contents, is_settled, status, upward
+from hilt.rulebook import COARSE_TICK, TICK, contents, is_settled, status, upward
 
 
 def test_a_file_that_has_just_changed_may_change_again_unseen(tmp_path):

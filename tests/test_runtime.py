@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tongs import Output, ToolError, tool
-from tongs.call import Call, Result
-from tongs.testing import temporary_runtime
-from tongs.workers import WORKERS_MAX
+from hilt import Output, ToolError, tool
+from hilt.call import Call, Result
+from hilt.testing import temporary_runtime
+from hilt.workers import WORKERS_MAX
 
 
 def code_of(result: Result) -> str | None:
@@ -69,7 +69,7 @@ def test_an_incident_is_in_the_log_under_the_id_that_the_answer_names(base):
 
 
 def test_a_fault_is_answered_when_no_file_can_be_opened(base, monkeypatch):
-    monkeypatch.delitem(sys.modules, "tongs.incidents", raising=False)
+    monkeypatch.delitem(sys.modules, "hilt.incidents", raising=False)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     @tool
@@ -173,7 +173,7 @@ def test_closing_a_runtime_gives_up_what_is_running_and_answers_it(base):
 def test_a_call_that_waits_its_turn_can_be_cancelled_and_never_runs(base):
     gate, inside = threading.Event(), threading.Event()
 
-    @tool(effects="write", touches=lambda args: [__import__("tongs.call").call.Touch("write", "a.txt")])
+    @tool(effects="write", touches=lambda args: [__import__("hilt.call").call.Touch("write", "a.txt")])
     def hold() -> Output:
         """Hold a.txt."""
         inside.set()

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from hilt import wire
+from hilt.testing import Folder, temporary_runtime
 from tests.surfaces.commands import Command
 from tests.tools.changes import tree_bytes
-from tongs import wire
-from tongs.testing import Folder, temporary_runtime
 
 SCENARIOS = os.path.join(os.path.dirname(__file__), "scenarios")
 NAMES = sorted(os.listdir(SCENARIOS))
@@ -28,10 +28,10 @@ Ask = Callable[[Any], Any]
 @pytest.fixture(scope="session")
 def resident() -> Iterator[dict[str, str]]:
     """The variables under which a resident process runs, for the whole session."""
-    with tempfile.TemporaryDirectory(prefix="tongs-", dir="/tmp") as base:
-        command = Command(base, TONGS_RESIDENT="auto")
+    with tempfile.TemporaryDirectory(prefix="hilt-", dir="/tmp") as base:
+        command = Command(base, HILT_RESIDENT="auto")
         assert command.run("resident", "start").returncode == 0
-        yield {name: value for name, value in command.environ.items() if name.startswith("TONGS_") or name == "HOME"}
+        yield {name: value for name, value in command.environ.items() if name.startswith("HILT_") or name == "HOME"}
         assert command.run("resident", "stop").stdout == b"stopped\n"
 
 

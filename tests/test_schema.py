@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tongs.call import Call
-from tongs.errors import ToolError
-from tongs.params import Bounds, Count, Items, Line, Mark, ReadPath, WritePath
-from tongs.schema import (
+from hilt.call import Call
+from hilt.errors import ToolError
+from hilt.params import Bounds, Count, Items, Line, Mark, ReadPath, WritePath
+from hilt.schema import (
     INTEGER,
     STRING,
     TEXT,

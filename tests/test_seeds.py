@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.commands import TONGS, Command
+from tests.surfaces.commands import HILT, Command
 from tests.tools.test_read_file import picture
 
 GO = """\
@@ -30,7 +30,7 @@ func main() {
 @pytest.fixture
 def command(tmp_path):
     command = Command(str(tmp_path))
-    command.environ["PATH"] = os.path.dirname(TONGS) + os.pathsep + command.environ["PATH"]
+    command.environ["PATH"] = os.path.dirname(HILT) + os.pathsep + command.environ["PATH"]
     write = command.folder.write
     write("main.go", GO)
     write("go.mod", "module example.com/x\n\ngo 1.22\n")
@@ -42,9 +42,9 @@ def command(tmp_path):
 
 
 def shell(command: Command, line: str) -> Any:
-    """Run a line of the document in a shell, with jinn called tongs."""
+    """Run a line of the document in a shell, with jinn called hilt."""
     done = subprocess.run(
-        ["bash", "-c", line.replace("| jinn", "| tongs")],
+        ["bash", "-c", line.replace("| jinn", "| hilt")],
         cwd=command.folder.path,
         env=command.environ,
         capture_output=True,
@@ -300,7 +300,7 @@ def test_jcli_builds(programs):
 
 
 def test_jcli_leaves_a_command_in_the_background_and_asks_for_it_later(programs):
-    programs.environ["TONGS_RESIDENT"] = "auto"
+    programs.environ["HILT_RESIDENT"] = "auto"
     try:
         started = jcli(programs, "Bash", """{"command": "npm run dev", "run_in_background": true}""")
         task = json.loads(started["result"])

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tongs import catalog
-from tongs.declaration import tool
-from tongs.errors import ToolError
-from tongs.policy.modes import FINDERS
-from tongs.schema import Checked, cost
-from tongs.shown import NAMES_CHARACTERS, definition, shown
-from tongs.testing import temporary_runtime
+from hilt import catalog
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.policy.modes import FINDERS
+from hilt.schema import Checked, cost
+from hilt.shown import NAMES_CHARACTERS, definition, shown
+from hilt.testing import temporary_runtime
 
 
 @tool(effects="read")

@@ -29,7 +29,7 @@ def report(status):
     leave(status)
 leave, os._exit = os._exit, report
 before = set(sys.modules)
-from tongs.surfaces.cli import main
+from hilt.surfaces.cli import main
 report(main([]))
 """
 
@@ -69,9 +69,9 @@ def test_a_call_loads_its_own_tool_and_nothing_heavy(tmp_path, tool, args):
 
     loaded = modules(command, {"tool": tool, "args": args})
 
-    assert {name for name in loaded if name.startswith("tongs.tools.")} == {f"tongs.tools.{tool}"}
+    assert {name for name in loaded if name.startswith("hilt.tools.")} == {f"hilt.tools.{tool}"}
     assert loaded & HEAVY == set()
-    assert {name for name in loaded if name.startswith("tongs.dialects.")} == set()
+    assert {name for name in loaded if name.startswith("hilt.dialects.")} == set()
 
 
 def test_a_name_of_a_dialect_loads_one_tool_too(tmp_path):
@@ -80,14 +80,14 @@ def test_a_name_of_a_dialect_loads_one_tool_too(tmp_path):
 
     loaded = modules(command, {"tool": "Read", "args": {"path": "a.txt"}})
 
-    assert {name for name in loaded if name.startswith("tongs.tools.")} == {"tongs.tools.read_file"}
+    assert {name for name in loaded if name.startswith("hilt.tools.")} == {"hilt.tools.read_file"}
     assert loaded & HEAVY == set()
 
 
 def test_settings_are_parsed_once_and_then_read_from_the_cache(tmp_path):
     command = Command(str(tmp_path))
     command.folder.write("a.txt", "a\n")
-    command.folder.write(".tongs/config.toml", "[output]\noverflow_chars = 1000\n")
+    command.folder.write(".hilt/config.toml", "[output]\noverflow_chars = 1000\n")
     request = {"tool": "read_file", "args": {"path": "a.txt"}}
 
     first, second = modules(command, request), modules(command, request)
@@ -97,8 +97,8 @@ def test_settings_are_parsed_once_and_then_read_from_the_cache(tmp_path):
 
 
 def test_the_way_to_the_resident_process_loads_nothing():
-    with tempfile.TemporaryDirectory(prefix="tongs-", dir="/tmp") as base:
-        command = Command(base, TONGS_RESIDENT="auto")
+    with tempfile.TemporaryDirectory(prefix="hilt-", dir="/tmp") as base:
+        command = Command(base, HILT_RESIDENT="auto")
         command.folder.write("a.txt", "a\n")
         assert command.run("resident", "start").returncode == 0
         try:
@@ -108,13 +108,13 @@ def test_the_way_to_the_resident_process_loads_nothing():
     bare = subprocess.run(
         [sys.executable, "-I", "-S", "-c", "import sys; print('\\n'.join(sys.modules))"], capture_output=True, text=True
     )
-    own = {"tongs", "tongs.places", "tongs.surfaces", "tongs.surfaces.cli", "tongs.surfaces.handover"}
+    own = {"hilt", "hilt.places", "hilt.surfaces", "hilt.surfaces.cli", "hilt.surfaces.handover"}
 
     assert loaded - set(bare.stdout.split()) - {"__future__", "_socket", "os", "stat", "posixpath", "genericpath", "os.path", "_stat", "_collections_abc", "abc", "_abc"} == own  # fmt: skip  # noqa: E501
 
 
 def test_importing_the_package_loads_no_part_of_it():
-    script = "import sys, tongs; print([name for name in sys.modules if name.startswith('tongs.')])"
+    script = "import sys, hilt; print([name for name in sys.modules if name.startswith('hilt.')])"
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ})
 

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tongs import telemetry
-from tongs.state.trail import BOUNDS_MS, Entry
+from hilt import telemetry
+from hilt.state.trail import BOUNDS_MS, Entry
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
@@ -49,12 +49,12 @@ def test_a_call_becomes_a_span_with_the_names_of_the_conventions(sent):
         "gen_ai.conversation.id": "default",
         "gen_ai.agent.name": "scout",
         "error.type": "stale_file",
-        "tongs.workspace": "w",
-        "tongs.outcome": "stale_file",
-        "tongs.decision": "ask",
-        "tongs.decision.reason": "a rule asks",
-        "tongs.approver": "terminal",
-        "tongs.arguments.sha256": "digest",
+        "hilt.workspace": "w",
+        "hilt.outcome": "stale_file",
+        "hilt.decision": "ask",
+        "hilt.decision.reason": "a rule asks",
+        "hilt.approver": "terminal",
+        "hilt.arguments.sha256": "digest",
     }
     assert span.resource.attributes["service.name"] == "mine"
 
@@ -66,7 +66,7 @@ def test_a_call_that_succeeds_has_no_error_and_says_nothing_that_is_empty(sent):
 
     (span,) = spans.get_finished_spans()
     assert span.status.status_code.name == "OK"
-    absent = {"error.type", "gen_ai.tool.call.id", "gen_ai.agent.name", "tongs.approver", "tongs.decision.reason"}
+    absent = {"error.type", "gen_ai.tool.call.id", "gen_ai.agent.name", "hilt.approver", "hilt.decision.reason"}
     assert absent & set(span.attributes) == set()
 
 
@@ -134,8 +134,8 @@ def test_spans_and_measurements_reach_the_endpoint_before_the_end(collector, way
 
 def test_an_endpoint_that_is_away_stops_nothing_and_is_not_complained_of():
     script = f"""
-from tongs import telemetry
-from tongs.state.trail import Entry
+from hilt import telemetry
+from hilt.state.trail import Entry
 listener = telemetry.open_telemetry({{telemetry.ENDPOINT: "http://127.0.0.1:9"}})
 listener(Entry(*{tuple(FINE)!r}))
 listener.close()
@@ -148,8 +148,8 @@ print("done")
 
 
 def test_importing_it_loads_nothing_of_opentelemetry():
-    script = "import sys, tongs.telemetry; print([name for name in sys.modules if 'telemetry' in name])"
+    script = "import sys, hilt.telemetry; print([name for name in sys.modules if 'telemetry' in name])"
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
-    assert done.stdout.strip() == "['tongs.telemetry']"
+    assert done.stdout.strip() == "['hilt.telemetry']"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs import wire
-from tongs.call import Call, Result
-from tongs.errors import CODES, ToolError
+from hilt import wire
+from hilt.call import Call, Result
+from hilt.errors import CODES, ToolError
 
 
 def refusal(raw: bytes) -> ToolError:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hilt.testing import temporary_runtime
 from tests.state.ordinary import calls
-from tongs.testing import temporary_runtime
 
 # --- stale files: one process per call, so the guard lives in the state, not in the runtime -------------------------
 
@@ -262,7 +262,7 @@ def test_a_batch_that_runs_out_of_space_is_refused_and_puts_everything_back(base
     # no file may grow beyond 3 MB, which the databases never do
     program = (
         "import resource, signal, sys\n"
-        "from tongs.testing import temporary_runtime\n"
+        "from hilt.testing import temporary_runtime\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, -1))\n"
         "count = int(sys.argv[2])\n"
@@ -308,7 +308,7 @@ def test_a_batch_of_many_files_needs_few_handles(base):
             workspace.write(f"{number}.txt", "old\n")
     program = (
         "import resource, sys\n"
-        "from tongs.testing import temporary_runtime\n"
+        "from hilt.testing import temporary_runtime\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))\n"
         "edits = [{'path': f'{n}.txt', 'old_text': 'old', 'new_text': 'new'} for n in range(1500)]\n"
         "with temporary_runtime(sys.argv[1]) as (runtime, _):\n"
@@ -389,7 +389,7 @@ def test_every_sequence_of_changes_can_be_walked_back_step_by_step(sequence):
         for tool, args in sequence:
             before = picture(workspace.path)
             if tool == "chmod":
-                # a person's change of mode is not tongs' to take back: only done before there is any history
+                # a person's change of mode is not hilt' to take back: only done before there is any history
                 if not done and os.path.exists(workspace.join(args["path"])):
                     os.chmod(workspace.join(args["path"]), args["mode"])
                 continue

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs import yaml12
-from tongs.yaml12 import BadYaml, load, load_with_lines
+from hilt import yaml12
+from hilt.yaml12 import BadYaml, load, load_with_lines
 
 
 @pytest.fixture(params=["C", "Python"])

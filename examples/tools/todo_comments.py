@@ -4,7 +4,7 @@ import os
 import re
 from typing import Literal
 
-from tongs import Output, ToolError, tool
+from hilt import Output, ToolError, tool
 
 SKIPPED = {".git", ".venv", "node_modules", "__pycache__", "build", "dist"}
 MOST = 500

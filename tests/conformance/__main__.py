@@ -10,7 +10,7 @@ from tests.conformance.suite import REVISIONS, passed, required, run, serving
 
 missed = 0
 for revision in REVISIONS:
-    with tempfile.TemporaryDirectory(prefix="tongs-") as base, serving(base) as url:
+    with tempfile.TemporaryDirectory(prefix="hilt-") as base, serving(base) as url:
         done = run(url, revision, os.path.join(base, "results"))
     wanted = required(revision)
     held = wanted & passed(done)

@@ -16,9 +16,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tongs.call import Call, Result
-from tongs.runtime import Runtime
-from tongs.testing import environment
+from hilt.call import Call, Result
+from hilt.runtime import Runtime
+from hilt.testing import environment
 
 ECHO = "json_schema_echo"  # wants to see the schema of the other tool
 SAMPLES = {"string": "text", "integer": 5, "number": 3, "boolean": True, "array": [], "object": {}}
@@ -81,7 +81,7 @@ def wanted(schemas: dict[str, dict[str, Any]]) -> list[Call]:
 
 def main(url: str) -> int:
     """Call everything and print what comes back."""
-    with tempfile.TemporaryDirectory(prefix="tongs-") as base:
+    with tempfile.TemporaryDirectory(prefix="hilt-") as base:
         workspace = os.path.join(base, "workspace")
         os.mkdir(workspace)
         flags = {"mcp.servers": {"suite": {"url": url, "timeout": 20}}, "mode": "yolo"}

@@ -1,4 +1,4 @@
-"""Resources and prompts for the conformance suite, as another part of tongs would provide them."""
+"""Resources and prompts for the conformance suite, as another part of hilt would provide them."""
 
 from __future__ import annotations
 

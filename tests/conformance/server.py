@@ -1,12 +1,12 @@
-"""The server that the conformance suite looks at: `tongs mcp --http --no-token` with the fixtures of the suite."""
+"""The server that the conformance suite looks at: `hilt mcp --http --no-token` with the fixtures of the suite."""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from hilt.surfaces.mcp import Flags, serve
 from tests.conformance.provider import Fixtures
-from tongs.surfaces.mcp import Flags, serve
 
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tongs.testing import environment
+from hilt.testing import environment
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 BIN = os.path.dirname(sys.executable)

@@ -6,10 +6,10 @@ import os
 from types import SimpleNamespace
 from typing import Any, cast
 
+from hilt.call import Output
+from hilt.context import Context, Fence
+from hilt.custom.definition import Definition, Execute
 from tests.programs import PATH
-from tongs.call import Output
-from tongs.context import Context, Fence
-from tongs.custom.definition import Definition, Execute
 
 
 def call(execute: Execute, *, fence: Fence | None = None, session: str = "s", **args: Any) -> Output:

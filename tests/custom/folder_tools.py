@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from hilt.call import Result
+from hilt.consent import Answer
+from hilt.custom import folders
+from hilt.custom.definition import Content, Definition, Loaded, Source, to_tool
+from hilt.runtime import Runtime
+from hilt.testing import environment
 from tests.programs import PATH
-from tongs.call import Result
-from tongs.consent import Answer
-from tongs.custom import folders
-from tongs.custom.definition import Content, Definition, Loaded, Source, to_tool
-from tongs.runtime import Runtime
-from tongs.testing import environment
 
 OBJECT: dict[str, Any] = {"type": "object"}
 ECHO = "cat"
@@ -36,7 +36,7 @@ class Bench:
     def __init__(self, base: Path, source: Source = "personal") -> None:
         self.workspace = base / "workspace"
         self.source = source
-        self.tools = self.workspace / ".tongs/tools" if source == "project" else base / "tools"
+        self.tools = self.workspace / ".hilt/tools" if source == "project" else base / "tools"
         self.environ = {**environment(str(base)), "PATH": PATH}
         self.home, self.config = base / "home", base / "config"
         for folder in (self.workspace, self.tools, self.home, self.config):

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tongs.call import Call, Result
-from tongs.runtime import Runtime
-from tongs.state.trust import Trust
-from tongs.testing import Folder, environment
+from hilt.call import Call, Result
+from hilt.runtime import Runtime
+from hilt.state.trust import Trust
+from hilt.testing import Folder, environment
 
 RAW = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "raw_server.py")
 SDK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "sdk_server.py")
@@ -32,7 +32,7 @@ class Bench:
 
     @property
     def state(self) -> str:
-        return self.environ["TONGS_STATE_DIR"]
+        return self.environ["HILT_STATE_DIR"]
 
     def raw(self, name: str = "raw", **more: Any) -> dict[str, Any]:
         """Return the entry of a server on JSON lines, whose notes are in a folder of its name."""

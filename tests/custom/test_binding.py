@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hilt.custom.binding import Unbindable, bind, render
+from hilt.errors import ToolError
 from tests.programs import program
-from tongs.custom.binding import Unbindable, bind, render
-from tongs.errors import ToolError
 
 SHELLS = ("bash", "dash")
 
@@ -82,7 +82,7 @@ HOSTILE = (
     *(
         "a[$(touch HIT)]",
         "x=$(touch HIT)",
-        "_tongs_0",
+        "_hilt_0",
         "HOME",
         "IFS",
         "%s%n",
@@ -105,7 +105,7 @@ HOSTILE = (
         "1e3",
         "<(touch HIT)",
         "<<EOF",
-        "TONGS_END",
+        "HILT_END",
     ),
 )
 
@@ -549,6 +549,6 @@ def test_an_absent_value_is_not_taken_from_the_environment(shell, tmp_path):
 
 
 def test_variables_of_the_script_are_not_those_of_the_values():
-    template = bind("_tongs_0=a _tongs__=b; echo {{ x }}", {"x"}, shell="bash")
+    template = bind("_hilt_0=a _hilt__=b; echo {{ x }}", {"x"}, shell="bash")
 
-    assert template.prefix not in "_tongs_0=a _tongs__=b; echo"
+    assert template.prefix not in "_hilt_0=a _hilt__=b; echo"

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
+from hilt.surfaces.tool_files import abilities
+from hilt.testing import Folder, temporary_runtime
 from tests.programs import PATH, program
-from tongs.surfaces.tool_files import abilities
-from tongs.testing import Folder, temporary_runtime
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or not shutil.which("bwrap"), reason="needs bubblewrap")
 
@@ -67,9 +67,7 @@ def test_the_whole_workspace_keeps_its_guards(personal, runtime, workspace, path
     workspace.write(".git/config", "[core]\n")
     workspace.write(".git/HEAD", "ref: refs/heads/main\n")
     os.makedirs(workspace.join("out"))
-    markdown(
-        personal, f"{{write: [{path}]}}", "for f in a .git/config .git/hooks/x .tongs/x .claude/x; do try $f; done"
-    )
+    markdown(personal, f"{{write: [{path}]}}", "for f in a .git/config .git/hooks/x .hilt/x .claude/x; do try $f; done")
 
     lines = runtime.call("probe").text.split("\n")
 
@@ -101,20 +99,20 @@ def test_what_is_guarded_inside_of_a_named_folder_stays_so(personal, runtime, wo
         (".git", "protected"),
         (".git/hooks", "protected"),
         ("a/.git/refs", "protected"),
-        (".tongs", "protected"),
-        (".tongs/tools", "protected"),
+        (".hilt", "protected"),
+        (".hilt/tools", "protected"),
         (".claude", "protected"),
         ("link", "outside"),
-        ("tongs-link/tools", "protected"),
+        ("hilt-link/tools", "protected"),
         (".env", "sensitive"),
         ("file/x", "cannot be made"),
     ],
 )
 def test_what_nobody_may_write_no_tool_may_name(personal, runtime, workspace, base, path, why):
     workspace.write("file", "")
-    os.makedirs(workspace.join(".tongs"))
+    os.makedirs(workspace.join(".hilt"))
     os.symlink(os.path.join(base, "elsewhere"), workspace.join("link"))
-    os.symlink(".tongs", workspace.join("tongs-link"))
+    os.symlink(".hilt", workspace.join("hilt-link"))
     markdown(personal, f"{{write: [ok, {path!r}]}}", "touch ok/RAN")
 
     error = runtime.call("probe").error
@@ -205,7 +203,7 @@ def probes(form: str, script: str) -> dict[str, str]:
         return {"probe/tool.json": json.dumps({**definition, "description": "Probe."}), "probe/run.sh": loop}
     if form == "python":
         return {
-            "probe.py": "import subprocess\nfrom tongs import tool\n\n\n@tool(effects='read')\ndef probe() -> str:\n"
+            "probe.py": "import subprocess\nfrom hilt import tool\n\n\n@tool(effects='read')\ndef probe() -> str:\n"
             f"    'Probe.'\n    return subprocess.run(['bash', '-c', {script!r}], stdout=-1, text=True).stdout\n"
         }
     return {

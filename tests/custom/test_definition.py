@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tongs.call import Output
-from tongs.custom.definition import Definition, to_tool
-from tongs.schema import promised
+from hilt.call import Output
+from hilt.custom.definition import Definition, to_tool
+from hilt.schema import promised
 
 ANSWER = {"type": "object", "properties": {"words": {"type": "integer"}}, "required": ["words"]}
 

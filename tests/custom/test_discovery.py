@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.catalog import built_in_names
-from tongs.custom import discovery, remembered
-from tongs.custom.definition import (
+from hilt.catalog import built_in_names
+from hilt.custom import discovery, remembered
+from hilt.custom.definition import (
     Content,
     Definition,
     Example,
@@ -28,13 +28,13 @@ from tongs.custom.definition import (
     sandbox_from,
     to_tool,
 )
-from tongs.custom.discovery import Discovery, Found, Place, open_discovery, places, trusting
-from tongs.custom.workers import Workers
-from tongs.errors import ToolError
-from tongs.state.trust import Trust, kind_of
-from tongs.testing import Folder, environment
+from hilt.custom.discovery import Discovery, Found, Place, open_discovery, places, trusting
+from hilt.custom.workers import Workers
+from hilt.errors import ToolError
+from hilt.state.trust import Trust, kind_of
+from hilt.testing import Folder, environment
 
-PROJECT, SECOND = ".tongs/tools/", ".nanocoder/tools/"
+PROJECT, SECOND = ".hilt/tools/", ".nanocoder/tools/"
 
 
 def markdown(name: str, description: str = "Do.", *, body: str = "true") -> str:
@@ -55,9 +55,9 @@ class Desk:
         self.environ = environment(base)
         self.workspace = Folder(os.path.join(base, "workspace"))
         self.home = Folder(self.environ["HOME"])
-        self.config = Folder(self.environ["TONGS_CONFIG_DIR"])
+        self.config = Folder(self.environ["HILT_CONFIG_DIR"])
         self.extra = Folder(os.path.join(base, "extra"))
-        self.state = self.environ["TONGS_STATE_DIR"]
+        self.state = self.environ["HILT_STATE_DIR"]
         self.workers = workers
         for folder in (self.workspace, self.home, self.config, self.extra):
             os.makedirs(folder.path)
@@ -111,19 +111,19 @@ def test_places_are_in_the_order_of_the_contract(desk):
     assert listed == [
         Place(desk.workspace.join("one"), "directory"),
         Place(desk.extra.path, "directory"),
-        Place(desk.workspace.join(".tongs/tools"), "project"),
+        Place(desk.workspace.join(".hilt/tools"), "project"),
         Place(desk.workspace.join(".nanocoder/tools"), "project"),
         Place(desk.config.join("tools"), "personal"),
         Place(desk.home.join(".config/nanocoder/tools"), "personal"),
         Place(desk.home.join(".jean2/tools"), "personal"),
     ]
-    environ = {**desk.environ, "TONGS_TOOLS_DIR": f"{desk.extra.path}{os.pathsep}/x"}
+    environ = {**desk.environ, "HILT_TOOLS_DIR": f"{desk.extra.path}{os.pathsep}/x"}
     assert [place.path for place in places("/w", environ)][:2] == [desk.extra.path, "/x"]
-    assert [place.path for place in places("/w", environ, ["/y"])][:2] == ["/y", "/w/.tongs/tools"]
+    assert [place.path for place in places("/w", environ, ["/y"])][:2] == ["/y", "/w/.hilt/tools"]
 
 
 def test_a_projects_folder_does_not_become_the_users_own_by_another_name(desk):
-    desk.environ["TONGS_CONFIG_DIR"] = desk.workspace.join(".tongs")
+    desk.environ["HILT_CONFIG_DIR"] = desk.workspace.join(".hilt")
     desk.workspace.write(PROJECT + "a.md", markdown("a"))
 
     found = desk.found()
@@ -250,7 +250,7 @@ def test_all_formats_are_found_together(desk):
     desk.config.write("tools/m.md", markdown("m"))
     desk.config.write("tools/f/tool.md", folder_tool("f"))
     desk.config.write("tools/f/script.sh", "echo {}")
-    desk.config.write("tools/p.py", 'from tongs import tool\n@tool\ndef p():\n    """Do."""\n')
+    desk.config.write("tools/p.py", 'from hilt import tool\n@tool\ndef p():\n    """Do."""\n')
 
     found = desk.found()
 
@@ -264,7 +264,7 @@ def test_all_formats_are_found_together(desk):
 def test_nothing_of_a_project_is_loaded_before_its_content_is_trusted(desk):
     ran = desk.workspace.join("ran")
     path = desk.workspace.write(
-        PROJECT + "p.py", f'open({ran!r}, "w")\nfrom tongs import tool\n@tool\ndef p():\n    """Do."""\n'
+        PROJECT + "p.py", f'open({ran!r}, "w")\nfrom hilt import tool\n@tool\ndef p():\n    """Do."""\n'
     )
     desk.workspace.write(PROJECT + "m.md", markdown("m"))
 
@@ -329,7 +329,7 @@ def test_a_file_that_is_trusted_as_something_else_is_no_trusted_tool(desk):
 
 
 def test_all_is_trusted_where_the_environment_says_so(desk):
-    desk.environ["TONGS_TRUST"] = "all"
+    desk.environ["HILT_TRUST"] = "all"
     desk.workspace.write(PROJECT + "m.md", markdown("m"))
 
     assert names(desk.found()) == ["m"]
@@ -337,7 +337,7 @@ def test_all_is_trusted_where_the_environment_says_so(desk):
 
 @pytest.mark.parametrize("link", ["file", "folder", "script", "tools", "config"])
 def test_links_of_a_project_are_not_followed(desk, link):
-    desk.environ["TONGS_TRUST"] = "all"
+    desk.environ["HILT_TRUST"] = "all"
     desk.extra.write("m.md", markdown("m"))
     desk.extra.write("f/tool.md", folder_tool("f"))
     desk.extra.write("f/script.sh", "")
@@ -351,7 +351,7 @@ def test_links_of_a_project_are_not_followed(desk, link):
         os.symlink(desk.extra.join("f/script.sh"), desk.workspace.join(PROJECT + "f/script.sh"))
     else:
         os.rmdir(desk.workspace.join(PROJECT))
-        target = desk.workspace.join(".tongs/tools" if link == "tools" else ".tongs")
+        target = desk.workspace.join(".hilt/tools" if link == "tools" else ".hilt")
         if link == "config":
             os.rmdir(target)
             os.rename(desk.extra.path, desk.extra.path + "2")
@@ -383,12 +383,12 @@ def test_links_of_the_user_are_followed(desk):
 @pytest.mark.parametrize(
     "path, kind",
     [
-        ("/w/.tongs/tools/a.md", "tool"),
+        ("/w/.hilt/tools/a.md", "tool"),
         ("/w/.nanocoder/tools/a/script.sh", "tool"),
-        ("/w/.tongs/tools/a/.mcp.json", "tool"),
-        ("/w/.tongs/tools.md", "file"),
-        ("/w/.tongs/config.toml", "config"),
-        ("/w/.tongs/hooks/x", "hooks"),
+        ("/w/.hilt/tools/a/.mcp.json", "tool"),
+        ("/w/.hilt/tools.md", "file"),
+        ("/w/.hilt/config.toml", "config"),
+        ("/w/.hilt/hooks/x", "hooks"),
     ],
 )
 def test_files_of_tools_are_a_kind_of_their_own(path, kind):
@@ -440,8 +440,8 @@ def test_a_change_that_leaves_size_and_time_alone_is_seen(desk, monkeypatch, set
 
 
 def test_the_worker_of_a_file_ends_when_the_file_is_no_tool_any_more(desk):
-    path = desk.config.write("tools/p.py", 'from tongs import tool\n@tool\ndef p():\n    """Do."""\n')
-    other = desk.config.write("tools/q.py", 'from tongs import tool\n@tool\ndef q():\n    """Do."""\n')
+    path = desk.config.write("tools/p.py", 'from hilt import tool\n@tool\ndef p():\n    """Do."""\n')
+    other = desk.config.write("tools/q.py", 'from hilt import tool\n@tool\ndef q():\n    """Do."""\n')
     looking = desk.open()
     assert names(looking.current()) == ["p", "q"]
     assert len(desk.workers.pids) == 2

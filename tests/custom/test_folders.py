@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.call import Call
+from hilt.custom import folders
+from hilt.custom.definition import Content, Example, Problem, Sandbox
+from hilt.errors import ToolError
 from tests.custom.folder_tools import OBJECT, Bench, markdown
 from tests.marks import STUBBORN, Mark, wait_until
 from tests.programs import program
-from tongs.call import Call
-from tongs.custom import folders
-from tongs.custom.definition import Content, Example, Problem, Sandbox
-from tongs.errors import ToolError
 
 WHOLE: dict[str, Any] = {
     "name": "my-tool",
@@ -724,9 +724,9 @@ def test_a_tool_that_wants_a_sandbox_does_not_run_without(bench):
 def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
     from contextlib import contextmanager
 
-    from tongs.custom.definition import to_tool
-    from tongs.runtime import Runtime
-    from tongs.sandbox.process import Confined
+    from hilt.custom.definition import to_tool
+    from hilt.runtime import Runtime
+    from hilt.sandbox.process import Confined
 
     bench.add("my-tool", 'echo "{\\"inside\\": $INSIDE}"', sandbox={"write": ["out"]})
     told: list[Any] = []

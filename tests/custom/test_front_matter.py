@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.custom.definition import FILE_BYTES
-from tongs.custom.front_matter import BadFrontMatter, front_matter, json_file
+from hilt.custom.definition import FILE_BYTES
+from hilt.custom.front_matter import BadFrontMatter, front_matter, json_file
 
 
 @pytest.mark.parametrize(

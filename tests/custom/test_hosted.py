@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from hilt.call import Call, Result
+from hilt.errors import ToolError
 from tests.custom.calls import gone
-from tongs.call import Call, Result
-from tongs.errors import ToolError
 
 TALKING = '''
 import os
-from tongs import Output, ToolError, tool
+from hilt import Output, ToolError, tool
 
 @tool(effects="read")
 def talk(ctx) -> dict:

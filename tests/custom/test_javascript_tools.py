@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from hilt.call import Output
+from hilt.custom import javascript_tools
+from hilt.custom.definition import Content, Definition, Loaded
+from hilt.custom.workers import Workers
+from hilt.errors import ToolError
 from tests.custom.calls import call, environment
 from tests.programs import program
-from tongs.call import Output
-from tongs.custom import javascript_tools
-from tongs.custom.definition import Content, Definition, Loaded
-from tongs.custom.workers import Workers
-from tongs.errors import ToolError
 
 # the seed's own example, with an address that needs no network
 TICKET = """

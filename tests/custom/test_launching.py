@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from hilt.context import Fence
+from hilt.custom import launching
+from hilt.errors import ToolError
 from tests.custom.folder_tools import Bench
 from tests.programs import PATH, program
-from tongs.context import Fence
-from tongs.custom import launching
-from tongs.errors import ToolError
 
 # every script prints what it was told, where it is, what it sees, and what it loads from where
 PROBES = {
@@ -97,7 +97,7 @@ TRAPS = {
     "evil.js": EVIL_SCRIPT,
     "tsconfig.json": '{"compilerOptions": {"paths": {"lodash": ["./evil.js"], "./beside": ["./evil.js"]}}}',
     "package.json": '{"name": "x", "main": "evil.js"}',
-    "deno.json": '{"imports": {"lodash": "./evil.js"}, "workspace": ["./.tongs/tools/probe"]}',
+    "deno.json": '{"imports": {"lodash": "./evil.js"}, "workspace": ["./.hilt/tools/probe"]}',
     "deno.lock": "{}",
     ".npmrc": "registry=http://127.0.0.1:9/\n",
     "beside.py": EVIL_PYTHON,
@@ -312,7 +312,7 @@ def test_nothing_is_started_for_a_call_that_was_given_up(tmp_path):
 
 
 def surroundings(base: Path, **more: str) -> dict[str, str]:
-    return {"HOME": str(base / "home"), "TONGS_CONFIG_DIR": str(base / "config"), "PATH": PATH, **more}
+    return {"HOME": str(base / "home"), "HILT_CONFIG_DIR": str(base / "config"), "PATH": PATH, **more}
 
 
 def keep(base: Path, text: str | bytes, where: str = "config") -> None:
@@ -323,7 +323,7 @@ def keep(base: Path, text: str | bytes, where: str = "config") -> None:
 
 def test_a_tool_sees_the_fixed_variables_and_those_it_declares(tmp_path):
     fixed = {name: f"value of {name}" for name in launching.VARIABLES if name not in ("PATH", "HOME")}
-    environ = surroundings(tmp_path, **fixed, OPENAI_API_KEY="secret", WANTED="yes", TONGS_MODE="x", LOGNAME="x")
+    environ = surroundings(tmp_path, **fixed, OPENAI_API_KEY="secret", WANTED="yes", HILT_MODE="x", LOGNAME="x")
 
     found = launching.environment(["WANTED", "NOT_SET"], environ)
 
@@ -344,13 +344,13 @@ def test_a_running_tool_has_no_other_variable(tmp_path):
 
 
 def test_declared_variables_come_from_the_users_files_before_the_environment(tmp_path):
-    keep(tmp_path, "A=tongs\n")
+    keep(tmp_path, "A=hilt\n")
     keep(tmp_path, "A=jean2\nB=jean2\n", "home/.jean2")
     environ = surroundings(tmp_path, A="process", B="process", C="process")
 
     found = launching.environment(["A", "B", "C"], environ)
 
-    assert {name: found[name] for name in "ABC"} == {"A": "tongs", "B": "jean2", "C": "process"}
+    assert {name: found[name] for name in "ABC"} == {"A": "hilt", "B": "jean2", "C": "process"}
 
 
 def test_nothing_of_the_users_files_is_given_that_was_not_declared(tmp_path):
@@ -424,7 +424,7 @@ def test_folders_of_the_path_that_are_relative_are_left_out(tmp_path, path, kept
     assert launching.environment([], environ)["PATH"] == kept
 
 
-def test_a_program_is_not_looked_for_in_the_folder_that_tongs_runs_in(tmp_path, monkeypatch):
+def test_a_program_is_not_looked_for_in_the_folder_that_hilt_runs_in(tmp_path, monkeypatch):
     (tmp_path / "node").write_text("#!/bin/sh\n")
     (tmp_path / "node").chmod(0o755)
     monkeypatch.chdir(tmp_path)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.custom import markdown
-from tongs.custom.definition import Content, Example, Sandbox
-from tongs.errors import ToolError
+from hilt.custom import markdown
+from hilt.custom.definition import Content, Example, Sandbox
+from hilt.errors import ToolError
 
 K8S_PODS = """\
 ---

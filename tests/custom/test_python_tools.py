@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from hilt.call import Output, Touch
+from hilt.custom import python_tools
+from hilt.custom.definition import Content, Definition, Loaded, definition_of, to_tool
+from hilt.custom.workers import Workers
+from hilt.errors import ToolError
+from hilt.schema import TOUCH
 from tests.custom.calls import call, environment, named
-from tongs.call import Output, Touch
-from tongs.custom import python_tools
-from tongs.custom.definition import Content, Definition, Loaded, definition_of, to_tool
-from tongs.custom.workers import Workers
-from tongs.errors import ToolError
-from tongs.schema import TOUCH
 
 GREETING = '''
-from tongs import Output, ToolError, tool
+from hilt import Output, ToolError, tool
 
 count = 0
 
@@ -78,7 +78,7 @@ def file(base, workers) -> File:
 
 
 def made(body: str, signature: str = "", decorator: str = '@tool(effects="read")') -> str:
-    return f'from tongs import Output, ToolError, tool\n{decorator}\ndef t({signature}):\n    """Do."""\n    {body}\n'
+    return f'from hilt import Output, ToolError, tool\n{decorator}\ndef t({signature}):\n    """Do."""\n    {body}\n'
 
 
 def test_a_file_declares_its_functions_under_tool(file):
@@ -214,14 +214,14 @@ def test_an_endless_loop_hurts_nobody(file):
         ("\n\nimport nothing_of_this_name\n", 3, "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("import sys\nsys.exit()\n", 2, "SystemExit"),
         ("import os\nos._exit(5)\n", None, "ended with exit status 5"),
-        ("from tongs import tool\n@tool\nasync def t():\n    '''Do.'''\n", 3, "The function t is async"),
-        ("from tongs import tool\n@tool\ndef t():\n    pass\n", 3, "The function t has no docstring"),
-        ("from tongs import tool\n@tool\ndef t(a):\n    '''Do.'''\n", 3, "The parameter a of t has no type"),
-        ("from tongs import tool\n@tool(effects='fly')\ndef t():\n    '''Do.'''\n", 2, "effects must be among"),
+        ("from hilt import tool\n@tool\nasync def t():\n    '''Do.'''\n", 3, "The function t is async"),
+        ("from hilt import tool\n@tool\ndef t():\n    pass\n", 3, "The function t has no docstring"),
+        ("from hilt import tool\n@tool\ndef t(a):\n    '''Do.'''\n", 3, "The parameter a of t has no type"),
+        ("from hilt import tool\n@tool(effects='fly')\ndef t():\n    '''Do.'''\n", 2, "effects must be among"),
         ("x = 1\n", None, "It declares no tool."),
         ("", None, "It declares no tool."),
-        ("from tongs.tools.read_file import read_file\n", None, "It declares no tool."),
-        ("from tongs import tool\n@tool\ndef t(*a: int):\n    '''Do.'''\n", 3, "without a name for callers"),
+        ("from hilt.tools.read_file import read_file\n", None, "It declares no tool."),
+        ("from hilt import tool\n@tool\ndef t(*a: int):\n    '''Do.'''\n", 3, "without a name for callers"),
         ("\x00", None, "null bytes"),
         ("# coding: nothing\n", None, "Unknown encoding"),
     ],
@@ -235,7 +235,7 @@ def test_a_broken_file_is_a_report_with_its_line(file, text, line, says):
 
 
 def test_a_file_that_loads_for_ever_is_a_report(file, monkeypatch):
-    monkeypatch.setattr("tongs.custom.hosted.LOAD_SECONDS", 0.3)
+    monkeypatch.setattr("hilt.custom.hosted.LOAD_SECONDS", 0.3)
 
     (problem,) = file.load("while True: pass\n").problems
 
@@ -265,8 +265,8 @@ def test_a_file_that_changed_after_it_was_loaded_is_not_run(file):
 def test_marked_arguments_are_touched_and_records_are_built(file):
     text = """
 from typing import NamedTuple
-from tongs import tool
-from tongs.params import ReadPath
+from hilt import tool
+from hilt.params import ReadPath
 
 class Point(NamedTuple):
     x: int

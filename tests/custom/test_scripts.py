@@ -11,11 +11,11 @@ import time
 
 import pytest
 
-from tongs.custom import markdown, scripts
-from tongs.custom.definition import Content, to_tool
-from tongs.runtime import Runtime
-from tongs.sandbox.process import Confined
-from tongs.testing import environment
+from hilt.custom import markdown, scripts
+from hilt.custom.definition import Content, to_tool
+from hilt.runtime import Runtime
+from hilt.sandbox.process import Confined
+from hilt.testing import environment
 
 K8S_PODS = """\
 ---

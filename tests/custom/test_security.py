@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from hilt.call import Call
+from hilt.custom import folders, security
+from hilt.custom.definition import to_tool
+from hilt.custom.security import Permission
+from hilt.errors import ToolError
+from hilt.runtime import Running
 from tests.custom.folder_tools import Bench
 from tests.marks import Mark, wait_until
-from tongs.call import Call
-from tongs.custom import folders, security
-from tongs.custom.definition import to_tool
-from tongs.custom.security import Permission
-from tongs.errors import ToolError
-from tongs.runtime import Running
 
 RAN = "cat > /dev/null; touch ran; echo '{\"done\": true}'"
 CHECKED = {"hasSecurityCheck": True, "securityScript": "security.sh"}
@@ -201,7 +201,7 @@ def test_a_tool_that_calls_itself_dangerous_is_marked_whoever_asks(bench):
 @pytest.mark.parametrize("requires", [True, False])
 def test_in_scheduler_mode_nobody_is_asked_for_a_check(bench, requires):
     checked(bench, says(allowed=True, requiresApproval=requires))
-    bench.environ["TONGS_MODE"] = "scheduler"
+    bench.environ["HILT_MODE"] = "scheduler"
 
     if not requires:
         assert bench.call("guarded").ok
@@ -215,7 +215,7 @@ def test_in_scheduler_mode_nobody_is_asked_for_a_check(bench, requires):
 @pytest.mark.parametrize("allowed", [True, False])
 def test_in_yolo_mode_a_check_blocks_and_asks_nobody(bench, allowed, requires):
     checked(bench, says(allowed=allowed, requiresApproval=requires), requireApproval=True)
-    bench.environ["TONGS_MODE"] = "yolo"
+    bench.environ["HILT_MODE"] = "yolo"
 
     result = bench.call("guarded")
 
@@ -226,7 +226,7 @@ def test_in_yolo_mode_a_check_blocks_and_asks_nobody(bench, allowed, requires):
 def test_in_yolo_mode_a_rule_that_asks_still_does_and_tells_what_the_check_says(bench):
     checked(bench, says(allowed=True, requiresApproval=True))
     rule(bench, "ask: [guarded]\n")
-    bench.environ["TONGS_MODE"] = "yolo"
+    bench.environ["HILT_MODE"] = "yolo"
 
     bench.call("guarded")
 

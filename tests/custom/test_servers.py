@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from hilt.custom import servers, servers_client
+from hilt.custom.servers_pins import Pins
+from hilt.errors import ToolError
+from hilt.runtime import Runtime
 from tests.custom.servers import Bench, Client, eventually, lives, submit
 from tests.surfaces.commands import Command
 from tests.test_startup import HEAVY, modules
-from tongs.custom import servers, servers_client
-from tongs.custom.servers_pins import Pins
-from tongs.errors import ToolError
-from tongs.runtime import Runtime
 
 WORDS = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -56,7 +56,7 @@ def test_a_call_of_another_tool_loads_nothing_of_servers(bench):
 
     loaded = modules(command, {"tool": "read_file", "args": {"path": "a.txt"}})
 
-    assert not [name for name in loaded if name.startswith("tongs.custom.servers")]
+    assert not [name for name in loaded if name.startswith("hilt.custom.servers")]
     assert loaded & HEAVY == set()
 
 
@@ -67,7 +67,7 @@ def test_tools_that_are_known_are_listed_without_the_sdk(bench):
 
     loaded = modules(command, {"tool": "list_tools"})
 
-    assert "tongs.custom.servers" in loaded
+    assert "hilt.custom.servers" in loaded
     assert not {"mcp", "mcp_types", "pydantic", "asyncio"} & loaded
 
 
@@ -81,7 +81,7 @@ def test_a_project_names_servers_only_once_its_file_is_trusted(bench):
         after = runtime.call("mcp__raw__echo", text="hello")
 
     assert (before.error.code, before.error.details["path"]) == ("untrusted", path)
-    assert "tongs trust .mcp.json" in before.error.suggestion
+    assert "hilt trust .mcp.json" in before.error.suggestion
     assert not any(name.startswith("mcp__") for name in listed)
     assert after.text == "hello"
 
@@ -115,15 +115,15 @@ def test_who_reads_the_files_waits_for_nobody_who_decides(bench):
 
 def test_everything_is_trusted_when_the_user_says_so(bench):
     bench.write({"raw": bench.raw()})
-    with bench.runtime(TONGS_TRUST="all") as runtime:
+    with bench.runtime(HILT_TRUST="all") as runtime:
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
 
 
 def test_servers_are_read_from_the_personal_settings(bench):
-    os.makedirs(bench.environ["TONGS_CONFIG_DIR"])
+    os.makedirs(bench.environ["HILT_CONFIG_DIR"])
     entry = bench.raw()
     text = f"[mcp.servers.raw]\ncommand = {json.dumps(entry['command'])}\nargs = {json.dumps(entry['args'])}\n"
-    with open(os.path.join(bench.environ["TONGS_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
+    with open(os.path.join(bench.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
         file.write(text)
 
     with bench.runtime() as runtime:
@@ -131,7 +131,7 @@ def test_servers_are_read_from_the_personal_settings(bench):
 
 
 def test_servers_of_a_projects_settings_count_only_when_they_are_trusted(bench):
-    bench.folder.write(".tongs/config.toml", '[mcp.servers.raw]\ncommand = "touch"\nargs = ["pwned"]\n')
+    bench.folder.write(".hilt/config.toml", '[mcp.servers.raw]\ncommand = "touch"\nargs = ["pwned"]\n')
     with bench.runtime() as runtime:
         assert runtime.servers() is None
 
@@ -178,8 +178,8 @@ def test_arguments_are_checked_before_anything_is_sent(bench):
     assert not any(one.get("method") == "tools/call" for one in bench.heard())
 
 
-def test_a_server_that_is_tongs_has_no_servers_of_its_own(bench):
-    with bench.runtime({"raw": bench.raw()}, TONGS_NESTED="1") as runtime:
+def test_a_server_that_is_hilt_has_no_servers_of_its_own(bench):
+    with bench.runtime({"raw": bench.raw()}, HILT_NESTED="1") as runtime:
         assert runtime.servers() is None
 
 
@@ -199,7 +199,7 @@ def test_a_tool_that_is_described_otherwise_is_refused(bench):
         listed = {one.name: one.description for one in runtime.catalog.tools() if one.name.startswith("mcp__")}
 
     assert (changed.error.code, changed.error.details["changed"]) == ("untrusted", ["description"])
-    assert "tongs mcp trust raw" in changed.error.suggestion
+    assert "hilt mcp trust raw" in changed.error.suggestion
     assert "keys" not in json.dumps([changed.error.message, changed.error.details])
     assert same.text == "b"
     assert new.error.code == "untrusted"
@@ -375,7 +375,7 @@ def test_plan_mode_has_only_what_the_user_says_reads(bench):
 
 
 def test_what_is_approved_always_is_kept_for_that_tool_alone(bench):
-    from tongs.consent import Answer
+    from hilt.consent import Answer
 
     def yes(asked: Any) -> Answer:
         return Answer("always", "", "test")
@@ -545,7 +545,7 @@ def test_a_server_sees_a_short_environment_and_what_its_entry_gives_it(bench):
     assert seen["env"]["HOME"] == "/elsewhere"
     assert seen["args"] == ["s", "x"]
     assert seen["cwd"] == os.path.join(os.path.realpath(bench.folder.path), "sub")
-    assert not {"SECRET", "OPENAI_API_KEY", "LD_PRELOAD", "TONGS_STATE_DIR"} & set(seen["env"])
+    assert not {"SECRET", "OPENAI_API_KEY", "LD_PRELOAD", "HILT_STATE_DIR"} & set(seen["env"])
 
 
 def test_a_variable_that_is_missing_is_named(bench):
@@ -577,10 +577,10 @@ def test_closing_ends_the_servers(bench):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes by their files")
-def test_a_server_does_not_outlive_a_tongs_that_is_killed(bench):
+def test_a_server_does_not_outlive_a_hilt_that_is_killed(bench):
     script = f"""
 import sys
-from tongs.runtime import Runtime
+from hilt.runtime import Runtime
 with Runtime({bench.folder.path!r}, flags={{"mode": "yolo", "mcp.servers": {{"raw": {bench.raw()!r}}}}}) as runtime:
     print(runtime.call("mcp__raw__echo", text="a").text, flush=True)
     sys.stdin.read()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.custom.servers_config import CALL_SECONDS, SERVERS_MAX, configured, expanded
-from tongs.errors import ToolError
+from hilt.custom.servers_config import CALL_SECONDS, SERVERS_MAX, configured, expanded
+from hilt.errors import ToolError
 
 
 def anything(kind: str, path: str, data: bytes) -> bool:
@@ -167,12 +167,12 @@ def test_there_is_an_end_to_how_many_servers_count(tmp_path):
 @pytest.mark.parametrize(
     "entry",
     [
-        {"command": "tongs", "args": ["mcp"]},
-        {"command": "/usr/bin/tongs"},
-        {"command": "python", "args": ["-m", "tongs"]},
+        {"command": "hilt", "args": ["mcp"]},
+        {"command": "/usr/bin/hilt"},
+        {"command": "python", "args": ["-m", "hilt"]},
     ],
 )
-def test_tongs_is_no_server_of_its_own(tmp_path, entry):
+def test_hilt_is_no_server_of_its_own(tmp_path, entry):
     assert configured(str(tmp_path), {"me": entry}, anything).servers["me"].disabled
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.call import Output
-from tongs.custom.servers_config import Server
-from tongs.custom.servers_definitions import (
+from hilt.call import Output
+from hilt.custom.servers_config import Server
+from hilt.custom.servers_definitions import (
     DEFINITION_BYTES,
     DESCRIPTION_MAX,
     NAME_MAX,
@@ -24,8 +24,8 @@ from tongs.custom.servers_definitions import (
     usable,
     visible,
 )
-from tongs.declaration import Tool
-from tongs.errors import ToolError
+from hilt.declaration import Tool
+from hilt.errors import ToolError
 
 PLAIN: dict[str, Any] = {"type": "object", "properties": {}}
 SERVER = Server("github", ".mcp.json", "project", "stdio", "0", command="x")

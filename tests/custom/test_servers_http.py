@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from hilt.custom import servers_transport
 from tests.custom.servers import SDK, Bench, Client, eventually, submit
-from tongs.custom import servers_transport
 
 TOOL = {"name": "echo", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}}
 
@@ -29,7 +29,7 @@ def bench(tmp_path) -> Bench:
 
 @contextmanager
 def serving(wire: str) -> Iterator[dict[str, Any]]:
-    """Start a server on the SDK, unless tongs is to do that, and yield its entry."""
+    """Start a server on the SDK, unless hilt is to do that, and yield its entry."""
     if wire == "stdio":
         yield {"command": sys.executable, "args": [SDK, "stdio"]}
         return

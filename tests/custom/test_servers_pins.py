@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tongs.custom.servers_config import Server
-from tongs.custom.servers_definitions import Kept, named
-from tongs.custom.servers_pins import Pins
+from hilt.custom.servers_config import Server
+from hilt.custom.servers_definitions import Kept, named
+from hilt.custom.servers_pins import Pins
 
 SERVER = Server("s", ".mcp.json", "project", "stdio", "0", command="x")
 

@@ -5,8 +5,8 @@ import json
 import mcp_types as types
 import pytest
 
-from tongs.custom.servers_results import BLOCKS_MAX, FAILURE_MAX, output_of
-from tongs.errors import ToolError
+from hilt.custom.servers_results import BLOCKS_MAX, FAILURE_MAX, output_of
+from hilt.errors import ToolError
 
 TEXT = types.TextContent(type="text", text="hello")
 PICTURE = types.ImageContent(type="image", data="aGk=", mime_type="image/png")

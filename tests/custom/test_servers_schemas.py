@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.custom.servers_schemas import MOST, SIZE_MOST, cost_of, refuse_work, without_patterns
-from tongs.errors import ToolError
+from hilt.custom.servers_schemas import MOST, SIZE_MOST, cost_of, refuse_work, without_patterns
+from hilt.errors import ToolError
 
 
 def forking(levels: int, keyword: str = "oneOf") -> dict[str, Any]:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tongs.custom.servers_transport import _Starting
+from hilt.custom.servers_transport import _Starting
 
 
 class Running:

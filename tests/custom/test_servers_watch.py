@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
+from hilt.custom import servers_watch
+from hilt.custom.servers_definitions import named
+from hilt.custom.servers_pins import Pins
 from tests.custom.servers import WAIT_SECONDS, Bench
-from tongs.custom import servers_watch
-from tongs.custom.servers_definitions import named
-from tongs.custom.servers_pins import Pins
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hilt.custom.binding import bind, evaluated, note, render
 from tests.programs import program
-from tongs.custom.binding import bind, evaluated, note, render
 
 EVALUATED = [
     "eval {{ x }}",

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tongs.consent import Answer
-from tongs.runtime import Runtime
-from tongs.testing import Folder, environment, temporary_runtime
+from hilt.consent import Answer
+from hilt.runtime import Runtime
+from hilt.testing import Folder, environment, temporary_runtime
 
 HELLO = """---
 name: hello
@@ -41,7 +41,7 @@ outputSchema:
 Gives back what came.
 """
 ECHO_SCRIPT = "import json, sys\nprint(json.dumps({'echo': json.load(sys.stdin)['text']}))\n"
-SHOUT = '''from tongs import tool
+SHOUT = '''from hilt import tool
 
 
 @tool(effects="read")
@@ -60,7 +60,7 @@ def personal(base) -> Folder:
 
 @pytest.fixture
 def project(workspace) -> Folder:
-    folder = Folder(workspace.join(".tongs/tools"))
+    folder = Folder(workspace.join(".hilt/tools"))
     os.makedirs(folder.path)
     return folder
 
@@ -119,7 +119,7 @@ def write_long(folder: Folder, format_: str) -> None:
         folder.write("long/run.py", script)
     elif format_ == "python":
         body = 'def long(count: int) -> dict:\n    """Long."""\n    return {"text": "y" * count}\n'
-        folder.write("long.py", f'from tongs import tool\n\n@tool(effects="read")\n{body}')
+        folder.write("long.py", f'from hilt import tool\n\n@tool(effects="read")\n{body}')
     else:
         schema = "{type: 'object', properties: {count: {type: 'integer'}}}"
         told = f"description: 'Long.', inputSchema: {schema}, needsApproval: false"
@@ -284,8 +284,8 @@ def test_a_small_profile_has_the_custom_tools_that_are_named(personal, base, pro
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_project_names_tools_of_its_profile_when_it_is_trusted(personal, base, workspace, trusted):
     personal.write("hello.md", HELLO)
-    workspace.write(".tongs/config.toml", '[profile]\nname = "nano"\ntools = ["hello"]\n')
-    environ = {**environment(base), **({"TONGS_TRUST": "all"} if trusted else {})}
+    workspace.write(".hilt/config.toml", '[profile]\nname = "nano"\ntools = ["hello"]\n')
+    environ = {**environment(base), **({"HILT_TRUST": "all"} if trusted else {})}
     with Runtime(workspace.path, environ=environ) as runtime:
         assert runtime.settings["profile"] == "nano"
         assert runtime.call("hello", who="a").ok == trusted

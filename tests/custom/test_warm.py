@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from hilt.call import Call, Result
+from hilt.testing import Folder, temporary_runtime
 from tests.custom.calls import gone
 from tests.marks import wait_until
-from tongs.call import Call, Result
-from tongs.testing import Folder, temporary_runtime
 
 TOOL = {
     "name": "warm_one",
@@ -230,19 +230,19 @@ def test_it_ends_with_the_runtime(base, tools):
 def test_it_does_not_outlive_a_runtime_that_is_killed(base, tools, runtime, environ):
     add(tools)
     code = (
-        "from tongs.runtime import Runtime\n"
+        "from hilt.runtime import Runtime\n"
         f"runtime = Runtime({runtime.root!r})\n"
         "print(runtime.call('warm_one').data['pid'], flush=True)\n"
         "input()\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as tongs:
-        assert tongs.stdout is not None
-        pid = int(tongs.stdout.readline())
+    ) as hilt:
+        assert hilt.stdout is not None
+        pid = int(hilt.stdout.readline())
         assert not gone(pid)
-        os.kill(tongs.pid, signal.SIGKILL)
-        tongs.wait()
+        os.kill(hilt.pid, signal.SIGKILL)
+        hilt.wait()
 
         wait_until(lambda: gone(pid))
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from hilt.custom.toolbox import Toolbox
+from hilt.custom.watching import Watch, watched
+from hilt.state.trust import Trust
+from hilt.testing import environment
 from tests.marks import wait_until
-from tongs.custom.toolbox import Toolbox
-from tongs.custom.watching import Watch, watched
-from tongs.state.trust import Trust
-from tongs.testing import environment
 
 TOOL = "---\nname: hello\ndescription: Say hello.\napproval: never\n---\necho hello\n"
 FOLDER = """---
@@ -34,10 +34,10 @@ class Place:
     def __init__(self, base: Path) -> None:
         self.root = base / "workspace"
         self.personal = base / "config/tools"
-        self.project = self.root / ".tongs/tools"
+        self.project = self.root / ".hilt/tools"
         self.root.mkdir()
         self.environ = environment(str(base))
-        self.state = self.environ["TONGS_STATE_DIR"]
+        self.state = self.environ["HILT_STATE_DIR"]
         confine: Any = None
         self.toolbox = Toolbox(
             str(self.root),
@@ -287,7 +287,7 @@ def test_only_the_folders_of_tools_and_two_above_are_watched(tmp_path):
 
     found = {os.path.relpath(path, tmp_path) for path in watched(discovery.places) if path.startswith(str(tmp_path))}
 
-    inside = {"", "/.tongs", "/.tongs/tools", "/.tongs/tools/deep", "/.tongs/tools/deep/deeper"}
+    inside = {"", "/.hilt", "/.hilt/tools", "/.hilt/tools/deep", "/.hilt/tools/deep/deeper"}
     assert {f"workspace{path}" for path in inside} <= found
     assert not any("src" in path or "node_modules" in path for path in found)
 

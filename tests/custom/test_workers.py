@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from hilt.context import Fence
+from hilt.custom.workers import NOISE_BYTES, Recipe, Workers
+from hilt.errors import ToolError
 from tests.custom.calls import environment, gone
 from tests.marks import wait_until
-from tongs.context import Fence
-from tongs.custom.workers import NOISE_BYTES, Recipe, Workers
-from tongs.errors import ToolError
 
 HANG_SECONDS = 60.0
 
@@ -271,7 +271,7 @@ def test_the_greeting_is_answered_first_and_its_worker_is_kept(workers):
 
 
 def test_a_reply_without_end_is_refused(workers, monkeypatch):
-    monkeypatch.setattr("tongs.custom.workers.REPLY_BYTES", 1 << 20)
+    monkeypatch.setattr("hilt.custom.workers.REPLY_BYTES", 1 << 20)
 
     with pytest.raises(ToolError, match="more than 1 MiB") as caught:
         ask(workers, "big", size=5_000_000)

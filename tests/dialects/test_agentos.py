@@ -5,9 +5,9 @@ import os
 import jsonschema_rs
 import pytest
 
+from hilt.call import Output
+from hilt.dialects.agentos import ENTRIES
 from tests.tools.test_read_file import pdf, picture
-from tongs.call import Output
-from tongs.dialects.agentos import ENTRIES
 
 
 @pytest.mark.parametrize(

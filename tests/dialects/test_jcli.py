@@ -5,9 +5,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tongs.call import Output
-from tongs.dialects.jcli import ENTRIES
-from tongs.testing import temporary_runtime
+from hilt.call import Output
+from hilt.dialects.jcli import ENTRIES
+from hilt.testing import temporary_runtime
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def project(workspace):
     ],
 )
 def test_the_examples_of_the_document_run_as_printed(project, environ, tool, args, expected):
-    command = [sys.executable, "-m", "tongs", "--workspace", project.path]
+    command = [sys.executable, "-m", "hilt", "--workspace", project.path]
     text = f'{{"tool":"{tool}","args":{args}}}'
 
     done = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)

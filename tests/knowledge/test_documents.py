@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.knowledge.documents import DESCRIPTION_CHARACTERS, TEXT_BYTES, TITLE_CHARACTERS, Document, parse
+from hilt.knowledge.documents import DESCRIPTION_CHARACTERS, TEXT_BYTES, TITLE_CHARACTERS, Document, parse
 
 
 def document(text: str, path: str = "kb/some-note.md") -> Document:

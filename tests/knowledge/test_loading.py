@@ -7,11 +7,11 @@ import pytest
 
 SCRIPT = """
 import sys
-from tongs import Runtime
-from tongs.testing import environment
+from hilt import Runtime
+from hilt.testing import environment
 with Runtime({workspace!r}, environ=environment({base!r})) as runtime:
     assert runtime.call({tool!r}, **{args!r}).ok
-print(sorted(name for name in sys.modules if name.startswith("tongs.knowledge.") or name == "tongs.state.memory"))
+print(sorted(name for name in sys.modules if name.startswith("hilt.knowledge.") or name == "hilt.state.memory"))
 """
 
 
@@ -20,8 +20,8 @@ print(sorted(name for name in sys.modules if name.startswith("tongs.knowledge.")
     [
         ("read_file", {"path": "a.txt"}, []),
         ("write_file", {"path": "b.txt", "content": ""}, []),
-        ("memory", {"action": "list"}, ["tongs.state.memory"]),
-        ("detect_project", {}, ["tongs.knowledge.projects"]),
+        ("memory", {"action": "list"}, ["hilt.state.memory"]),
+        ("detect_project", {}, ["hilt.knowledge.projects"]),
     ],
 )
 def test_a_call_loads_only_what_its_tool_needs(base, workspace, tool, args, loaded):

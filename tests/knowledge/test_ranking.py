@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.knowledge import ranking, words
+from hilt.knowledge import ranking, words
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.output.metrics import bars, prometheus
+from hilt.output.metrics import bars, prometheus
 
 
 def test_counters_and_histograms_are_written_as_prometheus_reads_them():

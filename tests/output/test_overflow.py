@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs import Output, tool
-from tongs.output.overflow import LINE_CHARACTERS, Overflow, broken
-from tongs.testing import temporary_runtime
+from hilt import Output, tool
+from hilt.output.overflow import LINE_CHARACTERS, Overflow, broken
+from hilt.testing import temporary_runtime
 
 
 @pytest.fixture

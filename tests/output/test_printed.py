@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.output.printed import plain
+from hilt.output.printed import plain
 
 
 @given(st.text(st.characters(codec="utf-8")))

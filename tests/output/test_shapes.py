@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tongs.output import shapes
+from hilt.output import shapes
 
 # the nine views as the format's documentation prints them
 DOCUMENTED: dict[str, Any] = {

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tongs.output import shapes
-from tongs.output.terminal import inert, render
+from hilt.output import shapes
+from hilt.output.terminal import inert, render
 
 HUNK: dict[str, Any] = {
     "oldStart": 9,
@@ -462,7 +462,7 @@ def test_what_is_not_a_view_is_rendered_as_the_reason(value):
 def test_plain_rendering_loads_no_library():
     program = """
 import sys
-from tongs.output.terminal import render
+from hilt.output.terminal import render
 print(render({"type": "code", "path": "a.py", "content": "x", "created": True}, width=80, color=False))
 print(sorted({"rich", "pygments", "dataclasses", "inspect", "asyncio", "pathlib"} & set(sys.modules)))
 """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tongs.output import shapes, views
+from hilt.output import shapes, views
 
 
 class Change(NamedTuple):

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.output import shapes
-from tongs.output.terminal import inert, render
-from tongs.runtime import Runtime
-from tongs.testing import environment
+from hilt.output import shapes
+from hilt.output.terminal import inert, render
+from hilt.runtime import Runtime
+from hilt.testing import environment
 
 HOSTILE = (
     "\x1b[2J\x1b[1;1H\x1b]0;title\x07\x1b]8;;http://evil.example\x1b\\link\x1b]8;;\x1b\\\x1bPq\x1b\\\x1b[8mhidden\x9b31m"
@@ -340,7 +340,7 @@ def test_any_object_with_a_known_type_is_drawn_harmlessly(name, given_fields, co
 
 PYTHON = '''
 import json
-from tongs import Output, tool
+from hilt import Output, tool
 
 @tool(effects="read")
 def show(name: str) -> Output:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tongs.policy.commands import classify
-from tongs.policy.forms import Names
-from tongs.policy.subject import Subject, Touched
+from hilt.policy.commands import classify
+from hilt.policy.forms import Names
+from hilt.policy.subject import Subject, Touched
 
 ROOT = "/project/project"
 HOME = "/homes/ann"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from hilt.policy.commands import Part, Risk, classify
 from tests.policy.command_lines import CAUTION, DANGEROUS, SAFE
-from tongs.policy.commands import Part, Risk, classify
 
 LINES = [
     *((line, "safe", reason) for line, reason in SAFE),
@@ -156,7 +156,7 @@ def test_what_cannot_be_parsed_is_dangerous_and_never_safe():
 def test_a_parser_that_does_not_load_makes_every_command_dangerous():
     code = (
         "import sys; sys.modules['tree_sitter_bash'] = None\n"
-        "from tongs.policy.commands import classify; print(*classify('ls')[:2])"
+        "from hilt.policy.commands import classify; print(*classify('ls')[:2])"
     )
 
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -177,7 +177,7 @@ DANGERS = st.sampled_from(
         "chmod -R 777 x",
         "find . -delete",
         "docker system prune",
-        "tongs approve 1",
+        "hilt approve 1",
         "shutdown now",
     ]
 )

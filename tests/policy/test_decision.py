@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.errors import ToolError
-from tongs.policy.decision import OWN, Vote, decide, join
+from hilt.errors import ToolError
+from hilt.policy.decision import OWN, Vote, decide, join
 
 STRICTER = ("allow", "ask", "deny")
 words = st.text(max_size=3)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.policy.exits import ANSWERS, Outcome, classify_exit
+from hilt.policy.exits import ANSWERS, Outcome, classify_exit
 
 CLASSES = ("success", "expected_nonzero", "error", "timeout", "signal")
 
@@ -176,7 +176,7 @@ def test_other_statuses_say_what_they_mean(code, signalled, expected):
     assert expected[1] in outcome.reason
 
 
-def test_a_timeout_is_what_tongs_itself_stopped():
+def test_a_timeout_is_what_hilt_itself_stopped():
     assert classify_exit("grep x f", 124, timed_out=True).classification == "timeout"
     assert classify_exit("timeout 1 sleep 5", 124).classification == "error"
 

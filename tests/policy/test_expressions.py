@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.policy.expressions import BadExpression, compile_expression, quote
+from hilt.policy.expressions import BadExpression, compile_expression, quote
 
 
 @pytest.mark.parametrize(

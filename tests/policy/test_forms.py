@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hilt.policy import forms
+from hilt.policy.forms import Acting, BadForm, Beginning, Below, Exactly, Matching, Names, Reaching, Whole
 from tests.policy.calls import HOME, NAMES
-from tongs.policy import forms
-from tongs.policy.forms import Acting, BadForm, Beginning, Below, Exactly, Matching, Names, Reaching, Whole
 
 SHELL = NAMES.twins["Bash"]
 

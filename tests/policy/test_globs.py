@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.policy import globs
+from hilt.policy.globs import BadGlob
 from tests.policy.calls import HOME, outside, path
-from tongs.policy import globs
-from tongs.policy.globs import BadGlob
 
 
 @pytest.mark.parametrize(

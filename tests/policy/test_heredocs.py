@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.policy.heredocs import Body, take_out
+from hilt.policy.heredocs import Body, take_out
 
 
 @pytest.mark.parametrize(

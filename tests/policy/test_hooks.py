@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.policy import hooks
+from hilt.policy.hooks import EVENTS, FAILURE, POST, PRE, Answer, BadAnswer, BadHook, Hook, understand
 from tests.policy.calls import NAMES, reading, shell, writing
-from tongs.policy import hooks
-from tongs.policy.hooks import EVENTS, FAILURE, POST, PRE, Answer, BadAnswer, BadHook, Hook, understand
 
 GUARD = {"event": PRE, "command": "./guard"}
 

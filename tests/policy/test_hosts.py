@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tongs.policy import hosts
-from tongs.policy.hosts import BadHost
+from hilt.policy import hosts
+from hilt.policy.hosts import BadHost
 
 
 @pytest.mark.parametrize(

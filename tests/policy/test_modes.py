@@ -7,11 +7,11 @@ from typing import get_args
 
 import pytest
 
-from tongs.declaration import EFFECTS
-from tongs.errors import ToolError
-from tongs.policy import modes
-from tongs.policy.decision import Vote
-from tongs.policy.modes import MODES, PROFILES, Approval, Circumstances, Traits, hidden, mode_vote, settle
+from hilt.declaration import EFFECTS
+from hilt.errors import ToolError
+from hilt.policy import modes
+from hilt.policy.decision import Vote
+from hilt.policy.modes import MODES, PROFILES, Approval, Circumstances, Traits, hidden, mode_vote, settle
 
 APPROVALS = get_args(Approval)
 NO_RULES = Circumstances()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.errors import ToolError
-from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
-from tongs.testing import temporary_runtime
+from hilt.errors import ToolError
+from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+from hilt.testing import temporary_runtime
 
 RULES = PathRules(SENSITIVE, READABLE, PROTECTED)
 
@@ -53,8 +53,8 @@ def verdict(path: str, *, write: bool, rules: PathRules = RULES) -> str:
         ("environment", "fine", "fine"),
         ("x.env", "fine", "fine"),
         (".envrc", "fine", "fine"),
-        (".tongs/config.toml", "fine", "protected_path"),
-        ("a/.tongs", "fine", "protected_path"),
+        (".hilt/config.toml", "fine", "protected_path"),
+        ("a/.hilt", "fine", "protected_path"),
         (".claude/settings.json", "fine", "protected_path"),
         (".Codex/x", "fine", "protected_path"),
         (".cursor/rules", "fine", "protected_path"),
@@ -62,7 +62,7 @@ def verdict(path: str, *, write: bool, rules: PathRules = RULES) -> str:
         ("a/b/agents.config.json", "fine", "protected_path"),
         ("AGENTS.CONFIG.JSON", "fine", "protected_path"),
         (".mcp.json.bak", "fine", "fine"),
-        (".tongs/.git/x", "sensitive_path", "protected_path"),
+        (".hilt/.git/x", "sensitive_path", "protected_path"),
         ("\uff0egit/config", "sensitive_path", "sensitive_path"),
         (".\uff47it", "sensitive_path", "sensitive_path"),
         (".g\u200bit", "sensitive_path", "sensitive_path"),

@@ -11,6 +11,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from hilt.policy import rules
+from hilt.policy.rules import RuleSet, decide, listed, narrowest
+from hilt.policy.subject import Subject, Touched
 from tests.policy.calls import (
     HOME,
     NAMES,
@@ -24,9 +27,6 @@ from tests.policy.calls import (
     shell,
     writing,
 )
-from tongs.policy import rules
-from tongs.policy.rules import RuleSet, decide, listed, narrowest
-from tongs.policy.subject import Subject, Touched
 
 # as the page of j-cli prints it, comments and missing indentation included
 PRINTED = """\

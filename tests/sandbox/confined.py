@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from tongs.sandbox.process import Confined, Limits
+    from hilt.sandbox.process import Confined, Limits
 
 NOBODY = 65534
 NEEDED = (
@@ -59,9 +59,9 @@ class Worker:
 
     def __init__(self, *, ordinary: bool, user: int = NOBODY) -> None:
         self.uid = user if ordinary and os.getuid() == 0 else os.getuid()
-        self.folder = Path(tempfile.mkdtemp(prefix="tongs-worker-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="hilt-worker-"))
         self.folder.chmod(0o755)
-        _copy_modules(self.folder / "tongs")
+        _copy_modules(self.folder / "hilt")
         shutil.copy(__file__, self.folder / "confined.py")
         self._process = self._start()
 
@@ -118,7 +118,7 @@ class Box:
     def __init__(self, worker: Worker, kind: str = "") -> None:
         self.worker = worker
         self.kind = kind  # of sandbox, when it is not to be the one that is found
-        self.base = Path(tempfile.mkdtemp(prefix="tongs-box-"))
+        self.base = Path(tempfile.mkdtemp(prefix="hilt-box-"))
         self.base.chmod(0o755)
         self.workspace, self.home, self.state = (self.base / name for name in ("ws", "home", "state"))
         for folder in (self.workspace, self.home / ".cache", self.state / "sessions/s1"):
@@ -151,7 +151,7 @@ class Box:
         return {
             "name": "workspace-write",
             "roots": [str(self.workspace)],
-            "closed": [str(self.state), str(self.home / ".config/tongs")],
+            "closed": [str(self.state), str(self.home / ".config/hilt")],
             "home": str(self.home),
             "private": str(self.state / "private" / changes.get("session", "s1")),
             "session": "s1",
@@ -217,9 +217,9 @@ def _as(uid: int) -> dict[str, Any]:
 
 
 def _copy_modules(target: Path) -> None:
-    import tongs
+    import hilt
 
-    source = Path(tongs.__file__).parent
+    source = Path(hilt.__file__).parent
     for name in NEEDED:
         if (source / name).is_dir():
             shutil.copytree(source / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -246,7 +246,7 @@ class Place(NamedTuple):
 
 def run_in_call(script: str, place: Place, env: dict[str, str], limits: Limits) -> str:
     """Run a command as a call does, and say how it ended."""
-    from tongs.sandbox import process
+    from hilt.sandbox import process
 
     argv = ["bash", "-c", script]
     finished = process.run(argv, cwd=place.workspace, env=env, limits=limits, confined=place.confined)
@@ -257,9 +257,9 @@ def run_in_call(script: str, place: Place, env: dict[str, str], limits: Limits) 
 
 def run_as_job(script: str, place: Place, env: dict[str, str], limits: Limits) -> str:
     """Run a command in the background, and say how it ended."""
-    from tongs.context import Fence
-    from tongs.jobs import Jobs
-    from tongs.sandbox import process
+    from hilt.context import Fence
+    from hilt.jobs import Jobs
+    from hilt.sandbox import process
 
     def begin(stdin: int, stdout: int, stderr: int) -> process.Child:
         return process.start(
@@ -298,7 +298,7 @@ class Server:
 
     def run(self, **request: Any) -> list[Any]:
         """Run a program to its end."""
-        from tongs.sandbox.process import Limits, run
+        from hilt.sandbox.process import Limits, run
 
         with self._confine(request) as confined:
             finished = run(
@@ -314,7 +314,7 @@ class Server:
 
     def attack(self, door: str, script: str, env: dict[str, str], limits: list[Any], request: dict[str, Any]) -> str:
         """Run a script that does not want to end."""
-        from tongs.sandbox.process import Limits
+        from hilt.sandbox.process import Limits
 
         with self._confine(request) as confined:
             place = Place(Path(request["cwd"]), confined)
@@ -336,7 +336,7 @@ class Server:
 
     def start(self, **request: Any) -> int:
         """Start a program and wait for its first line."""
-        from tongs.sandbox.process import start
+        from hilt.sandbox.process import start
 
         with ExitStack() as stack:
             confined = stack.enter_context(self._confine(request))
@@ -369,9 +369,9 @@ class Server:
 
     def plan(self, **request: Any) -> list[list[str]]:
         """Tell the lines of the profile."""
-        from tongs.sandbox import bubblewrap
-        from tongs.sandbox.profile import make_private
-        from tongs.sandbox.sensitive import Search
+        from hilt.sandbox import bubblewrap
+        from hilt.sandbox.profile import make_private
+        from hilt.sandbox.sensitive import Search
 
         profile = make_profile(request["profile"])
         make_private(profile)
@@ -380,8 +380,8 @@ class Server:
 
     def landlock(self, version: int, **request: Any) -> int:
         """Make a ruleset of an older version."""
-        from tongs.sandbox import landlock
-        from tongs.sandbox.sensitive import Search
+        from hilt.sandbox import landlock
+        from hilt.sandbox.sensitive import Search
 
         fd = landlock.make_ruleset(make_profile(request["profile"]), Search(), version)
         os.close(fd)
@@ -393,7 +393,7 @@ class Server:
             sandbox.close()
 
     def _sandbox(self, state: str) -> Any:
-        from tongs.sandbox.profile import Sandbox
+        from hilt.sandbox.profile import Sandbox
 
         if state not in self._sandboxes:
             self._sandboxes[state] = Sandbox(state)
@@ -404,9 +404,9 @@ class Server:
         sandbox = self._sandbox(request["state"])
         profile = make_profile(request["profile"])
         if request.get("kind") == "landlock":
-            from tongs.sandbox import landlock
-            from tongs.sandbox.profile import make_private
-            from tongs.sandbox.sensitive import Search
+            from hilt.sandbox import landlock
+            from hilt.sandbox.profile import make_private
+            from hilt.sandbox.sensitive import Search
 
             make_private(profile)
             with landlock.confine(profile, Search()) as confined:
@@ -424,8 +424,8 @@ class Server:
 
 def make_profile(fields: dict[str, Any]) -> Any:
     """The profile that a request describes."""
-    from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
-    from tongs.sandbox.profile import Profile
+    from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+    from hilt.sandbox.profile import Profile
 
     tuples = {name: tuple(fields[name]) for name in ("roots", "closed")}
     given = {name: value for name, value in fields.items() if name in Profile._fields}
@@ -441,7 +441,7 @@ def _environment(request: dict[str, Any]) -> dict[str, str]:
 @contextmanager
 def _without(line: str) -> Iterator[None]:
     """Leave out one line of the profile: the steps for one purpose, one word about processes, or the filter."""
-    from tongs.sandbox import bubblewrap, seccomp
+    from hilt.sandbox import bubblewrap, seccomp
 
     make_plan, namespaces, assemble = bubblewrap.make_plan, bubblewrap.namespaces, seccomp.assemble
 
@@ -471,7 +471,7 @@ def _without(line: str) -> Iterator[None]:
 
 def main() -> None:
     """Answer requests until there are no more."""
-    from tongs.errors import ToolError
+    from hilt.errors import ToolError
 
     server = Server()
     for line in sys.stdin:

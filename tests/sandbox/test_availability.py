@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tongs.errors import ToolError
-from tongs.sandbox import availability
-from tongs.sandbox.profile import Availability, Profile, Sandbox
+from hilt.errors import ToolError
+from hilt.sandbox import availability
+from hilt.sandbox.profile import Availability, Profile, Sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="probes Linux")
 needs_bubblewrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from hilt.sandbox import bubblewrap
+from hilt.sandbox.profile import Sandbox, make_private
+from hilt.sandbox.sensitive import Found
 from tests.marks import HANG_SECONDS, wait_until
 from tests.sandbox.confined import SECRET, Box, Refused, make_profile
-from tongs.sandbox import bubblewrap
-from tongs.sandbox.profile import Sandbox, make_private
-from tongs.sandbox.sensitive import Found
 
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 
@@ -37,7 +37,7 @@ REPOSITORY = {
     "ws/lib/inner/.git": "gitdir: ../../.git/modules/lib/inner\n",
     "ws/vendor/tool/.git/HEAD": "ref: refs/heads/main\n",
     "ws/vendor/tool/.git/config": "[core]\n",
-    "ws/.tongs/settings.toml": "a = 1\n",
+    "ws/.hilt/settings.toml": "a = 1\n",
 }
 
 
@@ -74,7 +74,7 @@ def test_commits_are_made_in_a_protected_repository(box):
     fill(box, {**REPOSITORY})
 
     done = box.run(
-        "git add .tongs && git -c user.name=n -c user.email=e commit -qm first && git checkout -qb other && "
+        "git add .hilt && git -c user.name=n -c user.email=e commit -qm first && git checkout -qb other && "
         "git status --short -uno && git log --format=%s; git config user.name x || echo refused"
     )
 
@@ -189,8 +189,8 @@ def test_the_first_command_after_a_crash_runs(box):
 
 
 def test_shared_memory_is_the_program_s_own(box):
-    assert box.run("echo a > /dev/shm/tongs-test-x && cat /dev/shm/tongs-test-x").output == "a\n"
-    assert not os.path.exists("/dev/shm/tongs-test-x")
+    assert box.run("echo a > /dev/shm/hilt-test-x && cat /dev/shm/hilt-test-x").output == "a\n"
+    assert not os.path.exists("/dev/shm/hilt-test-x")
 
 
 def test_the_session_folder_is_read_at_its_path_and_at_the_agreed_one(box):
@@ -222,10 +222,10 @@ OUTSIDE = {
     "in the home": "echo evil > ~/x",
     "over a file in the home": "echo evil > ~/notes",
     "remove in the home": "rm ~/notes; mv ~/notes ~/n",
-    "in the system": "for place in /etc /usr '' /var; do echo evil > $place/tongs-test-evil; done",
+    "in the system": "for place in /etc /usr '' /var; do echo evil > $place/hilt-test-evil; done",
     "through a link": "ln -s ~/notes link; echo evil > link",
     "through a hard link": "ln ~/notes hard && echo evil > hard",
-    "through the processes of others": "echo evil > /proc/1/root/etc/tongs-test-evil; "
+    "through the processes of others": "echo evil > /proc/1/root/etc/hilt-test-evil; "
     "echo evil > /proc/$PPID/cwd/../home/x",
     "the system's switches": "for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do "
     "[ -w $f ] && exit 9; done; exit 0",
@@ -240,7 +240,7 @@ def test_nothing_outside_the_workspace_is_written(box, script):
     done = box.run(script)
 
     assert box.tree(box.home) == before
-    assert not any(os.path.lexists(f"{place}/tongs-test-evil") for place in ("", "/etc", "/usr"))
+    assert not any(os.path.lexists(f"{place}/hilt-test-evil") for place in ("", "/etc", "/usr"))
     assert done.code != 9
 
 
@@ -267,13 +267,13 @@ GUARDED = {
     "echo evil > vendor/tool/.git/hooks/x",
     "an inner repository moved away": "mv vendor v; mv vendor/tool v; mkdir -p vendor/tool/.git/hooks; "
     "echo evil > vendor/tool/.git/hooks/x",
-    "settings": "echo evil >> .tongs/settings.toml; echo evil > .tongs/new; mv .tongs t",
+    "settings": "echo evil >> .hilt/settings.toml; echo evil > .hilt/new; mv .hilt t",
     "missing folders": "mkdir .claude .codex .cursor; echo evil > .claude/x; rmdir .claude; rm -rf .claude",
     "missing files": "echo evil > .mcp.json; echo evil > x; mv -fT x .mcp.json; rm -f x",
     "a missing folder linked": "ln -sT /tmp .claude; ln -sfn /tmp .claude; rm -rf .claude",
-    "in a namespace of its own": "unshare -Urm bash -c 'umount .tongs; mount -o remount,rw,bind .tongs; "
-    "mount --bind /tmp .git/hooks; echo evil >> .tongs/settings.toml'",
-    "as root": "mount -o remount,rw,bind .tongs; umount .tongs; echo evil > .tongs/x",
+    "in a namespace of its own": "unshare -Urm bash -c 'umount .hilt; mount -o remount,rw,bind .hilt; "
+    "mount --bind /tmp .git/hooks; echo evil >> .hilt/settings.toml'",
+    "as root": "mount -o remount,rw,bind .hilt; umount .hilt; echo evil > .hilt/x",
 }
 
 
@@ -290,7 +290,7 @@ def test_what_makes_programs_run_is_not_written(box, script):
 def _is_guarded(path: str) -> bool:
     # what is elsewhere is a copy
     return not path.rpartition("/ws/")[2].startswith(("evil", "v/")) and any(
-        name in path for name in ("hooks", "config", ".tongs", ".claude", ".mcp", "worktrees", "inner/.git")
+        name in path for name in ("hooks", "config", ".hilt", ".claude", ".mcp", "worktrees", "inner/.git")
     )
 
 
@@ -328,7 +328,7 @@ def test_the_workspace_does_not_become_a_repository_itself(box):
         "echo evil > .config/fish/config.fish; mkdir -p .config/fish; echo evil > .config/fish/config.fish",
         "mv .config c; mkdir -p .config/systemd; echo evil > .config/systemd/x",
         "echo evil > .gitconfig",
-        "mkdir -p .config/tongs; echo evil > .config/tongs/config.toml",
+        "mkdir -p .config/hilt; echo evil > .config/hilt/config.toml",
     ],
 )
 def test_start_files_are_not_written_when_the_home_is_the_workspace(box, script):
@@ -433,7 +433,7 @@ HOME = [
     ".zsh_history",
     ".python_history",
     ".local/share/fish/fish_history",
-    ".config/tongs/config.toml",
+    ".config/hilt/config.toml",
     ".env",
 ]
 
@@ -458,7 +458,7 @@ def test_credentials_are_not_read_when_the_home_is_the_workspace(box):
     assert SECRET not in done.output
 
 
-def test_the_state_of_tongs_is_not_seen(box):
+def test_the_state_of_hilt_is_not_seen(box):
     box.write("state/state.db")
 
     assert SECRET not in box.run(f"cat {box.state}/state.db; grep -r . {box.state}").output
@@ -493,7 +493,7 @@ def test_read_only_leaves_the_workspace_as_it_is(box):
     before = box.tree()
 
     box.run(
-        "echo x > a; rm -rf .git vendor; mkdir .claude; git init -q .; echo x >> .tongs/settings.toml", name="read-only"
+        "echo x > a; rm -rf .git vendor; mkdir .claude; git init -q .; echo x >> .hilt/settings.toml", name="read-only"
     )
 
     assert box.tree() == before
@@ -549,7 +549,7 @@ def test_a_workspace_may_have_any_name(box, name):
     root = box.mkdir(f"odd/{name}")
     box.write(f"odd/{name}/.env")
 
-    done = box.run("cat .env; mkdir .tongs/x; echo fine > a; cat a", cwd=root, roots=[str(root)])
+    done = box.run("cat .env; mkdir .hilt/x; echo fine > a; cat a", cwd=root, roots=[str(root)])
 
     assert SECRET not in done.output
     assert done.output.endswith("fine\n")
@@ -577,7 +577,7 @@ def test_roots_may_lie_in_each_other(box):
 def test_a_second_root_is_written_and_guarded_as_well(box):
     other = box.mkdir("other")
 
-    box.run(f"echo x > {other}/x; mkdir {other}/.git/hooks {other}/.tongs/a", roots=[str(box.workspace), str(other)])
+    box.run(f"echo x > {other}/x; mkdir {other}/.git/hooks {other}/.hilt/a", roots=[str(box.workspace), str(other)])
 
     assert os.listdir(other) == ["x"]
 
@@ -588,11 +588,11 @@ def test_the_whole_system_as_the_workspace_is_guarded_too(box):
 
     # a system may be too large to be searched for sensitive files
     with suppress(Refused):
-        assert SECRET not in box.run(f"echo x > /tongs-test-evil; cat {box.workspace}/.env", cwd="/", **profile).output
-    assert not os.path.exists("/tongs-test-evil")
+        assert SECRET not in box.run(f"echo x > /hilt-test-evil; cat {box.workspace}/.env", cwd="/", **profile).output
+    assert not os.path.exists("/hilt-test-evil")
 
 
-@pytest.mark.parametrize("name", [".tongs", ".claude", ".git", ".git/hooks", ".git/config"])
+@pytest.mark.parametrize("name", [".hilt", ".claude", ".git", ".git/hooks", ".git/config"])
 def test_a_protected_link_is_refused_because_it_could_be_replaced(box, name):
     box.mkdir("ws/real")
     (box.workspace / name).parent.mkdir(exist_ok=True)
@@ -739,7 +739,7 @@ LINES = {
     "devices": "[ $(ls /dev | wc -l) -gt 25 ] && echo through",
     "shared memory": "echo x > /dev/shm/x || echo through",
     "devices read-only": "echo x > /dev/x && echo through",
-    "private tmp": "ls -d /tmp/tongs-worker-* && echo through",
+    "private tmp": "ls -d /tmp/hilt-worker-* && echo through",
     "sockets of others": "[ $(ls /run | wc -l) -gt 0 ] && echo through",
     "home": "[ -e ~/notes ] || echo through",
     "workspace": "[ -e plain ] || echo through",
@@ -810,7 +810,7 @@ def test_each_namespace_is_the_program_s_own(box, name, word):
 
 def test_every_line_of_a_profile_is_tried_above(box):
     fill(box, {**REPOSITORY, "home/.ssh/id": "", "ws/.env": "", "home/notes": "", "ws/closed/x": ""})
-    closed = [str(box.state), str(box.workspace / "closed"), str(box.home / ".config/tongs")]
+    closed = [str(box.state), str(box.workspace / "closed"), str(box.home / ".config/hilt")]
 
     steps = box.worker.ask(do="plan", **box.request("true", closed=closed))
 

@@ -1,6 +1,6 @@
 """Commands that do not want to end, through every door that starts programs: each answers in time and leaves nothing.
 
-Each is run five times; `TONGS_STRESS=200` says how often instead, and holds the answers to the time that is promised.
+Each is run five times; `HILT_STRESS=200` says how often instead, and holds the answers to the time that is promised.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import NamedTuple
 
 import pytest
 
+from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+from hilt.sandbox.process import Confined, Limits
+from hilt.sandbox.profile import Profile, Sandbox
 from tests.marks import STUBBORN, Mark, pids
 from tests.sandbox.confined import DOORS, NOBODY, Box, Place, Worker, interpreter
-from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
-from tongs.sandbox.process import Confined, Limits
-from tongs.sandbox.profile import Profile, Sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
-RUNS = int(os.environ.get("TONGS_STRESS") or 5)
+RUNS = int(os.environ.get("HILT_STRESS") or 5)
 # the promise is 2 seconds; other tests that run at the same time must not make it fail
-LATE_SECONDS = 2.0 if "TONGS_STRESS" in os.environ else 30.0
+LATE_SECONDS = 2.0 if "HILT_STRESS" in os.environ else 30.0
 MEMORY_KILOBYTES = 80_000
 BOMBER = NOBODY - 1
 ROOM = 60  # processes that a fork bomb may have

@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
+from hilt.sandbox import landlock
 from tests.sandbox.confined import SECRET, Box, Refused, Worker
-from tongs.sandbox import landlock
 
 pytestmark = pytest.mark.skipif(not landlock.abi(), reason="needs a kernel with Landlock")
 
@@ -43,10 +43,10 @@ def test_temporary_files_and_caches_have_a_place(box):
         "ln ~/notes .",
         "truncate -s0 ~/notes",
         "ln -s ~/notes n; echo evil > n",
-        "echo evil > /tmp/tongs-test-evil",
-        "echo evil > /var/tmp/tongs-test-evil",
-        "echo evil > /etc/tongs-test-evil",
-        "echo evil > /dev/shm/tongs-test-evil",
+        "echo evil > /tmp/hilt-test-evil",
+        "echo evil > /var/tmp/hilt-test-evil",
+        "echo evil > /etc/hilt-test-evil",
+        "echo evil > /dev/shm/hilt-test-evil",
     ],
 )
 def test_nothing_outside_the_workspace_is_written(box, script):
@@ -56,11 +56,11 @@ def test_nothing_outside_the_workspace_is_written(box, script):
     assert box.run(script).code != 0
 
     assert box.tree(box.home) == before
-    assert not any(os.path.exists(f"{place}/tongs-test-evil") for place in ("/tmp", "/var/tmp", "/etc", "/dev/shm"))
+    assert not any(os.path.exists(f"{place}/hilt-test-evil") for place in ("/tmp", "/var/tmp", "/etc", "/dev/shm"))
 
 
 def test_credentials_and_the_state_are_not_read(box):
-    paths = [".ssh/id", ".netrc", ".config/gh/hosts.yml", ".config/tongs/x", ".bash_history", ".mozilla/x"]
+    paths = [".ssh/id", ".netrc", ".config/gh/hosts.yml", ".config/hilt/x", ".bash_history", ".mozilla/x"]
     for path in (*paths, "notes", ".config/app/x"):
         box.write(f"home/{path}", f"{SECRET} {path}\n")
     box.write("state/state.db")

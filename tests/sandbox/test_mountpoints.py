@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from hilt.errors import ToolError
+from hilt.sandbox.mountpoints import MountPoints
 from tests.marks import pids, read, wait_until
-from tongs.errors import ToolError
-from tongs.sandbox.mountpoints import MountPoints
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux mounts")
 needs_bubblewrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
@@ -107,7 +107,7 @@ def test_a_folder_stays_while_another_process_covers_it(tmp_path, same_state):
 def test_what_a_crash_has_left_is_removed_at_the_next_use(tmp_path):
     path = tmp_path / "a"
     script = (
-        "import os, sys; from tongs.sandbox.mountpoints import MountPoints\n"
+        "import os, sys; from hilt.sandbox.mountpoints import MountPoints\n"
         f"with MountPoints({str(tmp_path / 'records')!r}).hold([{str(path)!r}]): os.kill(os.getpid(), 9)"
     )
     crashed = subprocess.run([sys.executable, "-c", script])
@@ -122,7 +122,7 @@ def test_a_folder_is_recorded_before_it_is_made(tmp_path):
     path = tmp_path / "a"
     script = f"""
 import os
-from tongs.sandbox.mountpoints import MountPoints
+from hilt.sandbox.mountpoints import MountPoints
 make = os.mkdir
 def make_and_crash(path, *mode):
     make(path, *mode)
@@ -179,7 +179,7 @@ def test_many_folders_of_any_name_are_recorded(tmp_path):
     names = [f"{number:02}\n\udcff%{'x' * 200}" for number in range(40)]
     paths = [str(tmp_path / name) for name in names]
     script = (
-        "import os, sys; from tongs.sandbox.mountpoints import MountPoints\n"
+        "import os, sys; from hilt.sandbox.mountpoints import MountPoints\n"
         f"with MountPoints({str(tmp_path / 'records')!r}).hold({paths!r}): os.kill(os.getpid(), 9)"
     )
 
@@ -297,8 +297,8 @@ def test_a_record_that_finds_no_room_is_not_spoilt(tmp_path):
     path = tmp_path / "a"
     script = f"""
 import os, resource, signal
-from tongs.errors import ToolError
-from tongs.sandbox.mountpoints import MountPoints
+from hilt.errors import ToolError
+from hilt.sandbox.mountpoints import MountPoints
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 points = MountPoints({str(tmp_path / "records")!r})
 holding = points.hold([{str(path)!r}])
@@ -380,7 +380,7 @@ def test_a_command_that_ends_takes_no_cover_from_one_that_goes_on(box):
 
 @needs_bubblewrap
 def test_when_everything_is_killed_nothing_runs_on_and_the_next_command_clears_up(box):
-    mark = f"tongs-test-{os.getpid()}-{box.base.name}"
+    mark = f"hilt-test-{os.getpid()}-{box.base.name}"
     box.start(f"exec -a {mark} sleep 3600 & echo on; wait")
     assert (box.workspace / ".git").is_dir()
 
@@ -410,7 +410,7 @@ def _keepers(worker: int) -> list[int]:
     return [
         pid
         for pid in pids()
-        if read(f"/proc/{pid}/comm") in (b"tongs-keeper\n", b"tongs-warden\n") and _descends(pid, worker)
+        if read(f"/proc/{pid}/comm") in (b"hilt-keeper\n", b"hilt-warden\n") and _descends(pid, worker)
     ]
 
 

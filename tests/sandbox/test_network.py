@@ -87,7 +87,7 @@ def test_services_of_the_host_are_heard_with_the_full_network_only(box, network,
 
 @pytest.mark.parametrize("network", ["none", "loopback"])
 def test_abstract_sockets_of_the_host_are_not_heard(box, network):
-    name = f"\0tongs-test-{box.base.name}"
+    name = f"\0hilt-test-{box.base.name}"
     with server(socket.AF_UNIX, socket.SOCK_STREAM, name):
         done = box.run(hear("AF_UNIX", "SOCK_STREAM", name), network=network)
 

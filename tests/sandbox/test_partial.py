@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from hilt.call import Call
+from hilt.consent import Answer
+from hilt.runtime import Runtime
+from hilt.sandbox import availability, landlock
+from hilt.sandbox.profile import Availability
+from hilt.state.approvals import Asked
+from hilt.testing import environment
 from tests.sandbox.confined import SECRET
-from tongs.call import Call
-from tongs.consent import Answer
-from tongs.runtime import Runtime
-from tongs.sandbox import availability, landlock
-from tongs.sandbox.profile import Availability
-from tongs.state.approvals import Asked
-from tongs.testing import environment
 
 pytestmark = pytest.mark.skipif(not landlock.abi(), reason="needs a kernel with Landlock")
 
@@ -141,7 +141,7 @@ def test_whoever_is_asked_about_something_else_is_told_as_well(system, rules, ar
 def test_one_call_after_the_other_keeps_to_what_was_answered(system):
     def call(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "tongs", "call", "run_shell", f"command={HOSTILE}", "--raw", *words],
+            [sys.executable, "-m", "hilt", "call", "run_shell", f"command={HOSTILE}", "--raw", *words],
             cwd=system.workspace,
             env=environment(str(system.base)),
             capture_output=True,

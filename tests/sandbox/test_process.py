@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from tongs.errors import ToolError
-from tongs.sandbox import keeper, process
-from tongs.sandbox.process import Captured, Exit, Finished, Limits, run, start
+from hilt.errors import ToolError
+from hilt.sandbox import keeper, process
+from hilt.sandbox.process import Captured, Exit, Finished, Limits, run, start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
@@ -82,7 +82,7 @@ def children_of(parent: int) -> list[int]:
 
 
 def keepers_of(parent: int) -> list[int]:
-    return [pid for pid in children_of(parent) if read(f"/proc/{pid}/comm") == b"tongs-keeper\n"]
+    return [pid for pid in children_of(parent) if read(f"/proc/{pid}/comm") == b"hilt-keeper\n"]
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -607,9 +607,9 @@ def test_a_program_on_a_terminal_controls_it(mark, tmp_path):
     assert b"1\r\n" in shown
 
 
-TONGS = """
+HILT = """
 import os, signal, sys
-from tongs.sandbox.process import run
+from hilt.sandbox.process import run
 if sys.argv[2] == "fork":
     run(["true"], cwd="/", env=dict(os.environ))
     if os.fork() == 0:
@@ -619,21 +619,21 @@ run(["bash", "-c", sys.argv[1]], cwd="/", env=dict(os.environ))
 
 
 @pytest.mark.parametrize("fork", [False, True], ids=["alone", "with a fork of itself"])
-def test_nothing_is_left_when_tongs_is_killed(mark, fork):
+def test_nothing_is_left_when_hilt_is_killed(mark, fork):
     script = f"setsid bash -c {STUBBORN!r} & (setsid sleep 300 &); {STUBBORN}"
     source = Path(process.__file__).parents[2]
-    tongs = subprocess.Popen(
-        [sys.executable, "-c", TONGS, script, "fork" if fork else "alone"],
+    hilt = subprocess.Popen(
+        [sys.executable, "-c", HILT, script, "fork" if fork else "alone"],
         env={"PATH": mark.env["PATH"], "PYTHONPATH": str(source), "MARK": mark.name},
     )
-    # two stubborn shells with a sleep each, the sleep of the double fork, tongs itself
+    # two stubborn shells with a sleep each, the sleep of the double fork, hilt itself
     expected = 6 + fork
     wait_until(lambda: len(mark.alive()) == expected)
-    [keeper_pid] = keepers_of(tongs.pid)
-    forks = [pid for pid in children_of(tongs.pid) if pid != keeper_pid]
+    [keeper_pid] = keepers_of(hilt.pid)
+    forks = [pid for pid in children_of(hilt.pid) if pid != keeper_pid]
 
-    tongs.kill()
-    tongs.wait()
+    hilt.kill()
+    hilt.wait()
 
     wait_until(lambda: mark.alive() == forks)
     wait_until(lambda: not read(f"/proc/{keeper_pid}/cmdline"))
@@ -720,7 +720,7 @@ def test_importing_starts_nothing_and_loads_nothing_heavy():
     script = f"""
 import sys
 sys.path.insert(0, {str(Path(process.__file__).parents[2])!r})
-import tongs.sandbox.process
+import hilt.sandbox.process
 print(sorted({{"asyncio", "subprocess", "socket", "selectors", "tempfile", "ctypes", "resource"}} & set(sys.modules)))
 print(open("/proc/thread-self/children").read())
 """

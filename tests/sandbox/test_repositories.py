@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tongs.sandbox.repositories import Decoys, guarded, is_bare
+from hilt.sandbox.repositories import Decoys, guarded, is_bare
 
 needs_git = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 

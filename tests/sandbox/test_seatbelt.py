@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.errors import ToolError
-from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
-from tongs.sandbox import seatbelt
-from tongs.sandbox.profile import Availability, Profile
-from tongs.sandbox.seatbelt import make_rules, write
-from tongs.sandbox.sensitive import Found, Search
+from hilt.errors import ToolError
+from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+from hilt.sandbox import seatbelt
+from hilt.sandbox.profile import Availability, Profile
+from hilt.sandbox.seatbelt import make_rules, write
+from hilt.sandbox.sensitive import Found, Search
 
 IS_SENSITIVE = PathRules(SENSITIVE, READABLE, PROTECTED).is_sensitive
 AVAILABLE = Availability("seatbelt", "", program="/usr/bin/sandbox-exec")
@@ -61,7 +61,7 @@ def verdict(profile: Profile, found: Found, operation: str, path: str) -> bool:
         ("file-write-data", "home/a", False),
         ("file-read-data", "home/a", True),
         ("file-read-data", "home/.ssh/id", False),
-        ("file-write-create", "ws/.tongs", False),
+        ("file-write-create", "ws/.hilt", False),
         ("file-write-data", "ws/.mcp.json", False),
         ("file-write-create", "ws/sub/.git/hooks/x", False),
         ("file-write-create", "ws/sub/.git/commondir", False),

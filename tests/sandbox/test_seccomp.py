@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.sandbox import seccomp
+from hilt.sandbox import seccomp
 
 ALLOW = 0x7FFF0000
 X86_64, I386, AARCH64, ARM = 0xC000003E, 0x40000003, 0xC00000B7, 0x40000028

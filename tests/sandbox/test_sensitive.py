@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.errors import ToolError
-from tongs.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
-from tongs.sandbox import sensitive
-from tongs.sandbox.sensitive import Search, home_secrets, toolchains
+from hilt.errors import ToolError
+from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+from hilt.sandbox import sensitive
+from hilt.sandbox.sensitive import Search, home_secrets, toolchains
 
 IS_SENSITIVE = PathRules(SENSITIVE, READABLE, PROTECTED).is_sensitive
 

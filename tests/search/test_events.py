@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tongs.search import ripgrep
-from tongs.search.events import Events, LongLine, Match, cut
+from hilt.search import ripgrep
+from hilt.search.events import Events, LongLine, Match, cut
 
 
 def look_up(path, found: LongLine):

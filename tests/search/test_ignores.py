@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hilt.search import ignores
+from hilt.testing import temporary_runtime
 from tests.search.backends import without_ripgrep
-from tongs.search import ignores
-from tongs.testing import temporary_runtime
 
 FOLDERS = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3).map("/".join)
 NAMES = st.sampled_from(["a", "b", "ab", "c.x", "d.x", ".h"])

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hilt.search import regexes, ripgrep
+from hilt.search.regexes import BadPattern
+from hilt.testing import temporary_runtime
 from tests.search.backends import without_ripgrep
-from tongs.search import regexes, ripgrep
-from tongs.search.regexes import BadPattern
-from tongs.testing import temporary_runtime
 
 PIECES = [
     *(

@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from tongs.errors import ToolError
-from tongs.state.approvals import Approvals, Asked, call_digest
+from hilt.errors import ToolError
+from hilt.state.approvals import Approvals, Asked, call_digest
 
 CALL = Asked("run_shell", {"command": "make"}, "it asks", "command", command="make", rules=("run_shell(/make/)",))
 DIGEST = call_digest("run_shell", {"command": "make"}, {})

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from tongs.runtime import Runtime
-from tongs.testing import environment
+from hilt.runtime import Runtime
+from hilt.testing import environment
 
 STEPS = ("write", "fsync", "rename", "replace", "unlink", "mkdir", "rmdir", "fchmod", "link")
 

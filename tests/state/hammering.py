@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Callable
 
-from tongs.call import Result
-from tongs.runtime import Runtime
-from tongs.testing import environment, temporary_runtime
+from hilt.call import Result
+from hilt.runtime import Runtime
+from hilt.testing import environment, temporary_runtime
 
 
 def edit(base: str, number: int, count: int) -> None:

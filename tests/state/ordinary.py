@@ -38,7 +38,7 @@ def calls(base: str, *requests: tuple[str, dict[str, Any]]) -> list[dict[str, An
 
 
 if __name__ == "__main__":
-    from tongs.testing import temporary_runtime
+    from hilt.testing import temporary_runtime
 
     obey_permissions()
     with temporary_runtime(sys.argv[1]) as (runtime, _):

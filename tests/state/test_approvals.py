@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.errors import ToolError
+from hilt.state import approvals as module
+from hilt.state.approvals import Approval, Approvals, Asked, call_digest, refusal
+from hilt.state.db import Database
+from hilt.state.tables import MIGRATIONS
 from tests.state.asking import CALL, DIGEST
-from tongs.errors import ToolError
-from tongs.state import approvals as module
-from tongs.state.approvals import Approval, Approvals, Asked, call_digest, refusal
-from tongs.state.db import Database
-from tongs.state.tables import MIGRATIONS
 
 HANG_SECONDS = 60
 PROCESSES = 20
@@ -227,7 +227,7 @@ def test_who_is_not_yet_answered_is_told_how_to_get_an_answer(approvals):
         approvals.use(id, "w", "s", DIGEST)
 
     assert (caught.value.code, caught.value.details) == ("approval_required", {"approval": id})
-    assert f"tongs approve {id}" in caught.value.suggestion
+    assert f"hilt approve {id}" in caught.value.suggestion
     assert "run_shell needs approval: it asks" in caught.value.message
 
 
@@ -542,8 +542,8 @@ def test_of_many_processes_that_use_an_approval_one_does(approvals, tmp_path):
 
 
 def test_a_database_from_before_approvals_opens_and_keeps_its_history(base):
-    from tongs.state.tables import MIGRATIONS
-    from tongs.testing import temporary_runtime
+    from hilt.state.tables import MIGRATIONS
+    from hilt.testing import temporary_runtime
 
     with temporary_runtime(base) as (runtime, folder):
         folder.write("a.txt", "old\n")

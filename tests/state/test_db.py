@@ -6,10 +6,10 @@ import stat
 
 import pytest
 
-from tongs.call import Result
-from tongs.errors import ToolError
-from tongs.state.db import Database
-from tongs.testing import temporary_runtime
+from hilt.call import Result
+from hilt.errors import ToolError
+from hilt.state.db import Database
+from hilt.testing import temporary_runtime
 
 TABLE = "CREATE TABLE t (x INTEGER)"
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tongs.digests import sha256
-from tongs.errors import ToolError
-from tongs.state.history import History, Snapshot
-from tongs.testing import temporary_runtime
+from hilt.digests import sha256
+from hilt.errors import ToolError
+from hilt.state.history import History, Snapshot
+from hilt.testing import temporary_runtime
 
 MEGABYTE = 1024 * 1024
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.context import Fence
-from tongs.errors import ToolError
-from tongs.state import memory as module
-from tongs.state.memory import GLOBAL, Memory, check_name
+from hilt.context import Fence
+from hilt.errors import ToolError
+from hilt.state import memory as module
+from hilt.state.memory import GLOBAL, Memory, check_name
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def nothing() -> None:
 
 SAVE = """
 import sys
-from tongs import Runtime
-from tongs.testing import environment
+from hilt import Runtime
+from hilt.testing import environment
 base, number, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 with Runtime(base + "/workspace", environ=environment(base)) as runtime:
     sys.stdin.read()
@@ -80,8 +80,8 @@ def test_twenty_processes_that_save_at_once_lose_nothing(tmp_path, config, memor
 
 IMPORT = """
 import sys
-from tongs import Runtime
-from tongs.testing import environment
+from hilt import Runtime
+from hilt.testing import environment
 base = sys.argv[1]
 with Runtime(base + "/workspace", environ=environment(base)) as runtime:
     sys.stdin.read()
@@ -190,7 +190,7 @@ def test_a_configuration_directory_that_is_a_file_is_an_error_that_says_what_to_
     with pytest.raises(ToolError) as caught:
         memory.save(GLOBAL, "key", "value", commit=nothing)
 
-    assert "TONGS_CONFIG_DIR" in caught.value.suggestion
+    assert "HILT_CONFIG_DIR" in caught.value.suggestion
 
 
 def test_a_call_that_was_given_up_saves_and_forgets_nothing(memory):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tongs.state.sessions import SessionValues
+from hilt.state.sessions import SessionValues
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.state.trail import BOUNDS_MS, SESSION_IDLE_SECONDS, UNKNOWN, Entry, Stamp, Trail, chained, digest
+from hilt.state.trail import BOUNDS_MS, SESSION_IDLE_SECONDS, UNKNOWN, Entry, Stamp, Trail, chained, digest
 
 SECOND = 1_000_000_000
 DAY = 24 * 3600 * SECOND
@@ -278,7 +278,7 @@ def test_a_process_that_dies_between_a_row_and_its_note_leaves_a_whole_trail(tra
 
 
 def test_a_head_that_cannot_be_written_is_told(trail, tmp_path):
-    from tongs.errors import ToolError
+    from hilt.errors import ToolError
 
     os.mkdir(tmp_path / "trail.db.head")
 
@@ -290,7 +290,7 @@ def test_a_head_that_cannot_be_written_is_told(trail, tmp_path):
 
 _RECORD = """
 import sys, time
-from tongs.state.trail import Entry, Trail, digest
+from hilt.state.trail import Entry, Trail, digest
 path, name = sys.argv[1:]
 print("ready", flush=True)
 sys.stdin.readline()
@@ -338,7 +338,7 @@ def test_a_trail_from_before_there_were_agents_stays_whole_and_goes_on(tmp_path)
     rows = [entry(at=NOW + number) for number in range(3)]
     previous = b""
     with sqlite3.connect(tmp_path / "trail.db") as db:
-        from tongs.state import trail as module
+        from hilt.state import trail as module
 
         db.executescript(module._MIGRATIONS[0] + ";PRAGMA user_version=1")
         for seq, row in enumerate(rows, 1):
@@ -417,7 +417,7 @@ def test_a_trail_of_old_rows_only_can_go_on(trail):
 
 
 def test_many_rows_are_removed_in_bites(trail, monkeypatch):
-    monkeypatch.setattr("tongs.state.trail.REMOVED_MOST", 20)
+    monkeypatch.setattr("hilt.state.trail.REMOVED_MOST", 20)
     fill(trail, 50, at=time.time_ns() - 200 * DAY)
 
     assert [trail.prune() for _ in range(4)] == [20, 20, 10, 0]

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tongs.digests import sha256
-from tongs.errors import ToolError
-from tongs.state.trust import MAX_BYTES, PROJECT_FILES, Trust, kind_of, trusts_all
+from hilt.digests import sha256
+from hilt.errors import ToolError
+from hilt.state.trust import MAX_BYTES, PROJECT_FILES, Trust, kind_of, trusts_all
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_what_nobody_can_read_through_cannot_be_trusted(trust, path):
 
 @pytest.mark.parametrize("value, everything", [(None, False), ("", False), ("all", True)])
 def test_a_run_can_trust_everything(tmp_path, path, value, everything):
-    environ = {} if value is None else {"TONGS_TRUST": value}
+    environ = {} if value is None else {"HILT_TRUST": value}
     trust = Trust(str(tmp_path / "state"), everything=trusts_all(environ))
 
     assert trust.is_trusted("rules", path, sha256(b"x")) == everything
@@ -110,9 +110,9 @@ def test_a_run_can_trust_everything(tmp_path, path, value, everything):
 @pytest.mark.parametrize("value", ["1", "true", "ALL", "none", "all "])
 def test_trust_that_is_not_understood_is_an_error(value):
     with pytest.raises(ToolError) as caught:
-        trusts_all({"TONGS_TRUST": value})
+        trusts_all({"HILT_TRUST": value})
 
-    assert "TONGS_TRUST" in caught.value.message
+    assert "HILT_TRUST" in caught.value.message
 
 
 def test_every_file_of_a_project_is_known_by_its_place():

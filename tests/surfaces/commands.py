@@ -8,13 +8,13 @@ import subprocess
 import sys
 from typing import Any
 
-from tongs.testing import Folder, environment
+from hilt.testing import Folder, environment
 
-TONGS = os.path.join(os.path.dirname(sys.executable), "tongs")
+HILT = os.path.join(os.path.dirname(sys.executable), "hilt")
 
 
 class Command:
-    """The command tongs, with a workspace and state below one folder."""
+    """The command hilt, with a workspace and state below one folder."""
 
     def __init__(self, base: str, **environ: str) -> None:
         self.folder = Folder(os.path.join(base, "workspace"))
@@ -26,7 +26,7 @@ class Command:
     def run(self, *words: str, input: bytes | str = b"", cwd: str | None = None) -> subprocess.CompletedProcess[bytes]:
         """Run the command to its end."""
         return subprocess.run(
-            [TONGS, *words],
+            [HILT, *words],
             input=input if isinstance(input, bytes) else input.encode(),
             cwd=cwd or self.folder.path,
             env=self.environ,
@@ -43,7 +43,7 @@ class Command:
     def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start the command with pipes; the caller ends it."""
         return subprocess.Popen(
-            [TONGS, *words],
+            [HILT, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

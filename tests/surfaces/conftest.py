@@ -19,7 +19,7 @@ def command(tmp_path) -> Command:
 @pytest.fixture
 def short() -> Iterator[Command]:
     """The command below a short path, free to use a resident process, which is stopped at the end."""
-    with tempfile.TemporaryDirectory(prefix="tongs-", dir="/tmp") as base:
-        command = Command(base, TONGS_RESIDENT="auto")
+    with tempfile.TemporaryDirectory(prefix="hilt-", dir="/tmp") as base:
+        command = Command(base, HILT_RESIDENT="auto")
         yield command
         command.run("resident", "stop")

@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.surfaces.commands import TONGS, Command
+from tests.surfaces.commands import HILT, Command
 
 STDIO_OLD, STDIO_NEW = ("stdio", "legacy"), ("stdio", "2026-07-28")
 HTTP_OLD, HTTP_NEW = ("http", "legacy"), ("http", "2026-07-28")
@@ -54,7 +54,7 @@ class Address:
 
 @contextmanager
 def listening(command: Command, *words: str) -> Iterator[Address]:
-    """Start `tongs mcp --http`, and end it."""
+    """Start `hilt mcp --http`, and end it."""
     with command.start("mcp", *words, *(["--http"] if "--http" not in words else [])) as process:
         assert process.stderr is not None
         try:
@@ -91,9 +91,7 @@ async def connected(command: Command, kind: tuple[str, str], *words: str, **call
     """Connect the SDK's client to a server of its own."""
     transport, mode = kind
     if transport == "stdio":
-        server = StdioServerParameters(
-            command=TONGS, args=["mcp", *words], env=command.environ, cwd=command.folder.path
-        )
+        server = StdioServerParameters(command=HILT, args=["mcp", *words], env=command.environ, cwd=command.folder.path)
         with _nowhere() as nowhere:
             async with Client(stdio_client(server, errlog=nowhere), mode=mode, **callbacks) as client:
                 yield client

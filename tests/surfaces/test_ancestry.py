@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from tests.surfaces.commands import TONGS
-from tongs.errors import ToolError
-from tongs.sandbox.process import Limits, run
-from tongs.surfaces.ancestry import Process, _look_in_proc, _look_with_ps, ancestors, is_tongs, tongs_above
+from hilt.errors import ToolError
+from hilt.sandbox.process import Limits, run
+from hilt.surfaces.ancestry import Process, _look_in_proc, _look_with_ps, ancestors, hilt_above, is_hilt
+from tests.surfaces.commands import HILT
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -17,34 +17,34 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize(
     "name, words, expected",
     [
-        ("tongs-keeper", "python -c x", True),
-        ("tongs-warden", "", True),
-        ("python", "/venv/bin/python /venv/bin/tongs stdio", True),
-        ("tongs", "/venv/bin/python3.12 -I -X dev /venv/bin/tongs mcp", True),
-        ("python", "python -m tongs resident", True),
-        ("python", "python -W error -m tongs.surfaces.resident", True),
-        ("Python", "/Frameworks/Python.app/Python -m tongs", True),
-        ("python", "python /src/tongs/__main__.py", True),
-        ("tongs", "/usr/bin/tongs serve", True),
-        ("", "python -I -S -c import sys; import keeper; keeper.main() /lib/tongs/sandbox", True),
+        ("hilt-keeper", "python -c x", True),
+        ("hilt-warden", "", True),
+        ("python", "/venv/bin/python /venv/bin/hilt stdio", True),
+        ("hilt", "/venv/bin/python3.12 -I -X dev /venv/bin/hilt mcp", True),
+        ("python", "python -m hilt resident", True),
+        ("python", "python -W error -m hilt.surfaces.resident", True),
+        ("Python", "/Frameworks/Python.app/Python -m hilt", True),
+        ("python", "python /src/hilt/__main__.py", True),
+        ("hilt", "/usr/bin/hilt serve", True),
+        ("", "python -I -S -c import sys; import keeper; keeper.main() /lib/hilt/sandbox", True),
         ("bash", "-bash", False),
-        ("bash", "bash /homes/me/bin/tongs approve", False),
-        ("uv", "uv run tongs approve", False),
-        ("sudo", "sudo tongs approve", False),
-        ("python", "python -m pytest tests/tongs", False),
-        ("python", "python watch.py tongs", False),
-        ("python", "python -c print() tongs", False),
+        ("bash", "bash /homes/me/bin/hilt approve", False),
+        ("uv", "uv run hilt approve", False),
+        ("sudo", "sudo hilt approve", False),
+        ("python", "python -m pytest tests/hilt", False),
+        ("python", "python watch.py hilt", False),
+        ("python", "python -c print() hilt", False),
         ("python", "python", False),
-        ("vim", "vim /src/tongs", False),
+        ("vim", "vim /src/hilt", False),
         ("kthreadd", "", False),
     ],
 )
-def test_processes_of_tongs_are_known_by_name_or_command(name, words, expected):
-    assert is_tongs(Process(1, name, tuple(words.split()))) == expected
+def test_processes_of_hilt_are_known_by_name_or_command(name, words, expected):
+    assert is_hilt(Process(1, name, tuple(words.split()))) == expected
 
 
 def test_the_processes_above_are_found_nearest_first():
-    code = "import os; from tongs.surfaces.ancestry import ancestors; print([pid for pid, _ in ancestors(os.getpid())])"
+    code = "import os; from hilt.surfaces.ancestry import ancestors; print([pid for pid, _ in ancestors(os.getpid())])"
     script = f'echo $$; "{sys.executable}" -c "{code}"; :'
 
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
@@ -53,9 +53,9 @@ def test_the_processes_above_are_found_nearest_first():
     assert above.startswith(f"[{shell}, {os.getpid()}")
 
 
-@pytest.mark.skipif(tongs_above(os.getpid()) is not None, reason="the tests themselves are below tongs")
-def test_a_tool_is_below_tongs_and_a_person_is_not(tmp_path):
-    code = "import os; from tongs.surfaces.ancestry import tongs_above; print(tongs_above(os.getpid()))"
+@pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
+def test_a_tool_is_below_hilt_and_a_person_is_not(tmp_path):
+    code = "import os; from hilt.surfaces.ancestry import hilt_above; print(hilt_above(os.getpid()))"
     words, env = [sys.executable, "-c", code], {"PATH": os.environ["PATH"]}
 
     person = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
@@ -66,8 +66,8 @@ def test_a_tool_is_below_tongs_and_a_person_is_not(tmp_path):
 
 
 def test_a_real_session_is_known(tmp_path):
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TONGS_RESIDENT": "off"}
-    process = subprocess.Popen([TONGS, "stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=tmp_path)
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HILT_RESIDENT": "off"}
+    process = subprocess.Popen([HILT, "stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=tmp_path)
     try:
         look = _look_in_proc if sys.platform == "linux" else _look_with_ps
         assert process.stdin is not None
@@ -81,7 +81,7 @@ def test_a_real_session_is_known(tmp_path):
 
     assert found is not None
     assert found.parent == os.getpid()
-    assert is_tongs(found)
+    assert is_hilt(found)
 
 
 @LINUX
@@ -110,10 +110,10 @@ def test_a_name_may_look_like_other_fields(tmp_path):
 
 @LINUX
 def test_parents_that_end_meanwhile_hide_nobody(tmp_path):
-    """Shells end one after the other while one below them looks again and again: tongs is always seen above them."""
+    """Shells end one after the other while one below them looks again and again: hilt is always seen above them."""
     looks = (
-        "import os, time; from tongs.surfaces.ancestry import tongs_above; end = time.monotonic() + 1.5\n"
-        "while time.monotonic() < end:\n  if tongs_above(os.getpid()) is None: print('hidden')\n"
+        "import os, time; from hilt.surfaces.ancestry import hilt_above; end = time.monotonic() + 1.5\n"
+        "while time.monotonic() < end:\n  if hilt_above(os.getpid()) is None: print('hidden')\n"
         "print('done')"
     )
     (tmp_path / "looks.py").write_text(looks)

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.surfaces.commands import TONGS, Command
+from hilt.config import digest
+from hilt.digests import sha256
+from hilt.sandbox.process import Limits, run
+from hilt.state.approvals import Approvals, Asked
+from hilt.state.trust import Trust
+from hilt.surfaces.ancestry import hilt_above
+from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen, bare
-from tongs.config import digest
-from tongs.digests import sha256
-from tongs.sandbox.process import Limits, run
-from tongs.state.approvals import Approvals, Asked
-from tongs.state.trust import Trust
-from tongs.surfaces.ancestry import tongs_above
 
-pytestmark = pytest.mark.skipif(tongs_above(os.getpid()) is not None, reason="the tests themselves are below tongs")
+pytestmark = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes have names of their own on Linux only")
 ASKED = Asked(
     "run_shell",
@@ -50,7 +50,7 @@ def id(command, approvals) -> str:
 
 def at_terminal(command: Command, *words: str, **options: bool) -> Screen:
     env = {**command.environ, "TERM": "dumb"}
-    return Screen([TONGS, *words], env=env, cwd=command.folder.path, **options)
+    return Screen([HILT, *words], env=env, cwd=command.folder.path, **options)
 
 
 def told(command: Command, *words: str) -> tuple[int, str]:
@@ -72,7 +72,7 @@ def test_what_waits_is_listed(command, approvals, id):
     assert "why: a rule asks" in text
     assert "| x␛[2Jyyy" in text
     assert "…" in text
-    assert "tongs approve ID" in text
+    assert "hilt approve ID" in text
 
 
 def test_what_waits_is_listed_for_one_workspace(command, approvals, id):
@@ -115,7 +115,7 @@ def test_an_approval_is_shown_and_answered(command, approvals, id, typed, status
     if typed[0] == "n":
         assert found.reason == "use make check"
     if status == 0:
-        assert f"tongs deny {id} takes it back" in rest
+        assert f"hilt deny {id} takes it back" in rest
 
 
 @pytest.mark.parametrize("flag, kept", [("--once", []), ("--always", ["run_shell(/make install/)"])])
@@ -173,7 +173,7 @@ def test_an_approval_that_was_not_used_is_taken_back(command, approvals, id):
     status, text = told(command, "deny", id)
 
     assert (status, approvals.find(id).state) == (0, "denied")
-    assert "tongs grants" in text
+    assert "hilt grants" in text
 
 
 @pytest.mark.parametrize("words", [["approve"], ["deny"]])
@@ -217,7 +217,7 @@ def test_what_does_not_wait_cannot_be_answered(command, approvals, id, words):
 def test_a_wrong_command_line_is_told(command, words):
     status, text = told(command, *words)
 
-    assert (status, text.startswith("tongs: ")) == (2, True)
+    assert (status, text.startswith("hilt: ")) == (2, True)
 
 
 # --- grants -------------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def trusts(command: Command, name: str, kind: str = "rules") -> bool:
         trust.close()
 
 
-RULES = ".tongs/permissions.yaml"
+RULES = ".hilt/permissions.yaml"
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_a_project_is_trusted_file_by_file(command):
 
 def test_a_link_is_named_with_the_place_it_leads_to(command):
     command.folder.write("real.yaml", "deny: []\n")
-    os.makedirs(command.folder.join(".tongs"))
+    os.makedirs(command.folder.join(".hilt"))
     os.symlink("../real.yaml", command.folder.join(RULES))
 
     with at_terminal(command, "trust", RULES) as screen:
@@ -333,8 +333,8 @@ def test_a_link_is_named_with_the_place_it_leads_to(command):
 
 
 def test_the_scripts_of_hooks_are_trusted_with_their_file(command):
-    command.folder.write(".tongs/hooks.yaml", "hooks: []\n")
-    command.folder.write(".tongs/hooks/deep/check.sh", "exit 2\n")
+    command.folder.write(".hilt/hooks.yaml", "hooks: []\n")
+    command.folder.write(".hilt/hooks/deep/check.sh", "exit 2\n")
     listed = told(command, "trust")[1].replace("\n", "")
     assert "hooks.yaml  hooks, not trusted" in listed
     assert "hooks/deep/check.sh  hooks, not trusted" in listed
@@ -346,12 +346,12 @@ def test_the_scripts_of_hooks_are_trusted_with_their_file(command):
         status = screen.end()[0]
 
     assert status == 0
-    assert trusts(command, ".tongs/hooks.yaml", "hooks")
-    assert trusts(command, ".tongs/hooks/deep/check.sh", "hooks")
+    assert trusts(command, ".hilt/hooks.yaml", "hooks")
+    assert trusts(command, ".hilt/hooks/deep/check.sh", "hooks")
 
 
 def test_rules_of_a_folder_above_are_listed(command):
-    rules = os.path.join(os.path.dirname(command.folder.path), ".tongs", "permissions.yaml")
+    rules = os.path.join(os.path.dirname(command.folder.path), ".hilt", "permissions.yaml")
     os.makedirs(os.path.dirname(rules))
     with open(rules, "w", encoding="utf-8") as file:
         file.write("allow: [Write]\n")
@@ -400,7 +400,7 @@ def test_no_command_answers_without_a_terminal(command, approvals, id, words):
     done = command.run(*words, input=b"y\n")
 
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.startswith(f"denied: tongs {words[0]} is for a person at a terminal. ".encode())
+    assert done.stderr.startswith(f"denied: hilt {words[0]} is for a person at a terminal. ".encode())
     assert approvals.find(id).state == "pending"
 
 
@@ -413,7 +413,7 @@ def test_a_terminal_that_does_not_control_the_process_is_not_enough(command, app
 
 
 def test_a_pipe_cannot_answer_for_the_person_at_the_terminal(command, approvals, id):
-    line = f"yes | {shlex.quote(TONGS)} approve {id}; exit $?"
+    line = f"yes | {shlex.quote(HILT)} approve {id}; exit $?"
     with Screen(["sh", "-c", line], env=command.environ, cwd=command.folder.path) as screen:
         status, text = screen.end()
 
@@ -425,14 +425,14 @@ def test_a_pipe_cannot_answer_for_the_person_at_the_terminal(command, approvals,
 @pytest.mark.parametrize(
     "line",
     [
-        "{tongs} {words}",
-        "exec {tongs} {words}",
-        "sh -c 'sh -c \"{tongs} {words}; :\"; :'",
-        "env -i HOME=$HOME PATH=$PATH TONGS_STATE_DIR=$TONGS_STATE_DIR {tongs} {words}",
+        "{hilt} {words}",
+        "exec {hilt} {words}",
+        "sh -c 'sh -c \"{hilt} {words}; :\"; :'",
+        "env -i HOME=$HOME PATH=$PATH HILT_STATE_DIR=$HILT_STATE_DIR {hilt} {words}",
         # a terminal of its own
-        "{python} -c 'import pty, sys; pty.spawn(sys.argv[1:])' {tongs} {words}",
+        "{python} -c 'import pty, sys; pty.spawn(sys.argv[1:])' {hilt} {words}",
         # left behind by its parents
-        "(setsid sh -c '{{ {tongs} {words}; }} > out 2>&1; touch done' &); "
+        "(setsid sh -c '{{ {hilt} {words}; }} > out 2>&1; touch done' &); "
         "until [ -e done ]; do sleep 0.1; done; cat out",
     ],
     ids=["plain", "exec", "shells", "clean", "terminal", "orphan"],
@@ -440,7 +440,7 @@ def test_a_pipe_cannot_answer_for_the_person_at_the_terminal(command, approvals,
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
 def test_what_a_tool_starts_cannot_answer_even_without_a_sandbox(command, approvals, id, line, words):
     told = " ".join(id if word == "ID" else word for word in words)
-    line = line.format(tongs=shlex.quote(TONGS), python=shlex.quote(sys.executable), words=told)
+    line = line.format(hilt=shlex.quote(HILT), python=shlex.quote(sys.executable), words=told)
 
     done = run(
         ["bash", "-c", line],
@@ -450,20 +450,20 @@ def test_what_a_tool_starts_cannot_answer_even_without_a_sandbox(command, approv
         limits=Limits(timeout=60, settle=10),
     )
 
-    assert "was started below tongs itself (process " in done.stdout.head.decode()
+    assert "was started below hilt itself (process " in done.stdout.head.decode()
     assert approvals.find(id).state == "pending"
     assert approvals.grants() == []
 
 
 def test_help_names_the_commands(command):
-    done = subprocess.run([TONGS, "--help"], env=command.environ, capture_output=True, text=True)
+    done = subprocess.run([HILT, "--help"], env=command.environ, capture_output=True, text=True)
 
-    assert all(f"  tongs {name} " in done.stdout for name in ("approve", "deny", "grants", "trust"))
+    assert all(f"  hilt {name} " in done.stdout for name in ("approve", "deny", "grants", "trust"))
 
 
 def test_colours_are_for_terminals_that_have_them(command, id):
     env = {**command.environ, "TERM": "xterm"}
-    with Screen([TONGS, "approve", "show", id], env=env, cwd=command.folder.path) as screen:
+    with Screen([HILT, "approve", "show", id], env=env, cwd=command.folder.path) as screen:
         text = screen.end()[1]
 
     assert "\x1b[" in text

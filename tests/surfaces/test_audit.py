@@ -145,7 +145,7 @@ def test_wrong_use_is_told(command, words):
 
 
 def test_broken_settings_do_not_hide_what_happened(command):
-    command.folder.write(".tongs/config.toml", "nonsense = 1\n")
+    command.folder.write(".hilt/config.toml", "nonsense = 1\n")
 
     assert len(rows(command)) == 5
     assert told(command, "verify") == "the audit trail is whole\n"

@@ -111,17 +111,17 @@ def test_several_requests_in_one_call_are_answered_in_order(short, mark):
 @pytest.mark.parametrize("tool", ["run_shell", "job_list"])
 def test_without_the_resident_a_one_shot_call_has_no_jobs(short, mark, how, tool):
     if how == "environment":
-        short.environ["TONGS_RESIDENT"] = "off"
+        short.environ["HILT_RESIDENT"] = "off"
     else:
-        del short.environ["TONGS_RESIDENT"]  # the environment would win over the file
-        os.makedirs(short.environ["TONGS_CONFIG_DIR"])
-        with open(os.path.join(short.environ["TONGS_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
+        del short.environ["HILT_RESIDENT"]  # the environment would win over the file
+        os.makedirs(short.environ["HILT_CONFIG_DIR"])
+        with open(os.path.join(short.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
             file.write('resident = "off"\n')
 
     [reply] = short.ask(background(mark) if tool == "run_shell" else {"tool": tool})
 
     assert (reply["ok"], reply["error_code"]) == (False, "resident_required")
-    assert "TONGS_RESIDENT" in reply["suggestion"]
+    assert "HILT_RESIDENT" in reply["suggestion"]
     assert short.run("resident", "status").returncode == 1
     assert mark.alive() == []
 
@@ -153,8 +153,8 @@ def test_a_resident_of_another_version_makes_room(short, mark):
 
 
 def fake_version(command: Command) -> str:
-    """Return a folder which, on the path, makes tongs believe that it is another version."""
-    code = "import tongs\ntongs.__version__ = '0.0.0'\n"
+    """Return a folder which, on the path, makes hilt believe that it is another version."""
+    code = "import hilt\nhilt.__version__ = '0.0.0'\n"
     folder = os.path.join(os.path.dirname(command.folder.path), "older")
     os.makedirs(folder)
     with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="utf-8") as file:
@@ -168,8 +168,8 @@ def fake_version(command: Command) -> str:
 def test_a_session_finds_its_jobs_from_another_environment(short, mark):
     task_id = start(short, mark)
     wait_for_output(short, task_id, "begun\n")
-    short.environ.update(TERM="other", COLUMNS="70", LANG="C", TONGS_UNDO_CALLS="7")
-    short.folder.write(".tongs/config.toml", "[output]\noverflow_chars = 40000\n")
+    short.environ.update(TERM="other", COLUMNS="70", LANG="C", HILT_UNDO_CALLS="7")
+    short.folder.write(".hilt/config.toml", "[output]\noverflow_chars = 40000\n")
 
     assert look(short, task_id, block=False)["output"] == "begun\n"
     [reply] = short.ask({"tool": "job_stop", "args": {"task_id": task_id}})
@@ -256,7 +256,7 @@ def test_the_end_of_a_session_ends_its_jobs_and_no_others(short, mark):
 
 def test_settings_that_cannot_be_read_do_not_hide_behind_the_end_of_a_session(short, mark):
     start(short, mark)
-    short.folder.write(".tongs/config.toml", "nothing = 1\n")
+    short.folder.write(".hilt/config.toml", "nothing = 1\n")
 
     done = short.run("session", "end")
 

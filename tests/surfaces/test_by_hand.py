@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.commands import TONGS, Command
+from tests.surfaces.commands import HILT, Command
 
 
 @pytest.fixture(autouse=True)
@@ -114,9 +114,7 @@ def test_colours_are_for_terminals_that_want_them(command, variable, coloured):
 def on_terminal(command: Command, environ: dict[str, str], *words: str) -> tuple[int, bytes]:
     """Make a call whose output is a terminal; return the exit status and what is shown."""
     master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [TONGS, "call", *words], cwd=command.folder.path, env=environ, stdout=slave, stderr=slave
-    )
+    process = subprocess.Popen([HILT, "call", *words], cwd=command.folder.path, env=environ, stdout=slave, stderr=slave)
     os.close(slave)
     text = b""
     try:
@@ -141,7 +139,7 @@ parameters:
 
 
 def test_a_call_of_a_markdown_tool_is_shown_in_a_terminal_as_its_format_says(command):
-    tools = os.path.join(command.environ["TONGS_CONFIG_DIR"], "tools")
+    tools = os.path.join(command.environ["HILT_CONFIG_DIR"], "tools")
     os.makedirs(tools)
     with open(os.path.join(tools, "greet.md"), "w", encoding="utf-8") as file:
         file.write(GREET)
@@ -161,7 +159,7 @@ def test_a_call_of_a_markdown_tool_is_shown_in_a_terminal_as_its_format_says(com
 
 
 def test_without_the_library_for_terminals_everything_is_still_shown(command):
-    script = "import sys; sys.modules['rich'] = None; from tongs.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
+    script = "import sys; sys.modules['rich'] = None; from hilt.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
     words = [sys.executable, "-c", script, "call"]
     for call in (["read_file", "path=a.txt"], ["list_dir"], ["edit_file", "path=a.txt", "old_text=two", "new_text=2"]):
         done = subprocess.run(
@@ -225,12 +223,12 @@ def test_the_end_of_a_session_forgets_what_it_read(command):
 
 @pytest.mark.parametrize("words", [["tools"], ["undo"], ["session", "end"], ["call", "list_dir"]])
 def test_broken_settings_are_told_without_a_traceback(command, words):
-    command.folder.write(".tongs/config.toml", "bogus = 1\n")
+    command.folder.write(".hilt/config.toml", "bogus = 1\n")
 
     done = command.run(*words)
 
     assert done.returncode == 1
-    assert done.stderr.decode().startswith("denied: .tongs/config.toml: there is no key bogus.")
+    assert done.stderr.decode().startswith("denied: .hilt/config.toml: there is no key bogus.")
 
 
 def test_doctor_says_what_is_there_and_what_is_wrong(command):
@@ -249,4 +247,4 @@ def test_json_is_read_as_strictly_as_a_request(command, text):
     done = command.run("call", "read_file", "--json", text)
 
     assert done.returncode == 2
-    assert done.stderr.startswith(b"tongs: --json: ")
+    assert done.stderr.startswith(b"hilt: --json: ")

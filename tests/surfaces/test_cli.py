@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from tests.surfaces.commands import TONGS, Command
+from tests.surfaces.commands import HILT, Command
 
 READ = '{"tool": "read_file", "args": {"path": "a.txt"}}'
 COMMANDS = ["", "stdio", "call list_dir", "tools", "--schema", "doctor", "audit", "stats", "undo", "config show",
@@ -18,7 +18,7 @@ def test_a_value_that_a_flag_does_not_take_is_wrong_use_on_every_command(command
 
     assert (done.returncode, done.stdout) == (2, b"")
     name, _, value = flag.partition("=")
-    assert done.stderr.decode().startswith(f"tongs: {name} takes ")
+    assert done.stderr.decode().startswith(f"hilt: {name} takes ")
     assert repr(value) in done.stderr.decode()
 
 
@@ -38,7 +38,7 @@ def test_the_values_of_a_flag_are_those_of_its_setting(command):
 def with_stream(command: Command, redirection: str, *words: str) -> tuple[int, bytes, bytes]:
     """Run the command with one of its streams closed or sent elsewhere."""
     done = subprocess.run(
-        ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", TONGS, *words],
+        ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", HILT, *words],
         input=READ.encode() + b"\n",
         capture_output=True,
         cwd=command.folder.path,
@@ -58,7 +58,7 @@ WRITING = ["", "tools", "--schema", "config show", "--help", "--version", "call 
 def test_output_that_cannot_be_written_is_one_line_and_status_1(command, words, redirection, reason):
     command.folder.write("a.txt", "a\n")
 
-    assert with_stream(command, redirection, *words.split()) == (1, b"", b"tongs: cannot write: " + reason + b"\n")
+    assert with_stream(command, redirection, *words.split()) == (1, b"", b"hilt: cannot write: " + reason + b"\n")
 
 
 @pytest.mark.parametrize("words", WRITING)

@@ -1,4 +1,4 @@
-"""`tongs explain`, and that every surface decides alike and says why."""
+"""`hilt explain`, and that every surface decides alike and says why."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from hilt.runtime import Runtime
 from tests.surfaces.commands import Command
-from tongs.runtime import Runtime
 
 EXITS = {"allow": 0, "ask": 3, "deny": 1}
 
 
 def rules(command: Command, text: str, name: str = "permissions.yaml") -> None:
-    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], name)
+    path = os.path.join(command.environ["HILT_CONFIG_DIR"], name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
@@ -76,7 +76,7 @@ def test_the_text_names_the_decision_every_vote_and_the_line_of_the_rule(command
         (
             "",
             (),
-            {"tool": "write_file", "args": {"path": ".tongs/x", "content": ""}},
+            {"tool": "write_file", "args": {"path": ".hilt/x", "content": ""}},
             "deny",
             "paths",
             ["default", "paths"],
@@ -107,15 +107,15 @@ def test_a_grant_is_told(command):
 
 def test_what_is_broken_or_not_trusted_is_noted(command):
     rules(command, "allow: [Read]\ndeny: [Wirte]\n")
-    command.folder.write(".tongs/permissions.yaml", "allow: [Write]\n")
-    command.folder.write(".tongs/hooks.yaml", "hooks: []\n")
+    command.folder.write(".hilt/permissions.yaml", "allow: [Write]\n")
+    command.folder.write(".hilt/hooks.yaml", "hooks: []\n")
 
     notes = explained(command, {"tool": "read_file", "args": {"path": "a"}})["notes"]
 
     assert len(notes) == 3
     assert "permissions.yaml, line 2" in notes[0]
-    assert ".tongs/permissions.yaml is not trusted" in notes[1]
-    assert ".tongs/hooks.yaml is not trusted" in notes[2]
+    assert ".hilt/permissions.yaml is not trusted" in notes[1]
+    assert ".hilt/hooks.yaml is not trusted" in notes[2]
 
 
 # --- every surface ------------------------------------------------------------------------------------------------
@@ -165,15 +165,15 @@ def test_a_broken_file_fails_closed_and_is_named_on_every_surface(command, surfa
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_an_untrusted_file_only_tightens_and_says_so_on_every_surface(command, surface):
-    command.folder.write(".tongs/permissions.yaml", "allow_all: true\ndeny: [Edit]\n")
+    command.folder.write(".hilt/permissions.yaml", "allow_all: true\ndeny: [Edit]\n")
 
     asks = surface(command, WRITE)
     reads = surface(command, {"tool": "list_dir", "args": {}})
 
     assert (asks["ok"], asks["error_code"]) == (False, "approval_required")
-    assert ".tongs/permissions.yaml, line 1" in asks["error"]
+    assert ".hilt/permissions.yaml, line 1" in asks["error"]
     assert "not trusted" in asks["error"]
-    assert ".tongs/permissions.yaml is not trusted" in str(reads["meta"]["policy"])
+    assert ".hilt/permissions.yaml is not trusted" in str(reads["meta"]["policy"])
 
 
 @pytest.mark.parametrize("surface", SURFACES)

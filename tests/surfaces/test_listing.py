@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tongs import catalog
-from tongs.policy.modes import FINDERS
+from hilt import catalog
+from hilt.policy.modes import FINDERS
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
+from hilt.surfaces.mcp import Flags, read_flags
 from tests.marks import Mark, wait_until
 from tests.surfaces.mcp_hosts import ALL, HTTP_NEW, HTTP_OLD, STDIO_NEW, STDIO_OLD, connected, run, text_of
-from tongs.surfaces.mcp import Flags, read_flags
 
 ASKS = "ask: [Write]\n"
 GREETING = '''
-from tongs import tool
+from hilt import tool
 
 @tool(effects="read")
 def greet(ctx, name: str) -> str:
@@ -29,7 +29,7 @@ each_way = pytest.mark.parametrize("kind", ALL, ids="-".join)
 
 
 def config(command: Any, name: str, text: str) -> None:
-    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], name)
+    path = os.path.join(command.environ["HILT_CONFIG_DIR"], name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
@@ -70,7 +70,7 @@ def test_a_session_lists_reads_edits_patches_and_takes_back(command, kind):
         assert stat.structured_content["size"] == 4
         assert failed.is_error
         assert text_of(failed).startswith("file_not_found: none.txt does not exist.\n")
-        assert failed.meta["dev.tongs/error"]["code"] == "file_not_found"
+        assert failed.meta["dev.hilt/error"]["code"] == "file_not_found"
 
     run(test())
     assert command.folder.tree() == {"a.txt": "one\nthree\n", "b.txt": "new\n"}
@@ -152,7 +152,7 @@ def test_a_person_is_asked_through_the_client(command, kind, decision, written):
         assert "content: new" in forms[0].message
         assert forms[0].requested_schema["properties"]["decision"]["enum"][0] == "once"
         if not written:
-            assert result.meta["dev.tongs/error"]["code"] == "USER_REJECTION"
+            assert result.meta["dev.hilt/error"]["code"] == "USER_REJECTION"
 
     run(test())
     assert ("a.txt" in command.folder.tree()) is written
@@ -195,7 +195,7 @@ def test_who_closes_the_question_denies(command, kind, action):
         async with connected(command, kind, elicitation_callback=elicit) as client:
             result = await client.call_tool("write_file", {"path": "a.txt", "content": "new\n"})
 
-        assert result.meta["dev.tongs/error"]["code"] == "USER_REJECTION"
+        assert result.meta["dev.hilt/error"]["code"] == "USER_REJECTION"
 
     run(test())
     assert command.folder.tree() == {}
@@ -218,19 +218,19 @@ def test_always_is_kept(command, kind):
 
 @each_way
 def test_a_client_that_cannot_ask_is_told_how_a_person_approves_and_the_same_call_runs_then(command, kind):
-    from tongs.state.approvals import Approvals
+    from hilt.state.approvals import Approvals
 
     config(command, "permissions.yaml", ASKS)
     call = {"path": "a.txt", "content": "new\n"}
 
     async def test() -> None:
         async with connected(command, kind) as client:
-            meta: Any = {"dev.tongs/session": "mine"} if kind == HTTP_NEW else None
+            meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
             asked = await client.call_tool("write_file", call, meta=meta)
-            approval = asked.meta["dev.tongs/error"]["details"]["approval"]
-            assert f"tongs approve {approval}" in text_of(asked)
+            approval = asked.meta["dev.hilt/error"]["details"]["approval"]
+            assert f"hilt approve {approval}" in text_of(asked)
             again = await client.call_tool("write_file", call, meta=meta)
-            assert again.meta["dev.tongs/error"]["details"]["approval"] == approval
+            assert again.meta["dev.hilt/error"]["details"]["approval"] == approval
             approvals = Approvals(command.state)
             approvals.answer(approval, approved=True, by="test")
             approvals.close()
@@ -244,7 +244,7 @@ def test_a_client_that_cannot_ask_is_told_how_a_person_approves_and_the_same_cal
 
 
 def test_an_approval_may_be_named(command):
-    from tongs.state.approvals import Approvals
+    from hilt.state.approvals import Approvals
 
     config(command, "permissions.yaml", ASKS)
     call = {"path": "a.txt", "content": "new\n"}
@@ -252,17 +252,17 @@ def test_an_approval_may_be_named(command):
     async def test() -> None:
         async with connected(command, HTTP_NEW) as client:
             asked = await client.call_tool("write_file", call)
-            approval = asked.meta["dev.tongs/error"]["details"]["approval"]
+            approval = asked.meta["dev.hilt/error"]["details"]["approval"]
             approvals = Approvals(command.state)
             approvals.answer(approval, approved=True, by="test")
             approvals.close()
-            foreign = await client.call_tool("write_file", call, meta={"dev.tongs/approval": approval})
-            assert foreign.meta["dev.tongs/error"]["code"] == "denied"
+            foreign = await client.call_tool("write_file", call, meta={"dev.hilt/approval": approval})
+            assert foreign.meta["dev.hilt/error"]["code"] == "denied"
             # a part of an id names none, or who tries would find out which there are
-            part = await client.call_tool("write_file", call, meta={"dev.tongs/approval": approval[:8]})
-            assert part.meta["dev.tongs/error"]["code"] == "approval_required"
-            session = asked.meta["dev.tongs/session"]
-            meta: Any = {"dev.tongs/approval": approval, "dev.tongs/session": session}
+            part = await client.call_tool("write_file", call, meta={"dev.hilt/approval": approval[:8]})
+            assert part.meta["dev.hilt/error"]["code"] == "approval_required"
+            session = asked.meta["dev.hilt/session"]
+            meta: Any = {"dev.hilt/approval": approval, "dev.hilt/session": session}
             assert not (await client.call_tool("write_file", call, meta=meta)).is_error
             assert (await client.call_tool("write_file", call, meta=meta)).is_error
 
@@ -296,7 +296,7 @@ def test_a_question_to_nobody_is_an_error(command, kind):
                 "ask_user", {"questions": [{"question": "Which?", "options": ["red", "blue"]}]}
             )
 
-        assert result.meta["dev.tongs/error"]["code"] == "no_one_to_ask"
+        assert result.meta["dev.hilt/error"]["code"] == "no_one_to_ask"
 
     run(test())
 
@@ -347,7 +347,7 @@ def test_a_tool_that_is_added_meanwhile_is_told_listed_and_talks_to_the_client(c
 @each_way
 def test_half_characters_of_a_tool_become_whole(command, kind):
     half = (
-        "from tongs import Output, ToolError, tool\n"
+        "from hilt import Output, ToolError, tool\n"
         "@tool(effects='read')\ndef half(ctx, fail: bool) -> dict:\n    'Answer.'\n"
         "    ctx.log('error', chr(0xd800))\n    ctx.progress(1, None, chr(0xd800))\n"
         "    if fail:\n        raise ToolError('tool_failed', chr(0xd800), a=chr(0xd800))\n"
@@ -365,7 +365,7 @@ def test_half_characters_of_a_tool_become_whole(command, kind):
 
         assert data.structured_content == {"?": ["?"]}
         assert text_of(data) == '{"?":["?"]}'
-        assert failed.meta["dev.tongs/error"]["details"] == {"a": "?"}
+        assert failed.meta["dev.hilt/error"]["details"] == {"a": "?"}
 
     run(test())
 
@@ -392,20 +392,20 @@ def test_long_output_and_snapshots_are_resources(command, kind):
 
     async def test() -> None:
         async with connected(command, kind) as client:
-            meta: Any = {"dev.tongs/session": "mine"} if kind == HTTP_NEW else None
+            meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
             await client.call_tool("read_file", {"path": "long.txt"}, meta=meta)
             await client.call_tool("write_file", {"path": "a.txt", "content": "after\n"}, meta=meta)
             listed = (await client.list_resources(meta=meta)).resources
             templates = (await client.list_resource_templates()).resource_templates
-            overflow = next(one.uri for one in listed if one.uri.startswith("tongs://overflow/"))
-            snapshot = next(one.uri for one in listed if one.uri.startswith("tongs://snapshots/"))
+            overflow = next(one.uri for one in listed if one.uri.startswith("hilt://overflow/"))
+            snapshot = next(one.uri for one in listed if one.uri.startswith("hilt://snapshots/"))
             long = (await client.read_resource(overflow, meta=meta)).contents[0]
             before = (await client.read_resource(snapshot, meta=meta)).contents[0]
-            for uri in ("tongs://overflow/..%2Fstate.db", "tongs://snapshots/00/a.txt", "tongs://nothing"):
+            for uri in ("hilt://overflow/..%2Fstate.db", "hilt://snapshots/00/a.txt", "hilt://nothing"):
                 with pytest.raises(MCPError):
                     await client.read_resource(uri, meta=meta)
 
-        assert {one.uri_template.partition("{")[0] for one in templates} == {"tongs://overflow/", "tongs://snapshots/"}
+        assert {one.uri_template.partition("{")[0] for one in templates} == {"hilt://overflow/", "hilt://snapshots/"}
         assert f"{3999:0100}" in long.text
         assert before.text == "before\n"
 
@@ -417,7 +417,7 @@ def test_only_the_tools_that_were_named_are_there(command):
         async with connected(command, STDIO_OLD, "--tools", "read_file,list_dir") as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["list_dir", "read_file"]
             refused = await client.call_tool("write_file", {"path": "a.txt", "content": ""})
-            assert refused.meta["dev.tongs/error"]["code"] == "denied"
+            assert refused.meta["dev.hilt/error"]["code"] == "denied"
 
     run(test())
 
@@ -495,4 +495,4 @@ def test_wrong_flags_are_told(command, words):
 
     assert done.returncode == 2
     assert done.stdout == b""
-    assert b"tongs: " in done.stderr
+    assert b"hilt: " in done.stderr

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.errors import ToolError
-from tongs.state.approvals import REASON_MOST, Asked
-from tongs.surfaces.mcp_asking import approval_form, question_form, read_answers, read_approval
-from tongs.surfaces.mcp_names import MESSAGE_CHARACTERS
-from tongs.tools.ask_user import Option, Question
+from hilt.errors import ToolError
+from hilt.state.approvals import REASON_MOST, Asked
+from hilt.surfaces.mcp_asking import approval_form, question_form, read_answers, read_approval
+from hilt.surfaces.mcp_names import MESSAGE_CHARACTERS
+from hilt.tools.ask_user import Option, Question
 
 ASKED = Asked(
     "run_shell",

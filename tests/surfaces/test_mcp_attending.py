@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tongs.surfaces.mcp_attending import NOTE_CHARACTERS, NOTES_AT_ONCE, Attending, Told
+from hilt.surfaces.mcp_attending import NOTE_CHARACTERS, NOTES_AT_ONCE, Attending, Told
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tongs.call import Result
-from tongs.errors import ToolError
-from tongs.surfaces.mcp_content import call_result, hints
-from tongs.surfaces.mcp_names import META_CHARACTERS
+from hilt.call import Result
+from hilt.errors import ToolError
+from hilt.surfaces.mcp_content import call_result, hints
+from hilt.surfaces.mcp_names import META_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -103,20 +103,20 @@ def test_a_failure_is_read_by_models_and_programs():
     assert found["isError"]
     assert found["content"] == [{"type": "text", "text": "past_end: Too far.\nGo back."}]
     told = {"code": "past_end", "message": "Too far.", "suggestion": "Go back.", "details": {"total_lines": 3}}
-    assert found["_meta"] == {"dev.tongs/error": told}
+    assert found["_meta"] == {"dev.hilt/error": told}
 
 
 @pytest.mark.parametrize("details", [{"a": "x" * META_CHARACTERS}, {"a": object()}])
 def test_details_that_are_large_or_no_json_are_left_out(details):
     found: Any = call_result(Result(error=ToolError("internal", "No.", **details)))
 
-    assert "details" not in found["_meta"]["dev.tongs/error"]
+    assert "details" not in found["_meta"]["dev.hilt/error"]
 
 
 def test_facts_that_a_host_can_use_are_beside_the_answer():
     meta = {"timing": {"ms": 1}, "_filePath": "/a", "truncation": {"truncated": True}}
 
     assert call_result(Result("x", meta=meta))["_meta"] == {
-        "dev.tongs/meta": {"truncation": {"truncated": True}, "filePath": "/a"}
+        "dev.hilt/meta": {"truncation": {"truncated": True}, "filePath": "/a"}
     }
     assert "_meta" not in call_result(Result("x", meta={"timing": {"ms": 1}}))

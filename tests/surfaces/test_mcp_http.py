@@ -12,13 +12,13 @@ from typing import Any
 import httpx2
 import pytest
 
+from hilt.surfaces.cli import Usage
+from hilt.surfaces.mcp_http import BODY_BYTES, VALUES_MAX, read_address
+from hilt.surfaces.mcp_http import Address as Listening
+from hilt.surfaces.mcp_messages import BATCH_MAX
 from tests.marks import Mark, wait_until
 from tests.surfaces.commands import Command
 from tests.surfaces.mcp_hosts import WAIT_SECONDS, Address, listening, over_http, run, text_of, wait_until_idle
-from tongs.surfaces.cli import Usage
-from tongs.surfaces.mcp_http import BODY_BYTES, VALUES_MAX, read_address
-from tongs.surfaces.mcp_http import Address as Listening
-from tongs.surfaces.mcp_messages import BATCH_MAX
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -107,7 +107,7 @@ def open_to_all(tmp_path_factory) -> Iterator[Address]:
 
 
 def asks(command: Any) -> None:
-    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "permissions.yaml")
+    path = os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write("ask: [Write]\n")
@@ -467,7 +467,7 @@ def test_a_reply_that_is_none_leaves_no_call_waiting(command, reply):
 
 
 FLOOD = '''
-from tongs import tool
+from hilt import tool
 
 @tool(effects="read")
 def flood(ctx) -> str:
@@ -479,7 +479,7 @@ def flood(ctx) -> str:
 
 
 def test_who_does_not_read_one_answer_has_the_others(command):
-    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "tools", "flood.py")
+    path = os.path.join(command.environ["HILT_CONFIG_DIR"], "tools", "flood.py")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write(FLOOD)
@@ -608,7 +608,7 @@ def test_another_clients_jobs_are_not_there_and_a_cancelled_number_means_ones_ow
     async def test() -> None:
         with listening(command) as address:
             async with over_http(address, mode) as first, over_http(address, mode) as second:
-                meta: Any = {"dev.tongs/session": "first"} if mode != "legacy" else None
+                meta: Any = {"dev.hilt/session": "first"} if mode != "legacy" else None
                 started = await first.call_tool("run_shell", job, meta=meta)
                 wait_until(mark.alive)
                 other = await second.call_tool("job_list", {})
@@ -628,17 +628,17 @@ def test_another_clients_jobs_are_not_there_and_a_cancelled_number_means_ones_ow
 def test_a_session_without_connection_goes_on_by_the_name_it_is_told(command):
     with listening(command) as address:
         first = call(address, "enter_plan_mode", {})
-        name = first["_meta"]["dev.tongs/session"]
+        name = first["_meta"]["dev.hilt/session"]
 
         def tools(**meta: str) -> list[str]:
             return [tool["name"] for tool in modern(address, "tools/list", meta=meta)["result"]["tools"]]
 
         assert "write_file" in tools()
-        assert "write_file" not in tools(**{"dev.tongs/session": name})
-        assert "write_file" in tools(**{"dev.tongs/session": "default"})
-        named = call(address, "list_dir", {}, meta={"dev.tongs/session": name})
-        assert "dev.tongs/session" not in named.get("_meta", {})
-        wrong = modern(address, "tools/call", name="list_dir", arguments={}, meta={"dev.tongs/session": 1})
+        assert "write_file" not in tools(**{"dev.hilt/session": name})
+        assert "write_file" in tools(**{"dev.hilt/session": "default"})
+        named = call(address, "list_dir", {}, meta={"dev.hilt/session": name})
+        assert "dev.hilt/session" not in named.get("_meta", {})
+        wrong = modern(address, "tools/call", name="list_dir", arguments={}, meta={"dev.hilt/session": 1})
         assert wrong["error"]["code"] == -32602
 
 
@@ -663,7 +663,7 @@ def test_a_call_that_was_asked_about_goes_on_once_and_only_as_it_was(command):
         assert go_on("made-up")["error"]["code"] == -32602
         assert go_on(state, {**arguments, "content": "other"})["error"]["code"] == -32602
         assert go_on(state, {"path": "a.txt"}, "read_file")["error"]["code"] == -32602
-        assert go_on(state, meta={"dev.tongs/session": "other"})["error"]["code"] == -32602
+        assert go_on(state, meta={"dev.hilt/session": "other"})["error"]["code"] == -32602
         assert command.folder.tree() == {}
 
         assert not go_on(state)["result"]["isError"]
@@ -713,7 +713,7 @@ def test_the_end_of_the_server_ends_everything(command):
     mark = Mark()
     with listening(command) as address:
         started = {"command": f"sleep 300; echo {mark.name}", "run_in_background": True}
-        call(address, "run_shell", started, meta={"dev.tongs/session": "s"})
+        call(address, "run_shell", started, meta={"dev.hilt/session": "s"})
         wait_until(mark.alive)
         address.process.terminate()
         assert address.process.wait(WAIT_SECONDS) < 0

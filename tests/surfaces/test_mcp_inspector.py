@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from hilt.state.approvals import Approvals
 from tests.marks import Mark, wait_until
-from tests.surfaces.commands import TONGS, Command
+from tests.surfaces.commands import HILT, Command
 from tests.surfaces.mcp_hosts import WAIT_SECONDS, listening
-from tongs.state.approvals import Approvals
 
-BIN = os.path.dirname(TONGS)
+BIN = os.path.dirname(HILT)
 EACH_WAY = pytest.mark.parametrize("transport", ["stdio", "http"])
 EACH_ERA = pytest.mark.parametrize("era", ["legacy", "modern"])
 
@@ -55,7 +55,7 @@ def inspector(command: Command, transport: str, era: str) -> Iterator[Inspector]
     if transport == "stdio":
         # what the server needs is not among what the inspector passes on by itself
         environ = [word for name, value in command.environ.items() for word in ("-e", f"{name}={value}")]
-        yield Inspector(command, [*environ, TONGS, "mcp", *session], era)
+        yield Inspector(command, [*environ, HILT, "mcp", *session], era)
         return
     with listening(command, *session) as address:
         header = ["--header", f"Authorization: Bearer {address.token}"]
@@ -84,18 +84,18 @@ def test_the_inspector_lists_reads_edits_and_patches(command, transport, era):
 
 @EACH_WAY
 def test_the_inspector_waits_for_an_approval(command, transport):
-    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "permissions.yaml")
+    path = os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write("ask: [Write]\n")
     with inspector(command, transport, "legacy") as host:
         call = ["--tool-name", "write_file", "--tool-args-json", json.dumps({"path": "a.txt", "content": "new\n"})]
         asked = host.ask("tools/call", *call)
-        approval = asked["_meta"]["dev.tongs/error"]["details"]["approval"]
+        approval = asked["_meta"]["dev.hilt/error"]["details"]["approval"]
         approvals = Approvals(command.state)
         approvals.answer(approval, approved=True, by="test")
         approvals.close()
-        done = host.ask("tools/call", *call, "--tool-metadata", f"dev.tongs/approval={approval}")
+        done = host.ask("tools/call", *call, "--tool-metadata", f"dev.hilt/approval={approval}")
 
     assert not done["isError"]
     assert command.folder.read("a.txt") == "new\n"
@@ -118,11 +118,11 @@ def test_a_command_is_gone_with_the_inspector(command, transport):
 def test_the_inspector_calls_a_tool_that_was_added(command, transport):
     with inspector(command, transport, "modern") as host:
         before = [tool["name"] for tool in host.ask("tools/list")["tools"]]
-        path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "tools", "made.py")
+        path = os.path.join(command.environ["HILT_CONFIG_DIR"], "tools", "made.py")
         os.makedirs(os.path.dirname(path))
         with open(path, "w", encoding="utf-8") as file:
             file.write(
-                "from tongs import tool\n@tool(effects='read')\ndef made() -> dict:\n    'Say.'\n    return {'a': 1}\n"
+                "from hilt import tool\n@tool(effects='read')\ndef made() -> dict:\n    'Say.'\n    return {'a': 1}\n"
             )
         after = host.call("made")
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.commands import TONGS, Command
+from hilt.surfaces.ancestry import hilt_above
+from hilt.surfaces.hosts import HOSTS, command_line
+from hilt.testing import Folder
+from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
-from tongs.surfaces.ancestry import tongs_above
-from tongs.surfaces.hosts import HOSTS, command_line
-from tongs.testing import Folder
 
-PERSON = pytest.mark.skipif(tongs_above(os.getpid()) is not None, reason="the tests themselves are below tongs")
+PERSON = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="applications keep their settings elsewhere")
 
 # where an entry is written, and whether it names the folder to work in
@@ -61,7 +61,7 @@ def install(command: Command, *words: str) -> str:
 
 def entry_of(text: str, host: str) -> dict[str, Any]:
     whole = tomllib.loads(text) if host == "codex" else json.loads(text)
-    found: dict[str, Any] = whole[KEYS.get(host, "mcpServers")]["tongs"]
+    found: dict[str, Any] = whole[KEYS.get(host, "mcpServers")]["hilt"]
     return found
 
 
@@ -82,7 +82,7 @@ def test_every_program_is_tried_here():
 @LINUX
 @PERSON
 @pytest.mark.parametrize("scope, host", [("project", host) for host in PROJECT] + [("user", host) for host in USER])
-def test_the_entry_of_a_program_starts_this_tongs_in_the_right_folder(command, home, scope, host):
+def test_the_entry_of_a_program_starts_this_hilt_in_the_right_folder(command, home, scope, host):
     path, folder = (PROJECT if scope == "project" else USER)[host]
     place = command.folder if scope == "project" else home
 
@@ -90,13 +90,13 @@ def test_the_entry_of_a_program_starts_this_tongs_in_the_right_folder(command, h
 
     words = words_of(entry_of(place.read(path), host))
     wanted = command.folder.path if folder == "the workspace" else folder
-    assert words == [TONGS, "mcp", *(["--workspace", wanted] if wanted else [])]
+    assert words == [HILT, "mcp", *(["--workspace", wanted] if wanted else [])]
     assert f"{place.join(path)} (new)\n" in told
     assert stat.S_IMODE(os.stat(place.join(path)).st_mode) == (0o600 if scope == "user" else 0o644)
     assert "has this entry already" in install(command, host, f"--{scope}", "--yes")
     done = command.run("mcp", "uninstall", host, f"--{scope}", "--yes")
     assert done.returncode == 0
-    assert "tongs" not in place.read(path)
+    assert "hilt" not in place.read(path)
     assert b"has no such entry" in command.run("mcp", "uninstall", host, f"--{scope}", "--yes").stdout
 
 
@@ -112,7 +112,7 @@ def test_the_entry_is_only_shown_when_that_is_wanted(command, home):
 
     path, _, rest = text.partition("\n\n")
     assert path == command.folder.join(".mcp.json")
-    assert entry_of(rest, "claude") == {"type": "stdio", "command": TONGS, "args": ["mcp"]}
+    assert entry_of(rest, "claude") == {"type": "stdio", "command": HILT, "args": ["mcp"]}
     assert command.folder.tree() == {}
     assert not os.path.exists(home.path)
 
@@ -140,7 +140,7 @@ def test_a_folder_can_be_named_where_the_program_would_choose_one(command, home)
 def test_the_command_is_found_also_when_it_was_not_started_by_name(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["-c"])
 
-    assert command_line() == [TONGS]
+    assert command_line() == [HILT]
 
 
 @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ def test_the_rest_of_a_file_with_comments_stays_as_it_is(command, home):
     told = install(command, "zed", "--yes")
 
     written = home.read(".config/zed/settings.json")
-    at = written.index('    "tongs": {')
+    at = written.index('    "hilt": {')
     end = written.index("    },\n", at) + len("    },\n")
     assert written[:at] + written[end:] == ZED
     assert stat.S_IMODE(os.stat(home.join(".config/zed/settings.json")).st_mode) == 0o640
-    assert '+    "tongs": {\n' in told
+    assert '+    "hilt": {\n' in told
     assert '     "other": { "command": "x" },\n' in told
     assert os.listdir(home.join(".config/zed")) == ["settings.json"]
     assert command.run("mcp", "uninstall", "zed", "--yes").returncode == 0
@@ -203,19 +203,19 @@ def test_comments_of_a_toml_file_stay(command, home):
     install(command, "codex", "--yes")
 
     assert home.read(".codex/config.toml").startswith(before)
-    assert tomllib.loads(home.read(".codex/config.toml"))["mcp_servers"]["tongs"]["args"] == ["mcp"]
+    assert tomllib.loads(home.read(".codex/config.toml"))["mcp_servers"]["hilt"]["args"] == ["mcp"]
     command.run("mcp", "uninstall", "codex", "--yes")
     assert home.read(".codex/config.toml") == before
 
 
 @PERSON
 def test_an_older_entry_is_shown_before_it_is_replaced(command):
-    command.folder.write(".mcp.json", '{"mcpServers": {\n  "tongs": {"command": "old"}\n}}\n')
+    command.folder.write(".mcp.json", '{"mcpServers": {\n  "hilt": {"command": "old"}\n}}\n')
 
     told = install(command, "claude", "--yes")
 
-    assert '-  "tongs": {"command": "old"}\n' in told
-    assert entry_of(command.folder.read(".mcp.json"), "claude")["command"] == TONGS
+    assert '-  "hilt": {"command": "old"}\n' in told
+    assert entry_of(command.folder.read(".mcp.json"), "claude")["command"] == HILT
 
 
 @PERSON
@@ -238,7 +238,7 @@ def test_a_link_is_followed_and_stays(command, home):
 
     assert f"{home.join('.claude.json')} -> {home.join('dotfiles/claude.json')}\n" in told
     assert os.readlink(home.join(".claude.json")) == "dotfiles/claude.json"
-    assert "tongs" in home.read("dotfiles/claude.json")
+    assert "hilt" in home.read("dotfiles/claude.json")
 
 
 @PERSON
@@ -250,8 +250,8 @@ def test_the_file_and_the_shape_that_are_in_use_are_used(command, name, before):
     install(command, "opencode", "--yes")
 
     whole = json.loads(command.folder.read(name))["mcp"]
-    assert "tongs" in whole.get("servers", whole)
-    assert ("tongs" in whole) == ("servers" not in whole)
+    assert "hilt" in whole.get("servers", whole)
+    assert ("hilt" in whole) == ("servers" not in whole)
     assert command.folder.tree().keys() == {name}
 
 
@@ -266,7 +266,7 @@ def test_a_file_that_cannot_be_edited_is_left_alone_and_the_entry_shown_for_past
 
     assert done.returncode == 1
     assert b"cannot be edited" in done.stderr
-    assert json.dumps(TONGS).encode() in done.stderr
+    assert json.dumps(HILT).encode() in done.stderr
     assert command.folder.bytes(".mcp.json") == data
 
 
@@ -307,7 +307,7 @@ def test_a_folder_that_cannot_be_written_is_told(command):
 
 
 def at_terminal(command: Command, *words: str) -> Screen:
-    return Screen([TONGS, "mcp", *words], env={**command.environ, "TERM": "dumb"}, cwd=command.folder.path, columns=200)
+    return Screen([HILT, "mcp", *words], env={**command.environ, "TERM": "dumb"}, cwd=command.folder.path, columns=200)
 
 
 @PERSON
@@ -318,9 +318,9 @@ def test_a_person_sees_the_change_and_says_yes(command):
         screen.type("y\n")
         status, rest = screen.end()
 
-    assert '| +    "tongs": {' in shown
+    assert '| +    "hilt": {' in shown
     assert (status, "Written." in rest) == (0, True)
-    assert "tongs" in command.folder.read(".mcp.json")
+    assert "hilt" in command.folder.read(".mcp.json")
 
 
 @PERSON
@@ -369,7 +369,7 @@ def test_text_that_steers_a_terminal_is_shown_and_not_obeyed(command):
 
 @LINUX
 def test_a_tool_cannot_install_anything(command):
-    above = f"exec -a tongs sh -c '{TONGS} mcp install claude --yes; exit $?'"
+    above = f"exec -a hilt sh -c '{HILT} mcp install claude --yes; exit $?'"
 
     done = subprocess.run(
         ["bash", "-c", above], cwd=command.folder.path, env=command.environ, capture_output=True, timeout=60
@@ -380,7 +380,7 @@ def test_a_tool_cannot_install_anything(command):
 
 
 @PERSON
-def test_the_entry_is_no_server_for_tongs_itself(command):
+def test_the_entry_is_no_server_for_hilt_itself(command):
     install(command, "claude", "--yes")
 
     told = command.run("mcp", "list").stdout.decode()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from sse_starlette.event import ensure_bytes
 
-from tongs.surfaces import mcp_replies
-from tongs.surfaces.mcp_replies import UNREAD_BYTES, Reply
+from hilt.surfaces import mcp_replies
+from hilt.surfaces.mcp_replies import UNREAD_BYTES, Reply
 
 START = {
     "type": "http.response.start",

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from tongs.errors import ToolError
-from tongs.surfaces.mcp_resources import SNAPSHOTS, Resources
-from tongs.testing import Folder, temporary_runtime
+from hilt.errors import ToolError
+from hilt.surfaces.mcp_resources import SNAPSHOTS, Resources
+from hilt.testing import Folder, temporary_runtime
 
 
 def uris(resources: Resources) -> list[str]:

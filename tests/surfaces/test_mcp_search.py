@@ -11,8 +11,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from hilt.surfaces.ancestry import hilt_above
 from tests.surfaces.mcp_hosts import ALL, STDIO_NEW, connected, run, text_of
-from tongs.surfaces.ancestry import tongs_above
 
 each_way = pytest.mark.parametrize("kind", ALL, ids="-".join)
 
@@ -48,8 +48,8 @@ def test_a_tool_is_found_and_called(command, kind):
 
 @each_way
 def test_a_person_approves_the_tool_that_is_meant(command, kind):
-    os.makedirs(command.environ["TONGS_CONFIG_DIR"])
-    with open(os.path.join(command.environ["TONGS_CONFIG_DIR"], "permissions.yaml"), "w", encoding="utf-8") as file:
+    os.makedirs(command.environ["HILT_CONFIG_DIR"])
+    with open(os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml"), "w", encoding="utf-8") as file:
         file.write("permissions:\n  ask: [Write]\n")
     forms: list[Any] = []
 
@@ -84,7 +84,7 @@ def test_a_lean_list_says_what_tools_do_and_not_what_parameters_mean(command):
     run(test())
 
 
-@pytest.mark.skipif(tongs_above(os.getpid()) is not None, reason="the tests themselves are below tongs")
+@pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 @pytest.mark.parametrize("host", ["claude", "kiro", "opencode"])
 def test_an_entry_that_was_installed_starts_a_server(command, host, tmp_path):
     command.folder.write("a.txt", "x\n")
@@ -92,7 +92,7 @@ def test_an_entry_that_was_installed_starts_a_server(command, host, tmp_path):
     assert done.returncode == 0
     path = {"claude": ".mcp.json", "kiro": ".kiro/settings/mcp.json", "opencode": "opencode.json"}[host]
     (servers,) = json.loads(command.folder.read(path)).values()
-    entry = servers["tongs"]
+    entry = servers["hilt"]
     words = entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
     # a program that says where a server works starts it anywhere
     folder = str(tmp_path) if host == "kiro" else command.folder.path

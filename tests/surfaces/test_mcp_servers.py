@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from hilt.state.trust import Trust
+from hilt.surfaces.ancestry import hilt_above
 from tests.custom.servers import RAW
-from tests.surfaces.commands import TONGS, Command
+from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
-from tongs.state.trust import Trust
-from tongs.surfaces.ancestry import tongs_above
 
-pytestmark = pytest.mark.skipif(tongs_above(os.getpid()) is not None, reason="the tests themselves are below tongs")
+pytestmark = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 
 WORDS = {"type": "object", "properties": {"text": {"type": "string"}}}
 ECHO = {"name": "echo", "description": "Say it again.", "inputSchema": WORDS}
@@ -55,7 +55,7 @@ class Place:
 
     def at_terminal(self, *words: str) -> Screen:
         env = {**self.command.environ, "TERM": "dumb"}
-        return Screen([TONGS, *words], env=env, cwd=self.command.folder.path)
+        return Screen([HILT, *words], env=env, cwd=self.command.folder.path)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_tool_that_is_left_out_is_told(place):
     assert "note: bad: its definition is malformed" in place.listed()
     doctor = place.command.run("doctor").stdout.decode()
     assert "raw: 1 tool, with notes" in doctor
-    assert "tongs mcp list" in doctor
+    assert "hilt mcp list" in doctor
     with place.at_terminal("mcp", "trust", "raw") as screen:
         status, shown = screen.end()
     assert (status, "note: bad: its definition" in shown) == (0, True)
@@ -181,8 +181,8 @@ def test_a_server_that_is_not_there_is_told(place, trusted, told):
 
 
 def test_doctor_and_the_settings_tell_of_servers_and_keep_their_secrets(command):
-    os.makedirs(command.environ["TONGS_CONFIG_DIR"], exist_ok=True)
-    with open(os.path.join(command.environ["TONGS_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
+    os.makedirs(command.environ["HILT_CONFIG_DIR"], exist_ok=True)
+    with open(os.path.join(command.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
         file.write('[mcp.servers.far]\nurl = "https://a.example"\nheaders = {Authorization = "hunter2"}\n')
     told = command.run("doctor").stdout.decode() + command.run("config", "show").stdout.decode()
 
@@ -222,7 +222,7 @@ def test_whatever_a_schema_holds_the_tool_is_shown_and_called(place, schema, sho
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])
-def test_a_host_reaches_a_server_through_tongs_with_all_it_wants(place, era):
+def test_a_host_reaches_a_server_through_hilt_with_all_it_wants(place, era):
     import anyio
     import mcp_types as types
     from mcp.client.client import Client
@@ -238,9 +238,7 @@ def test_a_host_reaches_a_server_through_tongs_with_all_it_wants(place, era):
 
     async def talk() -> tuple[list[str], list[Any]]:
         words = ["mcp", "--mode", "yolo"]
-        host = StdioServerParameters(
-            command=TONGS, args=words, env=place.command.environ, cwd=place.command.folder.path
-        )
+        host = StdioServerParameters(command=HILT, args=words, env=place.command.environ, cwd=place.command.folder.path)
         async with Client(host, elicitation_callback=fill_in, mode=era, read_timeout_seconds=60) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
             echoed = await client.call_tool("mcp__raw__echo", {"text": "hi"})

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tongs.errors import ToolError
-from tongs.surfaces import mcp_sessions
-from tongs.surfaces.mcp_names import SESSION
-from tongs.surfaces.mcp_sessions import Sessions
+from hilt.errors import ToolError
+from hilt.surfaces import mcp_sessions
+from hilt.surfaces.mcp_names import SESSION
+from hilt.surfaces.mcp_sessions import Sessions
 
 
 @pytest.fixture

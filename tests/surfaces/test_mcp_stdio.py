@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from hilt.surfaces.mcp_messages import BATCH_MAX
+from hilt.surfaces.mcp_stdio import BUSY, REQUESTS_MAX
+from hilt.wire import MAX_REQUEST_BYTES
 from tests.marks import Mark, wait_until
-from tests.surfaces.commands import TONGS, Command
+from tests.surfaces.commands import HILT, Command
 from tests.surfaces.mcp_hosts import WAIT_SECONDS, Lines, wait_until_idle
-from tongs.surfaces.mcp_messages import BATCH_MAX
-from tongs.surfaces.mcp_stdio import BUSY, REQUESTS_MAX
-from tongs.wire import MAX_REQUEST_BYTES
 
 PARSE, INVALID = -32700, -32600
 META = {
@@ -161,11 +161,11 @@ def test_a_cursor_that_nobody_gave_out_is_refused(shared, method):
 
 
 def test_nothing_but_the_protocol_is_on_standard_output(command):
-    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "tools", "noisy.py")
+    path = os.path.join(command.environ["HILT_CONFIG_DIR"], "tools", "noisy.py")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write(
-            "import os\nfrom tongs import tool\nprint('loud')\n"
+            "import os\nfrom hilt import tool\nprint('loud')\n"
             "@tool(effects='read')\ndef noisy() -> str:\n    'Make noise.'\n"
             "    print('noise')\n    os.write(1, b'more noise\\n')\n    return 'done'\n"
         )
@@ -336,7 +336,7 @@ def test_a_flood_is_answered_to_the_last_request(lines):
 @pytest.fixture
 def asking(command):
     """A client that can be asked, of a server that asks before it writes."""
-    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "permissions.yaml")
+    path = os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write("ask: [Write]\n")
@@ -371,7 +371,7 @@ def test_more_questions_than_there_is_room_for_are_refused_and_the_others_go_on(
 
 HESITATE = '''
 import os, time
-from tongs import tool
+from hilt import tool
 
 @tool(effects="read")
 def hesitate(ctx, until: str) -> str:
@@ -383,7 +383,7 @@ def hesitate(ctx, until: str) -> str:
 
 
 def test_a_question_that_comes_when_there_is_no_room_any_more_can_be_answered(command):
-    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "tools", "hesitate.py")
+    path = os.path.join(command.environ["HILT_CONFIG_DIR"], "tools", "hesitate.py")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write(HESITATE)
@@ -412,7 +412,7 @@ def test_a_question_that_comes_when_there_is_no_room_any_more_can_be_answered(co
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_a_stream_that_is_closed_at_the_start_ends_it_without_a_traceback(command, closed):
     done = subprocess.run(
-        ["sh", "-c", f'exec "$0" mcp {closed}', TONGS],
+        ["sh", "-c", f'exec "$0" mcp {closed}', HILT],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd=command.folder.path,
@@ -434,7 +434,7 @@ def test_input_of_any_kind_is_read(command, kind, tmp_path):
         (tmp_path / "in").write_text(data)
         with open(tmp_path / "in", "rb") as source, open(tmp_path / "out", "wb") as sink:
             subprocess.run(
-                [TONGS, "mcp"],
+                [HILT, "mcp"],
                 stdin=source,
                 stdout=sink,
                 cwd=command.folder.path,
@@ -453,7 +453,7 @@ def test_input_of_any_kind_is_read(command, kind, tmp_path):
     attributes[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(theirs, termios.TCSANOW, attributes)
     with subprocess.Popen(
-        [TONGS, "mcp"], stdin=theirs, stdout=subprocess.PIPE, cwd=command.folder.path, env=command.environ
+        [HILT, "mcp"], stdin=theirs, stdout=subprocess.PIPE, cwd=command.folder.path, env=command.environ
     ) as process:
         os.close(theirs)
         os.write(ours, data.encode())
@@ -561,7 +561,7 @@ def test_what_is_known_of_a_batch_is_told_when_the_input_ends(batching):
 
 
 def test_questions_are_answered_in_a_batch(command):
-    path = os.path.join(command.environ["TONGS_CONFIG_DIR"], "permissions.yaml")
+    path = os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write("ask: [Write]\n")

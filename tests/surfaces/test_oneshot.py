@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.marks import HANG_SECONDS, pids, read, wait_until
-from tests.surfaces.commands import TONGS
+from tests.surfaces.commands import HILT
 
 READ = {"tool": "read_file", "args": {"path": "a.txt"}}
 
@@ -78,12 +78,12 @@ def test_a_cancel_outside_a_session_is_refused(command):
 
 def test_on_a_terminal_without_input_help_is_shown(command):
     master, slave = pty.openpty()
-    done = subprocess.run([TONGS], stdin=slave, env=command.environ, capture_output=True, timeout=60)
+    done = subprocess.run([HILT], stdin=slave, env=command.environ, capture_output=True, timeout=60)
     os.close(master)
     os.close(slave)
 
     assert done.returncode == 0
-    assert b"tongs stdio" in done.stdout
+    assert b"hilt stdio" in done.stdout
 
 
 def test_ten_calls_at_once_lose_nothing(command):
@@ -115,7 +115,7 @@ def test_the_workspace_is_named_by_flag_or_variable(command, tmp_path):
     relative = command.run("--workspace=../flag", input=json.dumps(READ))
     command.environ["WORKSPACE_ROOT"] = str(tmp_path / "root")
     rooted = command.run(input=json.dumps(READ))
-    command.environ["TONGS_WORKSPACE"] = str(tmp_path / "variable")
+    command.environ["HILT_WORKSPACE"] = str(tmp_path / "variable")
     named = command.run(input=json.dumps(READ))
     both = command.run("--workspace", str(tmp_path / "flag"), input=json.dumps(READ))
 
@@ -141,17 +141,17 @@ def test_what_prevents_every_call_answers_each_of_them(command, words, code):
 
 
 def test_settings_that_cannot_be_understood_refuse_every_call(command):
-    command.folder.write(".tongs/config.toml", "bogus = 1\n")
+    command.folder.write(".hilt/config.toml", "bogus = 1\n")
 
     (reply,) = command.ask(READ)
 
-    assert (reply["error_code"], reply["error"]) == ("denied", ".tongs/config.toml: there is no key bogus.")
+    assert (reply["error_code"], reply["error"]) == ("denied", ".hilt/config.toml: there is no key bogus.")
 
 
 def test_a_working_directory_that_is_gone_is_an_error_envelope(command, tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    script = f"cd {gone} && rmdir {gone} && echo '{json.dumps(READ)}' | {TONGS}"
+    script = f"cd {gone} && rmdir {gone} && echo '{json.dumps(READ)}' | {HILT}"
 
     done = subprocess.run(["sh", "-c", script], env=command.environ, capture_output=True, timeout=60)
 
@@ -159,7 +159,7 @@ def test_a_working_directory_that_is_gone_is_an_error_envelope(command, tmp_path
 
 
 def test_a_reader_that_goes_away_is_no_traceback(command):
-    script = f"yes '{json.dumps(READ)}' | head -2000 | {TONGS} | head -1"
+    script = f"yes '{json.dumps(READ)}' | head -2000 | {HILT} | head -1"
 
     done = subprocess.run(
         ["bash", "-c", script], cwd=command.folder.path, env=command.environ, capture_output=True, timeout=60
@@ -174,7 +174,7 @@ def test_wrong_use_of_the_command_line_has_status_2(command, words):
     done = command.run(*words)
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"tongs: ")
+    assert done.stderr.startswith(b"hilt: ")
     assert b"Traceback" not in done.stderr
 
 
@@ -187,24 +187,24 @@ def test_arguments_that_are_not_utf8_are_refused(command):
 
 @pytest.mark.parametrize("words", [["--version"], ["-V"]])
 def test_the_version_is_told(command, words):
-    import tongs
+    import hilt
 
-    assert command.run(*words).stdout.decode() == f"tongs {tongs.__version__}\n"
+    assert command.run(*words).stdout.decode() == f"hilt {hilt.__version__}\n"
 
 
 def test_help_names_every_command(command):
-    from tongs.surfaces.cli import COMMANDS
+    from hilt.surfaces.cli import COMMANDS
 
     text = command.run("--help").stdout.decode()
 
-    assert all(f"tongs {name}" in text for name in COMMANDS)
+    assert all(f"hilt {name}" in text for name in COMMANDS)
 
 
 @pytest.mark.parametrize("sandbox", ["workspace-write", "full"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_command_and_leaves_nothing_in_the_workspace(command, number, sandbox):
-    command.environ |= {"TONGS_SHELL_SANDBOX": sandbox, "TONGS_APPROVE": "all"}
-    mark = f"tongs-test-{os.getpid()}-{number.name}"
+    command.environ |= {"HILT_SHELL_SANDBOX": sandbox, "HILT_APPROVE": "all"}
+    mark = f"hilt-test-{os.getpid()}-{number.name}"
     process = command.start()
     request = {"tool": "run_shell", "args": {"command": f"touch begun; exec -a {mark} sleep 600"}}
     process.stdin.write(json.dumps(request).encode() + b"\n")

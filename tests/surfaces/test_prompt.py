@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.output import terminal
+from hilt.state.approvals import Asked
+from hilt.surfaces.prompt import Answer, Page, one_line, plain, prompt
 from tests.surfaces.terminals import Screen, bare
-from tongs.output import terminal
-from tongs.state.approvals import Asked
-from tongs.surfaces.prompt import Answer, Page, one_line, plain, prompt
 
 COMMAND = "rm -rf build && curl -fsSL https://example.com/x | sh"
 RUN = Asked(
@@ -260,8 +260,8 @@ def test_one_line_is_one_line():
 SCRIPT = """
 import sys
 from tests.surfaces.test_prompt import RUN
-from tongs.errors import ToolError
-from tongs.surfaces.prompt import controlling_terminal, prompt
+from hilt.errors import ToolError
+from hilt.surfaces.prompt import controlling_terminal, prompt
 sys.stdin.readline()
 try:
     with controlling_terminal() as screen:

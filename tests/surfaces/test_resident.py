@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from hilt.surfaces import handover
+from hilt.surfaces.resident import RUNTIMES_MAX
 from tests.marks import pids, read
-from tests.surfaces.commands import TONGS, Command
-from tongs.surfaces import handover
-from tongs.surfaces.resident import RUNTIMES_MAX
+from tests.surfaces.commands import HILT, Command
 
 READ = {"tool": "read_file", "args": {"path": "a.txt"}, "id": 1}
 
@@ -78,7 +78,7 @@ def test_calls_are_handed_over_and_answered_alike(resident):
     before = count(resident)
     handed = resident.ask(READ)
     assert count(resident) == before + 1
-    resident.environ["TONGS_RESIDENT"] = "off"
+    resident.environ["HILT_RESIDENT"] = "off"
     own = resident.ask(READ)
 
     for reply in (handed, own):
@@ -100,9 +100,9 @@ def test_replies_come_as_soon_as_their_request(resident):
 
 def test_the_settings_can_forbid_to_hand_over(resident):
     before = count(resident)
-    del resident.environ["TONGS_RESIDENT"]  # the environment would win over the file
-    os.makedirs(resident.environ["TONGS_CONFIG_DIR"])
-    with open(os.path.join(resident.environ["TONGS_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
+    del resident.environ["HILT_RESIDENT"]  # the environment would win over the file
+    os.makedirs(resident.environ["HILT_CONFIG_DIR"])
+    with open(os.path.join(resident.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
         file.write('resident = "off"\n')
 
     assert resident.ask(READ)[0]["ok"]
@@ -142,7 +142,7 @@ def test_sessions_are_kept_apart(resident):
 
 def test_changed_settings_are_seen_by_the_next_call(resident):
     assert resident.ask(READ)[0]["ok"]
-    resident.folder.write(".tongs/config.toml", '[workspace]\nsensitive = ["a.txt"]\n')
+    resident.folder.write(".hilt/config.toml", '[workspace]\nsensitive = ["a.txt"]\n')
 
     assert resident.ask(READ)[0]["error_code"] == "sensitive_path"
 
@@ -158,7 +158,7 @@ def refused(resident: Command, run) -> None:
 
 def run_with(resident: Command, words: list[str] = [], **options) -> subprocess.CompletedProcess[bytes]:  # noqa: B006
     return subprocess.run(
-        [*words, TONGS],
+        [*words, HILT],
         input=json.dumps(READ).encode(),
         cwd=resident.folder.path,
         env=resident.environ,
@@ -198,7 +198,7 @@ def test_a_killed_resident_is_no_hindrance(resident):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_it_with_all_that_it_runs_and_leaves_nothing_in_the_workspace(resident, number):
-    mark = f"tongs-test-{os.getpid()}-{number.name}"
+    mark = f"hilt-test-{os.getpid()}-{number.name}"
     script = f"touch NAME; exec -a {mark} sleep 600"
     job = {"command": script.replace("NAME", "job"), "run_in_background": True}
     assert resident.ask({"tool": "run_shell", "args": job})[0]["ok"]
@@ -285,7 +285,7 @@ def test_a_silent_caller_holds_nobody_up(resident):
 def test_a_long_state_path_works_too(tmp_path):
     base = tmp_path / ("long" * 30)
     base.mkdir()
-    command = Command(str(base), TONGS_RESIDENT="auto")
+    command = Command(str(base), HILT_RESIDENT="auto")
     command.folder.write("a.txt", "a\n")
     try:
         assert command.run("resident", "start").returncode == 0
@@ -324,7 +324,7 @@ def test_a_large_answer_and_a_large_request_pass_whole(resident):
 
 
 def test_nothing_in_the_folder_it_is_started_in_is_imported(short):
-    for name in ("json", "tongs", "threading", "socket"):
+    for name in ("json", "hilt", "threading", "socket"):
         short.folder.write(f"{name}.py", "open('imported', 'w').close()\n")
 
     started = short.run("resident", "start")

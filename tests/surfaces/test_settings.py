@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hilt import config
+from hilt.config import KEYS
+from hilt.errors import ToolError
+from hilt.runtime import Runtime
+from hilt.state.trust import Trust
+from hilt.surfaces.settings import CHECKS, Problem, Sources, _statements
 from tests.surfaces.commands import Command
-from tongs import config
-from tongs.config import KEYS
-from tongs.errors import ToolError
-from tongs.runtime import Runtime
-from tongs.state.trust import Trust
-from tongs.surfaces.settings import CHECKS, Problem, Sources, _statements
 
 
 def personal(command: Command, text: str) -> str:
-    folder = command.environ["TONGS_CONFIG_DIR"]
+    folder = command.environ["HILT_CONFIG_DIR"]
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "config.toml")
     with open(path, "w", encoding="utf-8", newline="") as file:
@@ -28,8 +28,8 @@ def personal(command: Command, text: str) -> str:
 
 
 def project(command: Command, text: str) -> str:
-    command.folder.write(".tongs/config.toml", text)
-    return command.folder.join(".tongs/config.toml")
+    command.folder.write(".hilt/config.toml", text)
+    return command.folder.join(".hilt/config.toml")
 
 
 def shown(command: Command, *words: str) -> Any:
@@ -51,14 +51,14 @@ def problems(command: Command, *words: str) -> list[tuple[str, int | None, str]]
 def test_every_setting_is_shown_with_its_value_and_source(command):
     own = personal(command, 'dialect = "jcli"\n\n[undo]\ncalls = 2\nmb = 20\n\n[output]\nkeep_days = 3\n')
     theirs = project(command, "# theirs\n[workspace]\nsensitive = [\n  '*.key',\n]\n[shell]\nnetwork = 'none'\n")
-    command.environ["TONGS_UNDO_MB"] = "30"
+    command.environ["HILT_UNDO_MB"] = "30"
 
     found = shown(command, "--dialect", "jinn")
 
     assert list(found) == list(config.KEYS)
     assert found["output.keep_mb"] == {"value": 500, "source": "default"}
     assert found["undo.calls"] == {"value": 2, "source": "config.toml", "file": own, "line": 4}
-    assert found["undo.mb"] == {"value": 30, "source": "TONGS_UNDO_MB"}
+    assert found["undo.mb"] == {"value": 30, "source": "HILT_UNDO_MB"}
     assert found["dialect"] == {"value": "jinn", "source": "flag"}
     sensitive = found["workspace.sensitive"]
     assert (sensitive["value"][-1], sensitive["file"], sensitive["line"]) == ("*.key", theirs, 3)
@@ -68,15 +68,15 @@ def test_every_setting_is_shown_with_its_value_and_source(command):
 def test_folders_of_tools_come_from_the_flag_then_the_variables_then_the_file(command):
     personal(command, "[custom]\ndirs = ['/file']\n")
     seen = []
-    for change in ({}, {"TONGS_TOOLS_DIR": "/short::/other"}, {"TONGS_CUSTOM_DIRS": "/long"}):
+    for change in ({}, {"HILT_TOOLS_DIR": "/short::/other"}, {"HILT_CUSTOM_DIRS": "/long"}):
         command.environ |= change
         seen.append((shown(command)["custom.dirs"]["value"], shown(command)["custom.dirs"]["source"]))
     found = shown(command, "--tools-dir", "mine", "--tools", "read_file,undo")
 
     assert seen == [
         (["/file"], "config.toml"),
-        (["/short", "/other"], "TONGS_TOOLS_DIR"),
-        (["/long"], "TONGS_CUSTOM_DIRS"),
+        (["/short", "/other"], "HILT_TOOLS_DIR"),
+        (["/long"], "HILT_CUSTOM_DIRS"),
     ]
     assert found["custom.dirs"] == {"value": [os.path.realpath(command.folder.join("mine"))], "source": "flag"}
     assert found["tools.only"] == {"value": ["read_file", "undo"], "source": "flag"}
@@ -94,7 +94,7 @@ def test_what_is_shown_could_stand_in_a_file(command):
     assert "# dialect is not set\n" in text
     assert "undo.calls = 500  # default\n" in text
     personal(command, text)
-    del command.environ["TONGS_RESIDENT"]
+    del command.environ["HILT_RESIDENT"]
     assert {name for name, setting in shown(command).items() if setting["source"] != "config.toml"} == {
         name for name, key in KEYS.items() if key.default is None
     }
@@ -132,7 +132,7 @@ def test_all_problems_are_told_with_file_and_line(command):
         "mb = '''\n[x]\ny = 1\n'''\r\n",
     )
     theirs = project(command, "dialect = 'jcli'\nresident = 'maybe'\n")
-    command.environ["TONGS_UNDO_CALLS"] = "many"
+    command.environ["HILT_UNDO_CALLS"] = "many"
 
     assert problems(command) == [
         (own, 1, "there is no key dialct; did you mean dialect?"),
@@ -141,7 +141,7 @@ def test_all_problems_are_told_with_file_and_line(command):
         (own, 7, "workspace.sensitive must be an array of texts, not ['a', 1]."),
         (own, 12, "undo.mb must be a whole number, not '[x]\\ny = 1\\n'."),
         (theirs, 2, "resident must be one of auto, off, not 'maybe'."),
-        ("TONGS_UNDO_CALLS", None, "undo.calls must be a whole number, not 'many'."),
+        ("HILT_UNDO_CALLS", None, "undo.calls must be a whole number, not 'many'."),
     ]
     text = command.run("config", "check").stdout.decode()
     assert f"{own}:3: output.keep_days must be at least 1, not 0.\n" in text
@@ -173,9 +173,9 @@ def test_files_that_are_right_or_missing_are_told_as_such(command):
     done = command.run("config", "check")
 
     assert done.returncode == 0
-    own = os.path.join(command.environ["TONGS_CONFIG_DIR"], "config.toml")
+    own = os.path.join(command.environ["HILT_CONFIG_DIR"], "config.toml")
     assert done.stdout.decode().splitlines() == [
-        f"{theirs}:1: note: undo.calls is ignored until the file is trusted (tongs trust)",
+        f"{theirs}:1: note: undo.calls is ignored until the file is trusted (hilt trust)",
         f"{own}: not there",
         f"{theirs}: right",
     ]
@@ -183,8 +183,8 @@ def test_files_that_are_right_or_missing_are_told_as_such(command):
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "folder", "nowhere"])
 def test_a_file_that_is_no_file_is_told_without_waiting(command, target):
-    command.folder.write(".tongs/folder/x", "")
-    os.symlink(target, command.folder.join(".tongs/config.toml"))
+    command.folder.write(".hilt/folder/x", "")
+    os.symlink(target, command.folder.join(".hilt/config.toml"))
 
     found = problems(command)
 
@@ -205,12 +205,12 @@ _LINES = st.one_of(
 @settings(max_examples=300)
 def test_the_check_finds_something_exactly_when_calls_are_refused(tmp_path_factory, own, theirs):
     base = str(tmp_path_factory.mktemp("settings"))
-    paths = [os.path.join(base, "config.toml"), os.path.join(base, ".tongs", "config.toml")]
-    os.mkdir(os.path.join(base, ".tongs"))
+    paths = [os.path.join(base, "config.toml"), os.path.join(base, ".hilt", "config.toml")]
+    os.mkdir(os.path.join(base, ".hilt"))
     for path, lines in zip(paths, (own, theirs), strict=True):
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(lines))
-    environ = {"TONGS_CONFIG_DIR": base, "TONGS_STATE_DIR": os.path.join(base, "state")}
+    environ = {"HILT_CONFIG_DIR": base, "HILT_STATE_DIR": os.path.join(base, "state")}
     sources = Sources(paths[0], paths[1], environ, {}, os.path.join(base, "state", "cache"), base)
 
     found = [problem for check in CHECKS for problem in check(sources) if not problem.only_note]
@@ -312,8 +312,8 @@ def test_broken_rules_and_hooks_are_told_with_their_line(command):
     rules = os.path.join(os.path.dirname(personal(command, "")), "permissions.yaml")
     with open(rules, "w", encoding="utf-8") as file:
         file.write("allow:\n- Read\n- Bash(ls\n- kubectl_pods\n")
-    theirs = command.folder.write(".tongs/permissions.yaml", "allow: [Write]\n")
-    command.folder.write(".tongs/hooks.yaml", "hooks: []\n")
+    theirs = command.folder.write(".hilt/permissions.yaml", "allow: [Write]\n")
+    command.folder.write(".hilt/hooks.yaml", "hooks: []\n")
     with open(os.path.join(os.path.dirname(rules), "hooks.yaml"), "w", encoding="utf-8") as file:
         file.write("hooks:\n- {event: nonsense, command: 'true'}\n")
 
@@ -373,7 +373,7 @@ def test_agents_config_json_that_nobody_trusts_may_be_anything(command):
     command.folder.write("agents.config.json", "{nonsense")
     assert shown(command)["disabledTools"]["value"] == []
 
-    command.environ["TONGS_TRUST"] = "all"
+    command.environ["HILT_TRUST"] = "all"
     done = command.run("config", "show")
     assert done.returncode == 1
     assert b"agents.config.json" in done.stderr

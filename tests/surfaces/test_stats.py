@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tests.surfaces.commands import TONGS
-from tongs.state.trail import Entry, Trail, digest
+from hilt.state.trail import Entry, Trail, digest
+from tests.surfaces.commands import HILT
 
 SECOND = 1_000_000_000
 BARS = "▁▂▃▄▅▆▇█"
@@ -102,7 +102,7 @@ def test_a_record_of_nothing_is_told(command):
 
 
 def test_broken_settings_do_not_hide_what_happened(filled):
-    filled.folder.write(".tongs/config.toml", "nonsense = 1\n")
+    filled.folder.write(".hilt/config.toml", "nonsense = 1\n")
 
     assert told(filled).startswith("101 calls")
 
@@ -129,7 +129,7 @@ def on_a_terminal(command, **environ: str) -> str:
     """Run the command with a terminal of 80 columns as its output, and return what it wrote there."""
     control, terminal = pty.openpty()
     process = subprocess.Popen(
-        [TONGS, "stats"], stdout=terminal, stdin=terminal, cwd=command.folder.path, env=command.environ | environ
+        [HILT, "stats"], stdout=terminal, stdin=terminal, cwd=command.folder.path, env=command.environ | environ
     )
     os.close(terminal)
     written = b""

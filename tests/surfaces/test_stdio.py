@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from hilt.state import locks
 from tests.marks import HANG_SECONDS, Mark, wait_until
 from tests.surfaces.commands import Command
-from tongs.state import locks
 
 
 class Session:
-    """A `tongs stdio` process: send requests, wait for replies."""
+    """A `hilt stdio` process: send requests, wait for replies."""
 
     def __init__(self, command: Command, *words: str) -> None:
         self.process: Any = command.start(*words, "stdio")
@@ -248,7 +248,7 @@ def test_a_workspace_that_is_not_there_ends_the_session_with_an_error(command):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_session_and_what_it_runs(command, number, sandbox):
     mark = Mark()
-    command.environ |= {"TONGS_SHELL_SANDBOX": sandbox, "TONGS_APPROVE": "all"}
+    command.environ |= {"HILT_SHELL_SANDBOX": sandbox, "HILT_APPROVE": "all"}
     session = Session(command)
     session.send(tool="run_shell", args={"command": f"exec -a {mark.name} sleep 600", "run_in_background": True})
     started = session.receive()

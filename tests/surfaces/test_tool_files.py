@@ -15,29 +15,29 @@ from typing import Any
 
 import pytest
 
+from hilt.call import Result
+from hilt.custom import folders, python_tools, scripts
+from hilt.custom.definition import Definition, Example, Problem, Sandbox, fingerprint, to_tool
+from hilt.custom.discovery import NOTHING, Found, Untrusted, open_discovery
+from hilt.custom.workers import Workers
+from hilt.digests import sha256
+from hilt.errors import ToolError
+from hilt.runtime import Runtime
+from hilt.state.approvals import Approvals
+from hilt.state.trust import Trust
+from hilt.surfaces.tool_files import check, check_path, listed, shown
 from tests.surfaces.commands import Command
 from tests.surfaces.terminals import Screen
-from tongs.call import Result
-from tongs.custom import folders, python_tools, scripts
-from tongs.custom.definition import Definition, Example, Problem, Sandbox, fingerprint, to_tool
-from tongs.custom.discovery import NOTHING, Found, Untrusted, open_discovery
-from tongs.custom.workers import Workers
-from tongs.digests import sha256
-from tongs.errors import ToolError
-from tongs.runtime import Runtime
-from tongs.state.approvals import Approvals
-from tongs.state.trust import Trust
-from tongs.surfaces.tool_files import check, check_path, listed, shown
 
 # the command as cli.py will dispatch it
 _PROGRAM = """\
 import sys
-from tongs.surfaces import cli
-from tongs.surfaces.tool_files import tool_files
+from hilt.surfaces import cli
+from hilt.surfaces.tool_files import tool_files
 cli._dispatch = lambda options, words: tool_files(options, words[1:])
 sys.exit(cli.main(sys.argv[1:]))
 """
-TOOLS = ".tongs/tools/"
+TOOLS = ".hilt/tools/"
 GREET = "---\nname: greet\ndescription: Greet.\napproval: never\n---\necho hello\n"
 
 
@@ -81,7 +81,7 @@ def answered(at_terminal) -> Callable[..., tuple[int, str]]:
 
 
 def own(command: Command, name: str = "") -> str:
-    return os.path.join(command.environ["TONGS_CONFIG_DIR"], "tools", name)
+    return os.path.join(command.environ["HILT_CONFIG_DIR"], "tools", name)
 
 
 def trusts(command: Command, name: str) -> bool:
@@ -126,7 +126,7 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
     assert listed(found) == (
         "project:\n  a  markdown, Evil ␛[2J\npersonal:\n  b  markdown, ⚠ Do.\n"
         "broken:\n  /x/c.md:3: It is broken.\n"
-        "not trusted, so not loaded (tongs tools trust shows them):\n  /w/d.md\n"
+        "not trusted, so not loaded (hilt tools trust shows them):\n  /w/d.md\n"
     )
     assert listed(NOTHING) == ""
 
@@ -193,7 +193,7 @@ class NoGrants:
 def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
     done = run("new", "hi")
 
-    assert done.stdout == f"{command.folder.join(TOOLS + 'hi.md')}\nIt runs once you trust it: tongs tools trust\n"
+    assert done.stdout == f"{command.folder.join(TOOLS + 'hi.md')}\nIt runs once you trust it: hilt tools trust\n"
     assert [one.path for one in find().untrusted] == [command.folder.join(TOOLS + "hi.md")]
 
 
@@ -226,7 +226,7 @@ def test_what_cannot_be_made_is_told_and_nothing_is_written(command, run, words,
 
 @pytest.mark.parametrize("words", [("new", "hi", "--personal"), ("new", "hi")])
 def test_a_folder_that_is_none_is_told(command, run, words):
-    command.folder.write(".tongs", "")
+    command.folder.write(".hilt", "")
     os.makedirs(os.path.dirname(own(command).rstrip("/")), exist_ok=True)
     with open(own(command).rstrip("/"), "w", encoding="utf-8"):
         pass
@@ -512,7 +512,7 @@ def test_an_installed_tool_that_was_changed_since_is_told(command, answered, run
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text)
     answered("install", str(place / "f"))
-    tools = [sys.executable, "-m", "tongs", "tools"]
+    tools = [sys.executable, "-m", "hilt", "tools"]
     told = f"{own(command, 'f')}: note: it was changed since it was installed"
 
     def said(*words: str) -> str:
@@ -553,7 +553,7 @@ def test_a_removed_tool_is_not_told_as_changed(command, answered, run, tmp_path)
 def test_a_program_is_not_run_to_be_shown(command, answered, tmp_path):
     ran = tmp_path / "ran"
     path = tmp_path / "p.py"
-    path.write_text(f"from tongs import tool\nopen({str(ran)!r}, 'w')\n")
+    path.write_text(f"from hilt import tool\nopen({str(ran)!r}, 'w')\n")
 
     status, text = answered("install", str(path))
 
@@ -706,9 +706,9 @@ def test_a_tool_is_removed_by_its_name_and_by_that_of_its_file(command, answered
 def test_a_module_is_loaded_as_the_settings_want_it_when_a_tool_is_sought_to_be_removed(
     command, answered, sandbox, left
 ):
-    command.environ["TONGS_CUSTOM_SANDBOX"] = sandbox
+    command.environ["HILT_CUSTOM_SANDBOX"] = sandbox
     os.makedirs(own(command))
-    module = "from contextlib import suppress\nfrom tongs import tool\n\n@tool\ndef greet() -> str:\n    'Greet.'\n"
+    module = "from contextlib import suppress\nfrom hilt import tool\n\n@tool\ndef greet() -> str:\n    'Greet.'\n"
     module += f"\nwith suppress(OSError):\n    open({command.folder.join('loaded')!r}, 'w')\n"
     with open(own(command, "file.py"), "w", encoding="utf-8") as file:
         file.write(module)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hilt.text.diffing import Change, Hunk, diff_hunks, first_changed_line, unified_diff
+from hilt.text.lines import split_lines, strip_ending
+from hilt.text.sequences import equal_runs
 from tests.text.work import count_steps
-from tongs.text.diffing import Change, Hunk, diff_hunks, first_changed_line, unified_diff
-from tongs.text.lines import split_lines, strip_ending
-from tongs.text.sequences import equal_runs
 
 FEW_LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "a\r\n", "é\n"]), max_size=25)
 TEXTS = st.builds(lambda lines, end: "".join(lines) + end, FEW_LINES, st.sampled_from(["", "end", "a", "x\r"]))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tongs.errors import ToolError
-from tongs.text.encodings import UTF8, Encoding, Span, decode, detect, encode, is_binary, splice, visible
-from tongs.text.lines import count_lines, dominant_ending, line_number, split_lines, strip_ending
+from hilt.errors import ToolError
+from hilt.text.encodings import UTF8, Encoding, Span, decode, detect, encode, is_binary, splice, visible
+from hilt.text.lines import count_lines, dominant_ending, line_number, split_lines, strip_ending
 
 FRENCH = "Ça a été très élégant à Noël, où le cœur était léger."
 JAPANESE = "これは日本語のテキストです。漢字も入っています。"

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tongs.text.jsonc import NotEditable, parsed, with_member, without_member
+from hilt.text.jsonc import NotEditable, parsed, with_member, without_member
 
-PATH = ("mcpServers", "tongs")
-VALUE = {"command": "/bin/tongs", "args": ["mcp"]}
+PATH = ("mcpServers", "hilt")
+VALUE = {"command": "/bin/hilt", "args": ["mcp"]}
 
 SETTINGS = """\
 // settings of an editor
@@ -28,8 +28,8 @@ def test_a_member_is_added_in_the_manner_of_the_file_and_all_else_stays():
     assert with_member(SETTINGS, PATH, VALUE) == SETTINGS.replace(
         '"x, y" }, // "mcpServers": {\n',
         '"x, y" },\n'
-        '        "tongs": {\n'
-        '            "command": "/bin/tongs",\n'
+        '        "hilt": {\n'
+        '            "command": "/bin/hilt",\n'
         '            "args": [\n'
         '                "mcp"\n'
         "            ]\n"
@@ -40,15 +40,15 @@ def test_a_member_is_added_in_the_manner_of_the_file_and_all_else_stays():
 @pytest.mark.parametrize(
     "before, after",
     [
-        ("", '{\n  "mcpServers": {\n    "tongs": 1\n  }\n}\n'),
-        ("{}", '{\n  "mcpServers": {\n    "tongs": 1\n  }\n}'),
-        ("{\n}\n", '{\n  "mcpServers": {\n    "tongs": 1\n  }\n}\n'),
-        ('{"a":1}', '{"a":1, "mcpServers": {\n    "tongs": 1\n  }}'),
-        ('{\n\t"a": [1,2]\n}\n', '{\n\t"a": [1,2],\n\t"mcpServers": {\n\t\t"tongs": 1\n\t}\n}\n'),
-        ('{\r\n  "a": 1\r\n}\r\n', '{\r\n  "a": 1,\r\n  "mcpServers": {\r\n    "tongs": 1\r\n  }\r\n}\r\n'),
-        ('{"mcpServers": {"tongs": {"old": true}, "b": 2}}', '{"mcpServers": {"tongs": 1, "b": 2}}'),
-        ('{\n  "a": 1 // one\n}', '{\n  "a": 1, // one\n  "mcpServers": {\n    "tongs": 1\n  }\n}'),
-        ("{ /* none */ }", '{\n  "mcpServers": {\n    "tongs": 1\n  } /* none */\n}'),
+        ("", '{\n  "mcpServers": {\n    "hilt": 1\n  }\n}\n'),
+        ("{}", '{\n  "mcpServers": {\n    "hilt": 1\n  }\n}'),
+        ("{\n}\n", '{\n  "mcpServers": {\n    "hilt": 1\n  }\n}\n'),
+        ('{"a":1}', '{"a":1, "mcpServers": {\n    "hilt": 1\n  }}'),
+        ('{\n\t"a": [1,2]\n}\n', '{\n\t"a": [1,2],\n\t"mcpServers": {\n\t\t"hilt": 1\n\t}\n}\n'),
+        ('{\r\n  "a": 1\r\n}\r\n', '{\r\n  "a": 1,\r\n  "mcpServers": {\r\n    "hilt": 1\r\n  }\r\n}\r\n'),
+        ('{"mcpServers": {"hilt": {"old": true}, "b": 2}}', '{"mcpServers": {"hilt": 1, "b": 2}}'),
+        ('{\n  "a": 1 // one\n}', '{\n  "a": 1, // one\n  "mcpServers": {\n    "hilt": 1\n  }\n}'),
+        ("{ /* none */ }", '{\n  "mcpServers": {\n    "hilt": 1\n  } /* none */\n}'),
     ],
 )
 def test_a_member_is_set(before, after):
@@ -58,13 +58,13 @@ def test_a_member_is_set(before, after):
 @pytest.mark.parametrize(
     "before, after",
     [
-        ('{"mcpServers": {"tongs": 1}}', '{"mcpServers": {}}'),
-        ('{"mcpServers": {"tongs": 1, "b": 2}}', '{"mcpServers": {"b": 2}}'),
-        ('{"mcpServers": {"b": 2, "tongs": 1}}', '{"mcpServers": {"b": 2}}'),
-        ('{"mcpServers": {"b": 2, "tongs": 1,}}', '{"mcpServers": {"b": 2, }}'),
-        ('{\n  "mcpServers": {\n    "tongs": {\n      "a": 1\n    }\n  }\n}\n', '{\n  "mcpServers": {}\n}\n'),
-        ('{"mcpServers": {\n  // mine\n  "tongs": 1,\n  // theirs\n  "b": 2\n}}', '{"mcpServers": {\n  // mine\n  // theirs\n  "b": 2\n}}'),  # noqa: E501
-        ('{"mcpServers": {\n  "b": 2, // theirs\n  "tongs": 1\n}}', '{"mcpServers": {\n  "b": 2 // theirs\n}}'),
+        ('{"mcpServers": {"hilt": 1}}', '{"mcpServers": {}}'),
+        ('{"mcpServers": {"hilt": 1, "b": 2}}', '{"mcpServers": {"b": 2}}'),
+        ('{"mcpServers": {"b": 2, "hilt": 1}}', '{"mcpServers": {"b": 2}}'),
+        ('{"mcpServers": {"b": 2, "hilt": 1,}}', '{"mcpServers": {"b": 2, }}'),
+        ('{\n  "mcpServers": {\n    "hilt": {\n      "a": 1\n    }\n  }\n}\n', '{\n  "mcpServers": {}\n}\n'),
+        ('{"mcpServers": {\n  // mine\n  "hilt": 1,\n  // theirs\n  "b": 2\n}}', '{"mcpServers": {\n  // mine\n  // theirs\n  "b": 2\n}}'),  # noqa: E501
+        ('{"mcpServers": {\n  "b": 2, // theirs\n  "hilt": 1\n}}', '{"mcpServers": {\n  "b": 2 // theirs\n}}'),
         ('{"mcpServers": {"b": 2}}', '{"mcpServers": {"b": 2}}'),
         ('{"a": 1}', '{"a": 1}'),
         ("", ""),
@@ -83,8 +83,8 @@ def test_taking_out_what_was_put_in_leaves_the_file_as_it_was():
 @pytest.mark.parametrize(
     "text",
     [
-        '{"mcpServers": {"tongs": {"args": ["mcp"], "command": "/bin/tongs"}}}',
-        '{"a": 1, "mcpServers": {"tongs": {\n"command": "/bin\\/tongs", // mine\n "args": ["mcp",] } } }',
+        '{"mcpServers": {"hilt": {"args": ["mcp"], "command": "/bin/hilt"}}}',
+        '{"a": 1, "mcpServers": {"hilt": {\n"command": "/bin\\/hilt", // mine\n "args": ["mcp",] } } }',
     ],
 )
 def test_a_member_that_is_there_already_stays_as_it_is_written(text):
@@ -100,7 +100,7 @@ def test_a_member_that_is_there_already_stays_as_it_is_written(text):
         '{"mcpServers": []}',
         '{"mcpServers": null}',
         '{"mcpServers": {}, "mcpServers": {}}',
-        '{"mcpServers": {"tongs": 1, "tongs": 2}}',
+        '{"mcpServers": {"hilt": 1, "hilt": 2}}',
         "{'mcpServers': {}}",
         "{" * 5000,
         '{"a": "\n"}',
@@ -123,7 +123,7 @@ def test_a_large_file_with_one_long_line_is_edited():
 
     made = with_member(text, PATH, VALUE)
 
-    assert json.loads(made)["mcpServers"] == {"other": 1, "tongs": VALUE}
+    assert json.loads(made)["mcpServers"] == {"other": 1, "hilt": VALUE}
     assert without_member(made, PATH) == text
 
 
@@ -159,9 +159,9 @@ def test_the_one_member_changes_and_nothing_else(data, outer, servers, nested, v
 
     made = with_member(text, PATH, value)
 
-    assert parsed(made) == {**whole, "mcpServers": {**whole.get("mcpServers", {}), "tongs": value}}
+    assert parsed(made) == {**whole, "mcpServers": {**whole.get("mcpServers", {}), "hilt": value}}
     gone = without_member(made, PATH)
-    rest = {key: item for key, item in whole.get("mcpServers", {}).items() if key != "tongs"}
+    rest = {key: item for key, item in whole.get("mcpServers", {}).items() if key != "hilt"}
     assert parsed(gone) == {**whole, "mcpServers": rest}
     for mark in ("//", "/*"):
-        assert gone.count(mark) >= (text.count(mark) if "tongs" not in servers else 0)
+        assert gone.count(mark) >= (text.count(mark) if "hilt" not in servers else 0)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
+from hilt.errors import ToolError
+from hilt.text.matching import find_edit
 from tests.text.work import count_steps
-from tongs.errors import ToolError
-from tongs.text.matching import find_edit
 
 
 def edit(text, old_text, new_text, **options):

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hilt.errors import ToolError
+from hilt.text.diffing import diff_hunks, unified_diff
+from hilt.text.encodings import Encoding, decode, splice
+from hilt.text.patching import Operation, PatchHunk, PatchLine, apply_hunks, parse_patch
 from tests.text.work import count_steps
-from tongs.errors import ToolError
-from tongs.text.diffing import diff_hunks, unified_diff
-from tongs.text.encodings import Encoding, decode, splice
-from tongs.text.patching import Operation, PatchHunk, PatchLine, apply_hunks, parse_patch
 
 
 def codex(*lines):

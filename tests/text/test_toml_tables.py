@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tongs.text.jsonc import NotEditable
-from tongs.text.toml_tables import with_table, without_table
+from hilt.text.jsonc import NotEditable
+from hilt.text.toml_tables import with_table, without_table
 
-PATH = ("mcp_servers", "tongs")
-VALUES = {"command": "/bin/tongs", "args": ["mcp", "--lean"]}
-TABLE = '[mcp_servers.tongs]\ncommand = "/bin/tongs"\nargs = ["mcp", "--lean"]\n'
+PATH = ("mcp_servers", "hilt")
+VALUES = {"command": "/bin/hilt", "args": ["mcp", "--lean"]}
+TABLE = '[mcp_servers.hilt]\ncommand = "/bin/hilt"\nargs = ["mcp", "--lean"]\n'
 
 SETTINGS = """\
 # mine
@@ -20,7 +20,7 @@ model = "m" # the best
 [mcp_servers.other]
 command = "x"
 
-[mcp_servers.tongs] # here
+[mcp_servers.hilt] # here
 # why
 command = "old"
 args = [
@@ -28,7 +28,7 @@ args = [
 ]
 startup_timeout_sec = 5
 
-[mcp_servers.tongs.env]
+[mcp_servers.hilt.env]
 A = "1"
 
 # about the screen
@@ -41,12 +41,12 @@ def test_a_table_is_replaced_with_its_comments_and_all_else_stays():
     made = with_table(SETTINGS, PATH, VALUES)
 
     start, end = SETTINGS.index("# why"), SETTINGS.index("\n# about")
-    new = 'command = "/bin/tongs"\nargs = ["mcp", "--lean"]\n# why\n'
+    new = 'command = "/bin/hilt"\nargs = ["mcp", "--lean"]\n# why\n'
     assert made == SETTINGS[:start] + new + SETTINGS[end:]
 
 
 def test_a_table_is_removed_with_those_below_it():
-    start, end = SETTINGS.index("[mcp_servers.tongs]"), SETTINGS.index("\n# about")
+    start, end = SETTINGS.index("[mcp_servers.hilt]"), SETTINGS.index("\n# about")
 
     assert without_table(SETTINGS, PATH) == SETTINGS[: start - 1] + SETTINGS[end:]
 
@@ -59,11 +59,11 @@ def test_a_table_is_removed_with_those_below_it():
         ("a = 1\n", "a = 1\n\n" + TABLE),
         ("[b]\nc = 1\r\n", "[b]\nc = 1\r\n\r\n" + TABLE.replace("\n", "\r\n")),
         ("[mcp_servers]\nx = { command = 'y' }\n", "[mcp_servers]\nx = { command = 'y' }\n\n" + TABLE),
-        ("[ mcp_servers . 'tongs' ]\n", TABLE.replace("[mcp_servers.tongs]", "[ mcp_servers . 'tongs' ]")),
-        ("[mcp_servers.tongs]", TABLE),
-        ("[mcp_servers.tongs] # see [b]\nx = 1\n", TABLE.replace("s]\n", "s] # see [b]\n", 1)),
+        ("[ mcp_servers . 'hilt' ]\n", TABLE.replace("[mcp_servers.hilt]", "[ mcp_servers . 'hilt' ]")),
+        ("[mcp_servers.hilt]", TABLE),
+        ("[mcp_servers.hilt] # see [b]\nx = 1\n", TABLE.replace("t]\n", "t] # see [b]\n", 1)),
         ("[mcp_servers.'a[b']\nx = 1\n", "[mcp_servers.'a[b']\nx = 1\n\n" + TABLE),
-        ("[mcp_servers.tongs-2]\nx = 1\n", "[mcp_servers.tongs-2]\nx = 1\n\n" + TABLE),
+        ("[mcp_servers.hilt-2]\nx = 1\n", "[mcp_servers.hilt-2]\nx = 1\n\n" + TABLE),
     ],
 )
 def test_a_table_is_added(before, after):
@@ -73,8 +73,8 @@ def test_a_table_is_added(before, after):
 @pytest.mark.parametrize(
     "text",
     [
-        "[mcp_servers.tongs]\nargs = [\n  'mcp', # it\n  '--lean',\n]\ncommand = '/bin/tongs'\n",
-        "mcp_servers.tongs = { command = '/bin/tongs', args = ['mcp', '--lean'] }\n",
+        "[mcp_servers.hilt]\nargs = [\n  'mcp', # it\n  '--lean',\n]\ncommand = '/bin/hilt'\n",
+        "mcp_servers.hilt = { command = '/bin/hilt', args = ['mcp', '--lean'] }\n",
     ],
 )
 def test_a_table_that_is_there_already_stays_as_it_is_written(text):
@@ -93,11 +93,11 @@ def test_taking_out_what_was_put_in_leaves_the_file_as_it_was(text):
         "not toml",
         "mcp_servers = {}\n",
         "mcp_servers = 3\n",
-        "mcp_servers.tongs.command = 'x'\n",
-        "[mcp_servers]\ntongs = { command = 'x' }\n",
-        "[[mcp_servers.tongs]]\nx = 1\n",
-        'a = """\n[mcp_servers.tongs]\n"""\n',
-        "a = '''\n[mcp_servers.tongs]\ncommand = 'x'\n'''\n[mcp_servers.tongs]\ncommand = 'y'\n",
+        "mcp_servers.hilt.command = 'x'\n",
+        "[mcp_servers]\nhilt = { command = 'x' }\n",
+        "[[mcp_servers.hilt]]\nx = 1\n",
+        'a = """\n[mcp_servers.hilt]\n"""\n',
+        "a = '''\n[mcp_servers.hilt]\ncommand = 'x'\n'''\n[mcp_servers.hilt]\ncommand = 'y'\n",
     ],
 )
 def test_what_cannot_be_edited_safely_is_not_edited(text):
@@ -105,7 +105,7 @@ def test_what_cannot_be_edited_safely_is_not_edited(text):
         with_table(text, PATH, VALUES)
 
 
-@pytest.mark.parametrize("text", ["mcp_servers.tongs.command = 'x'\n", "[mcp_servers]\ntongs = { command = 'x' }\n"])
+@pytest.mark.parametrize("text", ["mcp_servers.hilt.command = 'x'\n", "[mcp_servers]\nhilt = { command = 'x' }\n"])
 def test_a_table_that_is_written_inside_another_is_not_removed(text):
     with pytest.raises(NotEditable):
         without_table(text, PATH)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tongs.text.windows import block_end
+from hilt.text.windows import block_end
 
 DECORATED = "@first\n@second\ndef f(a):\n    if a:\n        return [\n            1,\n        ]\n    return 2\n"
 CALLED = '@route(\n    "/x",\n)\nasync def f():\n    return 1\n'

@@ -1,4 +1,4 @@
-"""Work counted instead of timed: the lines of tongs.text that a call executes."""
+"""Work counted instead of timed: the lines of hilt.text that a call executes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-import tongs.text
+import hilt.text
 
-_FOLDER = tongs.text.__path__[0]
+_FOLDER = hilt.text.__path__[0]
 
 
 def count_steps(call: Callable[..., object], *arguments: object) -> int:
-    """Return how many lines of tongs.text the call executes; the same always for the same call."""
+    """Return how many lines of hilt.text the call executes; the same always for the same call."""
     steps = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 
-from tongs.testing import Folder
+from hilt.testing import Folder
 
 # name, bytes before, text to replace, its replacement, bytes after
 ENCODED = [

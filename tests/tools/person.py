@@ -1,12 +1,12 @@
-"""A person who answers what calls ask for, by the same database as `tongs approve`."""
+"""A person who answers what calls ask for, by the same database as `hilt approve`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tongs.call import Call, Result
-from tongs.runtime import Runtime
-from tongs.state.approvals import Approvals
+from hilt.call import Call, Result
+from hilt.runtime import Runtime
+from hilt.state.approvals import Approvals
 
 
 def approved(runtime: Runtime, tool: str, **args: Any) -> Any:

@@ -155,7 +155,7 @@ def test_a_file_that_is_added_and_deleted_again_is_not_there(runtime, workspace)
         (["*** Add File: ../out.txt", "+x"], "path_outside_workspace"),
         (["*** Add File: .env", "+x"], "sensitive_path"),
         (["*** Delete File: .git/config"], "sensitive_path"),
-        (["*** Add File: .tongs/config.toml", "+x"], "protected_path"),
+        (["*** Add File: .hilt/config.toml", "+x"], "protected_path"),
         (["*** Update File: kept.txt", "*** Move to: .git/hooks/x"], "sensitive_path"),
         (["*** Frobnicate File: kept.txt"], "patch_invalid"),
         (["*** Add File: new.txt", "no plus"], "patch_invalid"),
@@ -188,7 +188,7 @@ def test_what_is_no_patch_is_refused(runtime, workspace, patch):
 
 @pytest.mark.parametrize("name, before, old, new, after", ENCODED, ids=[case[0] for case in ENCODED])
 def test_context_lines_keep_the_bytes_of_the_file(runtime, workspace, name, before, old, new, after):
-    from tongs.text.encodings import decode
+    from hilt.text.encodings import decode
 
     workspace.write("a.txt", before)
     text = decode(before)[0]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tongs.errors import ToolError
-from tongs.runtime import Runtime
-from tongs.testing import environment
-from tongs.tools.ask_user import Option, Question
+from hilt.errors import ToolError
+from hilt.runtime import Runtime
+from hilt.testing import environment
+from hilt.tools.ask_user import Option, Question
 
 STYLE = {
     "header": "Style",

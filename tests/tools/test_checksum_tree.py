@@ -35,7 +35,7 @@ def project(workspace):
     ],
 )
 def test_the_examples_of_the_reference_run_as_printed(project, environ, args, paths):
-    command = [sys.executable, "-m", "tongs", "--workspace", project.path]
+    command = [sys.executable, "-m", "hilt", "--workspace", project.path]
     text = f'{{"tool":"checksum_tree","args":{args}}}'
 
     done = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)

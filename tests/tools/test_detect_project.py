@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tongs.output import shapes
-from tongs.testing import Folder
+from hilt.output import shapes
+from hilt.testing import Folder
 
 
 class Layout(NamedTuple):
@@ -294,7 +294,7 @@ def test_the_printed_example_answers_as_the_page_says(workspace, environ):
     request = '{"tool":"detect_project","args":{"path":"."}}'
 
     done = subprocess.run(
-        [sys.executable, "-m", "tongs"], input=request, cwd=workspace.path, env=environ, capture_output=True, text=True
+        [sys.executable, "-m", "hilt"], input=request, cwd=workspace.path, env=environ, capture_output=True, text=True
     )
 
     data = json.loads(json.loads(done.stdout)["result"])

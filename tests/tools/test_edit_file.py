@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt import wire
+from hilt.testing import temporary_runtime
 from tests.tools.changes import DIFFABLE, ENCODED, git_apply, tree_bytes
-from tongs import wire
-from tongs.testing import temporary_runtime
 
 
 def edit(runtime, path="a.txt", **args):

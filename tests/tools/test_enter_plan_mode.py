@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from hilt.testing import temporary_runtime
 from tests.tools.person import approved
-from tongs.testing import temporary_runtime
 
 
 def test_in_plan_mode_reading_works_and_writing_is_refused(runtime, workspace):

@@ -5,11 +5,11 @@ import os
 
 import pytest
 
+from hilt.call import Call
+from hilt.state.approvals import Approvals
+from hilt.state.sessions import SessionValues
+from hilt.testing import Folder, temporary_runtime
 from tests.tools.person import approved, rejected
-from tongs.call import Call
-from tongs.state.approvals import Approvals
-from tongs.state.sessions import SessionValues
-from tongs.testing import Folder, temporary_runtime
 
 PLAN = "1. Write b.txt.\n2. Test it."
 

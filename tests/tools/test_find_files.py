@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from hilt.runtime import Runtime
+from hilt.testing import environment
 from tests.search.backends import without_ripgrep
-from tongs.runtime import Runtime
-from tongs.testing import environment
 
 
 @pytest.fixture(params=["ripgrep", "python"])
@@ -40,7 +40,7 @@ def project(workspace):
 
 def test_the_example_of_the_reference_runs_as_printed(project, environ):
     text = '{"tool":"find_files","args":{"pattern":"*.go","path":"internal"}}'
-    command = [sys.executable, "-m", "tongs", "--workspace", project.path]
+    command = [sys.executable, "-m", "hilt", "--workspace", project.path]
 
     done = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
 
@@ -150,7 +150,7 @@ def test_sensitive_files_never_appear_and_ignored_ones_only_when_asked(either, w
     assert "no_ignore" in data["hint"]
 
 
-def test_the_state_of_tongs_inside_a_workspace_stays_out_of_sight(base, tmp_path):
+def test_the_state_of_hilt_inside_a_workspace_stays_out_of_sight(base, tmp_path):
     with Runtime(base, environ=environment(base)) as wide:
         (tmp_path / "seen.txt").write_text("x")
 

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
+from hilt.call import Call
 from tests.marks import wait_until
-from tongs.call import Call
 
 
 def start(runtime, command, **args):

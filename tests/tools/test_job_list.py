@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import os
 
+from hilt.call import Call
+from hilt.output import shapes
 from tests.marks import wait_until
-from tongs.call import Call
-from tongs.output import shapes
 
 
 def start(runtime, command, **args):

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from hilt.call import Call
 from tests.marks import STUBBORN, Mark, wait_until
-from tongs.call import Call
 
 
 @pytest.mark.parametrize("script", ["sleep 300", STUBBORN, f"(setsid bash -c {STUBBORN!r} &); sleep 300"])

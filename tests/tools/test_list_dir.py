@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tongs import wire
+from hilt import wire
 
 
 @pytest.fixture

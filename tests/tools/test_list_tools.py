@@ -3,9 +3,9 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
-from tongs import catalog, tool
-from tongs.policy.modes import FINDERS
-from tongs.testing import temporary_runtime
+from hilt import catalog, tool
+from hilt.policy.modes import FINDERS
+from hilt.testing import temporary_runtime
 
 
 def test_every_tool_is_listed_without_its_schema(runtime):

@@ -8,16 +8,16 @@ import threading
 
 import pytest
 
-from tongs.call import Call
-from tongs.output import shapes
-from tongs.runtime import Runtime
-from tongs.state.memory import VALUE_BYTES
-from tongs.testing import Folder, environment
+from hilt.call import Call
+from hilt.output import shapes
+from hilt.runtime import Runtime
+from hilt.state.memory import VALUE_BYTES
+from hilt.testing import Folder, environment
 
 
 def one_shot(request: str, cwd: str, env: dict[str, str]) -> dict[str, object]:
     done = subprocess.run(
-        [sys.executable, "-m", "tongs"], input=request, cwd=cwd, env=env, capture_output=True, text=True
+        [sys.executable, "-m", "hilt"], input=request, cwd=cwd, env=env, capture_output=True, text=True
     )
     assert done.stderr == ""
     reply: dict[str, object] = json.loads(done.stdout)
@@ -235,7 +235,7 @@ def test_one_shot_session_and_library_share_one_memory_and_answer_alike(runtime,
     library = runtime.call("memory", action="list", include_values=True).data
     alone = one_shot(request, workspace.path, environ)
     session = subprocess.run(
-        [sys.executable, "-m", "tongs", "stdio"], input=f"{request}\n", cwd=workspace.path, env=environ,
+        [sys.executable, "-m", "hilt", "stdio"], input=f"{request}\n", cwd=workspace.path, env=environ,
         capture_output=True, text=True,
     )  # fmt: skip
 

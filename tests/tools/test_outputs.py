@@ -9,12 +9,12 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from hilt.digests import sha256
+from hilt.policy.hooks import PRE
+from hilt.runtime import Runtime
+from hilt.schema import promised, structured
+from hilt.testing import Folder, environment
 from tests.tools.person import approved
-from tongs.digests import sha256
-from tongs.policy.hooks import PRE
-from tongs.runtime import Runtime
-from tongs.schema import promised, structured
-from tongs.testing import Folder, environment
 
 PYTHON = "x = 1\ny = 2\n"
 
@@ -118,7 +118,7 @@ def asked(base) -> Iterator[Asked]:
         ".gitignore": "*.log\nempty\n",
         "some.log": "hidden\n",
         ".git/HEAD": "",
-        ".tongs/skills/races/SKILL.md": "---\nname: races\ndescription: Find data races\n---\nFind races.\n",
+        ".hilt/skills/races/SKILL.md": "---\nname: races\ndescription: Find data races\n---\nFind races.\n",
     }
     for name, contents in files.items():
         folder.write(name, contents)

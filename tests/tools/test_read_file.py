@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from tongs import wire
-from tongs.reading import image_type
+from hilt import wire
+from hilt.reading import image_type
 
 KB50 = 50 * 1024
 
@@ -266,7 +266,7 @@ def test_a_long_first_line_leaves_the_end_for_middle_and_is_in_the_remainder(run
 )
 def test_what_is_shown_and_what_is_saved_is_the_whole_file(lengths, truncate, numbers):
     """The property: shown lines and remainder together are the lines of the file, none lost, none twice."""
-    from tongs.text import windows
+    from hilt.text import windows
 
     text = [f"{index}:".ljust(length, "ü") for index, length in enumerate(lengths)]
     window = windows.select(text, 1, truncate, "go", numbered=numbers)

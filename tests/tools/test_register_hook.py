@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from hilt.policy.hooks import EVENTS, POST, PRE
+from hilt.runtime import Runtime
+from hilt.state.approvals import Approvals
+from hilt.testing import temporary_runtime
 from tests.tools.person import approved, rejected
-from tongs.policy.hooks import EVENTS, POST, PRE
-from tongs.runtime import Runtime
-from tongs.state.approvals import Approvals
-from tongs.testing import temporary_runtime
 
 
 def register(runtime: Runtime, command: str, event: str = PRE, **more: Any) -> Any:
@@ -53,7 +53,7 @@ def test_hooks_are_counted_listed_and_removed(runtime):
 def test_the_list_shows_the_persons_own_hooks_too(base):
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write("../config/hooks.yaml", "- {event: post_tool_execution, command: 'true'}\n- {event: what}\n")
-        workspace.write(".tongs/hooks.yaml", "- {event: stop, command: 'true'}\n")
+        workspace.write(".hilt/hooks.yaml", "- {event: stop, command: 'true'}\n")
 
         data = approved(runtime, "register_hook", action="list").data
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tongs.call import Call, Result
-from tongs.errors import ToolError
-from tongs.output import shapes
-from tongs.runtime import Runtime
-from tongs.testing import Folder, environment
+from hilt.call import Call, Result
+from hilt.errors import ToolError
+from hilt.output import shapes
+from hilt.runtime import Runtime
+from hilt.testing import Folder, environment
 
 RACE = """\
 ---
@@ -64,7 +64,7 @@ def test_the_printed_example_answers_with_ranked_metadata_and_paths(home, worksp
     request = '{"tool":"related_context","args":{"query":"fix goroutine data race","types":["kb","skill"]}}'
 
     done = subprocess.run(
-        [sys.executable, "-m", "tongs"], input=request, cwd=workspace.path, env=environ, capture_output=True, text=True
+        [sys.executable, "-m", "hilt"], input=request, cwd=workspace.path, env=environ, capture_output=True, text=True
     )
 
     data = json.loads(json.loads(done.stdout)["result"])
@@ -97,7 +97,7 @@ def everywhere(home: Folder, config: Folder, workspace: Folder, base: str) -> No
     installed = {"version": 2, "plugins": {"fish@sea": [{"scope": "user", "installPath": home.join("plugin")}]}}
     home.write(".claude/plugins/installed_plugins.json", json.dumps(installed))
     config.write("skills/shark-personal/SKILL.md", "# A shark of mine\n")
-    workspace.write(".tongs/skills/shark-project/SKILL.md", "# A shark of the project\n")
+    workspace.write(".hilt/skills/shark-project/SKILL.md", "# A shark of the project\n")
 
 
 SHARED = {"shark-kb", "shark-personal", "shark-project"}
@@ -143,17 +143,17 @@ def test_kinds_narrow_the_results_down(runtime):
 
 
 def test_a_project_entry_is_shown_by_its_path_and_can_be_read(runtime, workspace):
-    workspace.write(".tongs/skills/deploy/SKILL.md", "---\nname: deploy\n---\n# Deploy the shop\n")
+    workspace.write(".hilt/skills/deploy/SKILL.md", "---\nname: deploy\n---\n# Deploy the shop\n")
 
     found = ask(runtime, "deploy").data["results"][0]
 
-    assert (found["path"], found["readable"]) == (".tongs/skills/deploy/SKILL.md", True)
+    assert (found["path"], found["readable"]) == (".hilt/skills/deploy/SKILL.md", True)
     assert runtime.call("read_file", path=found["path"]).ok
 
 
 def test_the_entries_of_another_workspace_stay_there(base, home):
     for name in ("one", "two"):
-        Folder(f"{base}/{name}").write(f".tongs/skills/shark-{name}/SKILL.md", "# A shark\n")
+        Folder(f"{base}/{name}").write(f".hilt/skills/shark-{name}/SKILL.md", "# A shark\n")
     for name in ("one", "two", "one"):
         with Runtime(f"{base}/{name}", environ=environment(base)) as runtime:
             assert names(ask(runtime, "shark")) == [f"shark-{name}"]
@@ -196,13 +196,13 @@ def test_the_variable_goes_before_the_file_and_takes_several_paths(base, workspa
     for name in ("one", "two", "three"):
         home.write(f"{name}/shark-{name}.md", "# A shark\n")
     config.write("config.toml", '[related_context]\npaths = ["~/three"]\n')
-    with opened(base, TONGS_RELATED_CONTEXT_PATHS=f"{home.join('one')}:~/two") as runtime:
+    with opened(base, HILT_RELATED_CONTEXT_PATHS=f"{home.join('one')}:~/two") as runtime:
         assert set(names(ask(runtime, "shark"))) == {"shark-one", "shark-two"}
 
 
 def test_a_project_cannot_name_paths(base, workspace, home):
     home.write("private/shark.md", "# A shark\n")
-    workspace.write(".tongs/config.toml", f'[related_context]\npaths = ["{home.join("private")}"]\n')
+    workspace.write(".hilt/config.toml", f'[related_context]\npaths = ["{home.join("private")}"]\n')
     with opened(base) as runtime:
         assert ask(runtime, "shark").data["results"] == []
 
@@ -238,7 +238,7 @@ def test_paths_that_cannot_be_used_are_told(base, workspace, home):
     home.write(".ssh/notes/shark.md", "# A shark\n")
     os.symlink(home.join(".ssh/notes"), home.join("innocent"))
     paths = "~/missing:~/file:~/.ssh/notes:~/innocent"
-    with opened(base, TONGS_RELATED_CONTEXT_PATHS=paths) as runtime:
+    with opened(base, HILT_RELATED_CONTEXT_PATHS=paths) as runtime:
         data = ask(runtime, "shark", client="claude").data
 
     assert data["results"] == []
@@ -252,7 +252,7 @@ def test_paths_that_cannot_be_used_are_told(base, workspace, home):
 
 def test_a_folder_inside_another_gives_each_entry_once(base, workspace, home):
     home.write("notes/deep/shark.md", "# A shark\n")
-    with opened(base, TONGS_RELATED_CONTEXT_PATHS="~/notes:~/notes/deep:~/notes/") as runtime:
+    with opened(base, HILT_RELATED_CONTEXT_PATHS="~/notes:~/notes/deep:~/notes/") as runtime:
         assert names(ask(runtime, "shark")) == ["shark"]
 
 
@@ -298,7 +298,7 @@ def test_an_answer_follows_every_change_and_reads_only_what_changed(base, worksp
         runtime.close()
 
 
-@pytest.mark.parametrize("place", ["home/.claude/kb/note.md", "workspace/.tongs/skills/note.md"])
+@pytest.mark.parametrize("place", ["home/.claude/kb/note.md", "workspace/.hilt/skills/note.md"])
 def test_a_change_of_the_same_size_right_after_an_answer_is_seen(runtime, base, place):
     for text in ("shark", "whale", "squid", "otter"):
         Folder(base).write(place, f"# About {text}\n")
@@ -332,8 +332,8 @@ def test_rebuild_makes_the_index_anew(runtime, home):
 
 BUILD = """
 import sys
-from tongs import Runtime
-from tongs.testing import environment
+from hilt import Runtime
+from hilt.testing import environment
 base = sys.argv[1]
 with Runtime(base + "/workspace", environ=environment(base)) as runtime:
     sys.stdin.read()
@@ -571,7 +571,7 @@ def test_a_cancelled_call_leaves_an_index_that_works(runtime, home):
 
 def test_nothing_outside_our_own_folders_is_written(runtime, home, workspace):
     home.write(".claude/kb/shark.md", "# Shark\n")
-    workspace.write(".tongs/skills/shark/SKILL.md", "# Shark\n")
+    workspace.write(".hilt/skills/shark/SKILL.md", "# Shark\n")
     before = home.tree(), workspace.tree()
 
     ask(runtime, "shark", client="claude", rebuild=True)

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tongs.call import Call, Result
-from tongs.testing import temporary_runtime
+from hilt.call import Call, Result
+from hilt.testing import temporary_runtime
 
 
 def run(runtime, command, **args):
@@ -302,13 +302,11 @@ def test_secrets_and_configuration_stay_out_of_reach(runtime, workspace):
     workspace.write("deep/er/.env.local", "KEY=secret")
     workspace.write(".git/config", "[core]\n")
 
-    result = run(
-        runtime, "cat .env deep/er/.env.local; echo evil >> .git/config; mkdir -p .tongs; touch .tongs/x; true"
-    )
+    result = run(runtime, "cat .env deep/er/.env.local; echo evil >> .git/config; mkdir -p .hilt; touch .hilt/x; true")
 
     assert "secret" not in result.text
     assert workspace.read(".git/config") == "[core]\n"
-    assert not os.path.exists(workspace.join(".tongs"))
+    assert not os.path.exists(workspace.join(".hilt"))
 
 
 def test_the_whole_network_needs_the_user(runtime, base):

@@ -9,10 +9,10 @@ import time
 
 import pytest
 
+from hilt.call import Call
+from hilt.runtime import Runtime
+from hilt.testing import environment
 from tests.search.backends import package, without_ripgrep
-from tongs.call import Call
-from tongs.runtime import Runtime
-from tongs.testing import environment
 
 
 def search(runtime, pattern, **args):
@@ -66,7 +66,7 @@ def project(workspace):
     ],
 )
 def test_the_examples_of_the_reference_run_as_printed(project, environ, request_text, expected):
-    command = [sys.executable, "-m", "tongs", "--workspace", project.path]
+    command = [sys.executable, "-m", "hilt", "--workspace", project.path]
 
     done = subprocess.run(command, input=request_text, env=environ, capture_output=True, text=True)
 
@@ -217,7 +217,7 @@ def test_a_sensitive_path_is_refused(runtime, workspace, path):
 
 def test_names_the_user_made_sensitive_are_left_out_whatever_their_case_and_spelling(base, workspace):
     with Runtime(
-        workspace.path, environ={**environment(base), "TONGS_WORKSPACE_SENSITIVE": "*.key:own/secret:ﬁle"}
+        workspace.path, environ={**environment(base), "HILT_WORKSPACE_SENSITIVE": "*.key:own/secret:ﬁle"}
     ) as own:
         for path in ("a.KEY", "own/secret/x.txt", "other/secret/x.txt", "file", "FILE/x", "own/x"):
             workspace.write(path, "needle\n")
@@ -556,7 +556,7 @@ def test_a_broken_program_is_stood_in_for(runtime, project, base, program):
 def test_the_doctor_names_a_program_that_is_missing_or_broken(base, workspace, environ):
     def line(folder):
         env = {**environ, "PYTHONPATH": folder} if folder else environ
-        command = [sys.executable, "-m", "tongs", "doctor", "--workspace", workspace.path]
+        command = [sys.executable, "-m", "hilt", "doctor", "--workspace", workspace.path]
         told = subprocess.run(command, env=env, capture_output=True, text=True).stdout
         return next(line for line in told.split("\n") if " ripgrep " in line)
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hilt.testing import temporary_runtime
 from tests.search.backends import without_ripgrep
 from tests.tools.changes import tree_bytes
-from tongs.testing import temporary_runtime
 
 
 @pytest.fixture(params=["ripgrep", "python"])
@@ -44,7 +44,7 @@ def test_the_example_of_the_reference_runs_as_printed(project, environ):
         '{"tool":"search_replace","args":{"pattern":"oldName","replacement":"newName","files":"*.go","dry_run":true}}'
     )
     before = project.tree()
-    command = [sys.executable, "-m", "tongs", "--workspace", project.path]
+    command = [sys.executable, "-m", "hilt", "--workspace", project.path]
 
     done = subprocess.run(command, input=text, env=environ, capture_output=True, text=True)
 
@@ -354,7 +354,7 @@ def test_no_match_changes_nothing_and_says_so(runtime, project):
         ({"pattern": "a", "replacement": "", "files": "[a"}, "invalid_args", "not closed"),
         ({"pattern": "a", "replacement": "", "files": "../x"}, "path_outside_workspace", "outside"),
         ({"pattern": "a", "replacement": "", "files": "../*"}, "path_outside_workspace", "outside"),
-        ({"pattern": "a", "replacement": "", "files": ".tongs/*"}, "protected_path", "configuration"),
+        ({"pattern": "a", "replacement": "", "files": ".hilt/*"}, "protected_path", "configuration"),
         ({"pattern": "a", "replacement": "", "files": "link"}, "not_a_file", "link"),
         ({"pattern": "a", "files": "a.txt"}, "invalid_args", "replacement"),
         ({"pattern": "a", "replacement": "x" * 60_000, "files": "many.txt"}, "file_too_large", "50 MB"),
@@ -363,7 +363,7 @@ def test_no_match_changes_nothing_and_says_so(runtime, project):
 def test_what_cannot_be_done_is_refused_and_changes_nothing(runtime, workspace, args, code, message):
     workspace.write("a.txt", "ab\n")
     workspace.write("many.txt", "a" * 1000 + "\n")
-    workspace.write(".tongs/x", "a\n")
+    workspace.write(".hilt/x", "a\n")
     os.symlink("a.txt", workspace.join("link"))
     before = tree_bytes(workspace)
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tongs.testing import temporary_runtime
+from hilt.testing import temporary_runtime
 
 
 def execute(runtime, *argv, **args):

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from tongs.call import Call
-from tongs.declaration import tool
-from tongs.params import WritePath
-from tongs.testing import Folder, environment, temporary_runtime
+from hilt.call import Call
+from hilt.declaration import tool
+from hilt.params import WritePath
+from hilt.testing import Folder, environment, temporary_runtime
 
 
 def code(result):
@@ -121,7 +121,7 @@ def test_what_is_there_can_be_called_in_every_profile_and_mode(base, flags):
 @pytest.mark.parametrize("denied", ["write_file", "Write", "write_file(/a/)", "tool_call"])
 def test_rules_are_about_the_tool_that_is_meant_and_a_denied_way_is_no_way(base, denied):
     with temporary_runtime(base) as (runtime, workspace):
-        workspace.write(".tongs/permissions.yaml", json.dumps({"permissions": {"allow_all": True, "deny": [denied]}}))
+        workspace.write(".hilt/permissions.yaml", json.dumps({"permissions": {"allow_all": True, "deny": [denied]}}))
         result = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})
 
         assert code(result) == "denied"
@@ -129,8 +129,8 @@ def test_rules_are_about_the_tool_that_is_meant_and_a_denied_way_is_no_way(base,
 
 
 def test_allowing_the_way_allows_nothing_that_asks(base):
-    os.makedirs(environment(base)["TONGS_CONFIG_DIR"])
-    rules = Folder(environment(base)["TONGS_CONFIG_DIR"])
+    os.makedirs(environment(base)["HILT_CONFIG_DIR"])
+    rules = Folder(environment(base)["HILT_CONFIG_DIR"])
     rules.write("permissions.yaml", json.dumps({"permissions": {"allow": ["tool_call"]}}))
     with temporary_runtime(base) as (runtime, _):
         asked = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})

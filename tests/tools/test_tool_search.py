@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tongs import catalog
-from tongs.declaration import tool
-from tongs.policy.modes import FINDERS
-from tongs.testing import temporary_runtime
+from hilt import catalog
+from hilt.declaration import tool
+from hilt.policy.modes import FINDERS
+from hilt.testing import temporary_runtime
 
 
 def found(runtime, query, **args):

@@ -149,7 +149,7 @@ def test_preconditions_hold_a_write_back(runtime, workspace):
     "path, code",
     [
         ("../a.txt", "path_outside_workspace"),
-        ("/tmp/tongs-never.txt", "path_outside_workspace"),
+        ("/tmp/hilt-never.txt", "path_outside_workspace"),
         ("folder", "not_a_file"),
         (".", "not_a_file"),
         ("", "not_a_file"),
@@ -161,7 +161,7 @@ def test_preconditions_hold_a_write_back(runtime, workspace):
         (".env", "sensitive_path"),
         (".ENV", "sensitive_path"),
         ("sub/.git/hooks/pre-commit", "sensitive_path"),
-        (".tongs/config.toml", "protected_path"),
+        (".hilt/config.toml", "protected_path"),
         (".claude/settings.json", "protected_path"),
         (".mcp.json", "protected_path"),
         ("agents.config.json", "protected_path"),
@@ -182,7 +182,7 @@ def test_what_must_not_be_written_is_not(runtime, workspace, tmp_path, path, cod
     assert error.code == code
     assert error.suggestion
     assert tree_bytes(workspace) == before
-    assert not os.path.exists("/tmp/tongs-never.txt")
+    assert not os.path.exists("/tmp/hilt-never.txt")
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from tongs import tool
+from hilt import tool
 
 MADE = '''
-from tongs import tool
+from hilt import tool
 
 @tool(effects="read")
 def made_%d() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tongs import tool
+from hilt import tool
 
 
 @tool(effects="read")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tongs import ToolError, tool
+from hilt import ToolError, tool
 
 MOMENT = 0.05
 

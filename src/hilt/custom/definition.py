@@ -1,0 +1,260 @@
+"""A custom tool as its file declares it, whatever the format; what is wrong with a file; and the way to a Tool.
+
+A reader of one format takes bytes that discovery has read and found trusted, and returns a `Loaded`: it opens nothing
+itself, so that what was trusted is what is loaded. Times are in seconds, whatever the file counts in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from hilt.call import Output, Touch
+from hilt.digests import sha256
+from hilt.errors import ToolError
+from hilt.schema import TEXT, TOUCH, Checked, Schema, check_any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.context import Context
+    from hilt.declaration import Tool
+
+Source = Literal["personal", "project", "directory"]  # directory: named by --tools-dir
+Format = Literal["folder", "markdown", "python", "javascript", "server"]
+Approval = Literal["never", "always", "destructive"]
+
+TIMEOUT_SECONDS = 30.0
+FILE_BYTES = 1 << 20  # of one file of a tool
+
+# a call ends by the tool's own time limit, which tells more; this is added for what surrounds it
+MARGIN_SECONDS = 15.0
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Sandbox(NamedTuple):
+    """What the `sandbox` key of a tool allows its process; paths as the file has them."""
+
+    network: bool = False
+    write: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+
+
+class Example(NamedTuple):
+    """A call that `hilt tools check` makes; `expect` is what must come back, when `expects`."""
+
+    args: Mapping[str, Any]
+    expect: Any = None
+    expects: bool = False
+
+
+class Definition(NamedTuple):
+    """A custom tool as its file declares it. `details` is what only its format knows, as JSON values."""
+
+    name: str
+    description: str
+    parameters: Schema
+    origin: str  # the file, shown to people
+    source: Source
+    format: Format
+    folder: str  # where the tool lives: the folder of its file, or its own
+    content_hash: str  # of every file that the tool consists of
+    approval: Approval = "always"
+    read_only: bool = False
+    timeout: float = TIMEOUT_SECONDS
+    sandbox: Sandbox | None = None  # None: the rights of the user
+    effects: frozenset[str] | None = None  # None: follows from read_only
+    dangerous: bool = False
+    result: Literal["text", "json"] = "text"
+    warm: bool = False
+    examples: tuple[Example, ...] = ()
+    notes: tuple[str, ...] = ()  # warnings of the load: told by `hilt tools check`
+    line: int = 1  # of the origin, where the tool is declared
+    details: Mapping[str, Any] = _NOTHING
+
+
+class Problem(NamedTuple):
+    """Why a file, or one tool of it, was not loaded; `name` is the tool's when the file got as far as telling it."""
+
+    origin: str
+    message: str
+    line: int | None = None
+    name: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The file and the line, as compilers write them."""
+        return self.origin if self.line is None else f"{self.origin}:{self.line}"
+
+
+class Loaded(NamedTuple):
+    """What one file came to. A file without tools and without problems was none of ours, such as a README."""
+
+    definitions: tuple[Definition, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+class Content(NamedTuple):
+    """One tool as it was read: its path, and its files by their name in it ("" for a tool of a single file)."""
+
+    path: str
+    files: Mapping[str, bytes]
+    source: Source
+
+
+Reader = Callable[[Content], Loaded]
+Execute = Callable[["Context", dict[str, Any]], Output]  # may have a `vote`, the tool's own on a call
+
+
+def fingerprint(files: Mapping[str, bytes]) -> str:
+    """Return the hash over the names and contents of a tool's files."""
+    parts = []
+    for name in sorted(files):
+        spelled = name.encode("utf-8", "surrogateescape")
+        parts.append(len(spelled).to_bytes(8, "big") + spelled + sha256(files[name]))
+    return sha256(b"".join(parts)).hex()
+
+
+def verified(definition: Definition) -> bytes:
+    """Return the one file of a tool, refused when it is no longer what was loaded."""
+    try:
+        with open(definition.origin, "rb") as file:
+            data = file.read(FILE_BYTES + 1)
+    except OSError as error:
+        raise ToolError("tool_invalid", f"{definition.origin} cannot be read: {error.strerror}.") from None
+    if fingerprint({"": data}) != definition.content_hash:
+        raise ToolError(
+            "tool_invalid",
+            f"{definition.origin} has just changed.",
+            suggestion="Send the call again: the file is loaded anew, once the user trusts it.",
+        )
+    return data
+
+
+def to_tool(definition: Definition, execute: Execute) -> Tool:
+    """Return the Tool of a definition; `definition_of` finds the way back."""
+    from hilt.declaration import Tool
+
+    effects = definition.effects
+    if effects is None:
+        effects = frozenset(("read",)) if definition.read_only else frozenset(("execute",))
+    return Tool(
+        definition.name,
+        definition.description,
+        definition.parameters,
+        effects,
+        _Run(definition, execute),
+        _Touches(definition.parameters),
+        source=definition.source,
+        timeout=definition.timeout + MARGIN_SECONDS,
+        check=_check_of(definition),
+        output=_output_of(definition),
+        vote=getattr(execute, "vote", None),
+    )
+
+
+def _output_of(definition: Definition) -> Schema | None:
+    """Return the schema of structured answers; a script may print text instead, or what does not fit."""
+    declared = definition.details.get("outputSchema")
+    return {**declared, TEXT: True} if declared is not None and definition.format == "folder" else declared
+
+
+def _check_of(definition: Definition) -> Callable[[Any], Checked] | None:
+    """Return how the arguments of a tool are checked; a Python tool has a signature, as the built-in ones."""
+    if definition.format == "python":
+        return None
+    if definition.format == "markdown":
+        from hilt.custom.markdown import check_arguments
+
+        return lambda args: Checked(check_arguments(definition.parameters, args), [])
+    return lambda args: check_any(definition.parameters, args)
+
+
+def definition_of(tool: Tool) -> Definition | None:
+    """Return the definition that a tool was made from; None when it is no custom tool."""
+    return tool.run.definition if isinstance(tool.run, _Run) else None
+
+
+def sandbox_from(value: Any) -> tuple[Sandbox | None, list[str]]:
+    """Return what the value of a `sandbox` key means, and what is wrong with it."""
+    if value is None:
+        return None, []
+    if not isinstance(value, Mapping):
+        return None, ["sandbox must be an object with network, write and read"]
+    problems = [f"sandbox has no key {key}" for key in value if key not in Sandbox._fields]
+    network = value.get("network", False)
+    if not isinstance(network, bool):
+        problems.append("sandbox.network must be true or false")
+    paths: dict[str, tuple[str, ...]] = {}
+    for key in ("write", "read"):
+        listed = value.get(key) or ()
+        if isinstance(listed, str) or not isinstance(listed, Sequence) or not all(isinstance(p, str) for p in listed):
+            problems.append(f"sandbox.{key} must be a list of paths")
+        else:
+            paths[key] = tuple(listed)
+    return (None, problems) if problems else (Sandbox(network, paths["write"], paths["read"]), [])
+
+
+def examples_from(value: Any) -> tuple[tuple[Example, ...], list[str]]:
+    """Return what the value of an `examples` key means, and what is wrong with it."""
+    if value is None:
+        return (), []
+    if not isinstance(value, list):
+        return (), ["examples must be a list of {args, expect}"]
+    found, problems = [], []
+    for number, item in enumerate(value):
+        if not isinstance(item, Mapping) or not isinstance(item.get("args", {}), Mapping):
+            problems.append(f"examples[{number}] must be an object with args (an object) and expect")
+        else:
+            found.append(Example(item.get("args", {}), item.get("expect"), "expect" in item))
+    return tuple(found), problems
+
+
+def effects_from(value: Any) -> tuple[frozenset[str] | None, list[str]]:
+    """Return what the value of an `effects` key means, a list or words with blanks between, and what is wrong."""
+    from hilt.declaration import EFFECTS
+
+    if value is None:
+        return None, []
+    names = value.split() if isinstance(value, str) else value
+    if not isinstance(names, list) or not names or not all(name in EFFECTS for name in names):
+        return None, [f"effects must be among {', '.join(EFFECTS)}"]
+    return frozenset(names), []
+
+
+class _Run:
+    """Runs a custom tool, and knows what it was made from."""
+
+    __slots__ = ("_execute", "definition")
+
+    def __init__(self, definition: Definition, execute: Execute) -> None:
+        self.definition = definition
+        self._execute = execute
+
+    def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
+        return self._execute(ctx, args)
+
+
+class _Touches:
+    """What the marked arguments of a call name: only Python tools can mark any."""
+
+    __slots__ = ("_marked",)
+
+    def __init__(self, parameters: Schema) -> None:
+        properties = parameters.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        self._marked = {name: schema for name, schema in known.items() if _has_mark(schema)}
+
+    def __call__(self, args: dict[str, Any]) -> Iterable[Touch]:
+        from hilt.declaration import marked_touches
+
+        for name, schema in self._marked.items():
+            if args.get(name) is not None:
+                yield from marked_touches(schema, args[name], partial=False)
+
+
+def _has_mark(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        return TOUCH in schema or any(_has_mark(inner) for inner in schema.values())
+    return isinstance(schema, list) and any(_has_mark(inner) for inner in schema)

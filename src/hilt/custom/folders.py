@@ -1,0 +1,421 @@
+"""Folder tools: a `tool.md` or `tool.json`, a script that reads JSON and prints JSON, and perhaps a security script."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+from weakref import WeakSet
+
+from hilt import schema as schemas
+from hilt.call import Output
+from hilt.custom import answers, launching, security
+from hilt.custom.confining import Confine, confined
+from hilt.custom.definition import (
+    Content,
+    Definition,
+    Execute,
+    Loaded,
+    Problem,
+    effects_from,
+    examples_from,
+    fingerprint,
+    sandbox_from,
+)
+from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter, json_file
+from hilt.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.context import Context, Fence
+    from hilt.custom.launching import Launch
+    from hilt.custom.workers import Workers
+    from hilt.policy.decision import Vote
+    from hilt.sandbox.process import Finished
+
+MARKDOWN, JSON = "tool.md", "tool.json"  # the first that is there is read
+
+TIMEOUT_MS = 30_000
+SECURITY_TIMEOUT_MS = 10_000
+LARGEST_TIMEOUT_MS = 86_400_000
+SECURITY_SCRIPT = "security.ts"
+
+_SETTLED_NS = 50_000_000  # clocks of file systems are no finer than some milliseconds
+
+_KEYS = frozenset(
+    (
+        *("name", "description", "script", "runtime", "inputSchema", "outputSchema", "timeout", "requireApproval"),
+        *("dangerous", "hasSecurityCheck", "securityScript", "securityTimeout", "env"),
+        *("sandbox", "effects", "examples", "result", "warm"),
+    )
+)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
+
+
+# --- the definition -----------------------------------------------------------------------------------------------
+
+
+def read(content: Content) -> Loaded:
+    """Return the tool of a folder; a folder without a definition is none of ours."""
+    name = next((name for name in (MARKDOWN, JSON) if name in content.files), None)
+    if name is None:
+        return Loaded()
+    origin = os.path.join(content.path, name)
+    try:
+        # a definition is no script: every kind of line end is one
+        data = content.files[name].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        written = front_matter(data) if name == MARKDOWN else json_file(data)
+    except BadFrontMatter as error:
+        return Loaded(problems=(Problem(origin, error.message, error.line),))
+    reading = _Reading(written, content)
+    definition = reading.definition(origin)
+    if reading.problems:
+        tool = written.fields.get("name")
+        known = tool if isinstance(tool, str) else None
+        found = (Problem(origin, message, line, known) for line, message in reading.problems)
+        return Loaded(problems=tuple(found))
+    return Loaded((definition,))
+
+
+class _Reading:
+    """Takes a definition out of its fields, and notes all that is wrong with them."""
+
+    def __init__(self, written: FrontMatter, content: Content) -> None:
+        self.problems: list[tuple[int, str]] = []
+        self._notes: list[str] = []
+        self._written = written
+        self._fields = written.fields
+        self._content = content
+
+    def definition(self, origin: str) -> Definition:
+        """Return the definition; it is of no use when there are problems."""
+        fields, files = self._fields, self._content.files
+        name = self._name()
+        runtime = self._runtime()
+        script = self._path("script", None)
+        if script and not self._has(script):
+            self._wrong("script", f"{script} is not in the folder of the tool")
+        has_check = self._flag("hasSecurityCheck")
+        check = self._path("securityScript", SECURITY_SCRIPT)
+        if has_check and not self._has(check):
+            self._notes.append(f"The security script {check} is missing, so every call is refused.")
+        if not has_check and fields.get("securityScript") is not None:
+            self._notes.append("securityScript does not run, because hasSecurityCheck is not true.")
+        seconds = self._milliseconds("timeout", TIMEOUT_MS)
+        check_seconds = self._milliseconds("securityTimeout", SECURITY_TIMEOUT_MS)
+        parameters, results = self._schema("inputSchema"), self._schema("outputSchema")
+        if parameters.get("type", "object") not in ("object", ["object"]):
+            self._wrong("inputSchema", "must be the schema of an object")
+        sandbox, wrong = sandbox_from(fields.get("sandbox"))
+        effects, wrong_effects = effects_from(fields.get("effects"))
+        examples, wrong_examples = examples_from(fields.get("examples"))
+        for key, messages in (("sandbox", wrong), ("effects", wrong_effects), ("examples", wrong_examples)):
+            self.problems += [(self._written.line(key), message + ".") for message in messages]
+        details = {
+            "runtime": runtime,
+            "script": script,
+            "outputSchema": results,
+            "env": self._variables(),
+            "seconds": seconds,
+            "securityScript": check if has_check else None,
+            "securitySeconds": check_seconds,
+            "files": sorted(files),
+        }
+        return Definition(
+            name=name,
+            description=self._description(),
+            parameters=parameters,
+            origin=origin,
+            source=self._content.source,
+            format="folder",
+            folder=self._content.path,
+            content_hash=fingerprint(files),
+            approval="always" if self._flag("requireApproval") else "never",
+            read_only=effects == frozenset(("read",)),
+            timeout=seconds + check_seconds if has_check else seconds,
+            sandbox=sandbox,
+            effects=effects,
+            dangerous=self._flag("dangerous"),
+            result=self._result(),
+            warm=self._warm(),
+            examples=examples,
+            notes=(*self._notes, *self._unknown()),
+            line=self._written.line("name"),
+            details=details,
+        )
+
+    def _wrong(self, key: str, message: str) -> None:
+        self.problems.append((self._written.line(key), f"{key} {message}" + ("" if message.endswith("?") else ".")))
+
+    def _required(self, key: str, kind: type, called: str) -> Any:
+        value = self._fields.get(key)
+        if value is None:
+            self._wrong(key, "is missing")
+        elif not isinstance(value, kind):
+            self._wrong(key, f"must be {called}, not {schemas.shown(value)}")
+        else:
+            return value
+        return kind()
+
+    def _name(self) -> str:
+        name: str = self._required("name", str, "text")
+        if name and not _NAME.match(name):
+            self._wrong("name", f"must be letters, digits, - and _, at most 64, not {schemas.shown(name)}")
+        return name
+
+    def _runtime(self) -> str:
+        runtime: str = self._required("runtime", str, "text")
+        if runtime and runtime not in launching.RUNTIMES:
+            near = schemas.did_you_mean(runtime, launching.RUNTIMES)
+            hint = f"; did you mean {near}?" if near else ""
+            known = ", ".join(launching.RUNTIMES)
+            self._wrong("runtime", f"must be one of {known}, not {schemas.shown(runtime)}{hint}")
+        return runtime
+
+    def _path(self, key: str, default: str | None) -> str:
+        given = default if default is not None and self._fields.get(key) is None else self._required(key, str, "text")
+        path = os.path.normpath(given) if given else ""
+        if os.path.isabs(path) or path.split(os.sep)[0] == ".." or "\0" in path or path == ".":
+            self._wrong(key, f"must be a file in the folder of the tool, not {schemas.shown(given)}")
+            return ""
+        return path
+
+    def _has(self, path: str) -> bool:
+        if path in self._content.files:
+            return True
+        # of what is the user's own, only the definition was read
+        return self._content.source != "project" and os.path.isfile(os.path.join(self._content.path, path))
+
+    def _flag(self, key: str) -> bool:
+        value = self._fields.get(key)
+        if value is not None and not isinstance(value, bool):
+            self._wrong(key, f"must be true or false, not {schemas.shown(value)}")
+        return value is True
+
+    def _milliseconds(self, key: str, default: int) -> float:
+        value = self._fields.get(key)
+        if value is None:
+            return default / 1000
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_TIMEOUT_MS:
+            most = f"{LARGEST_TIMEOUT_MS:,}"
+            self._wrong(key, f"must be milliseconds, above 0 and at most {most}, not {schemas.shown(value)}")
+            return default / 1000
+        return value / 1000
+
+    def _schema(self, key: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._required(key, dict, "a JSON Schema")
+        try:
+            schemas.check_any(found, {})
+        except ToolError as error:
+            if error.code == "tool_invalid":
+                why = error.message.removeprefix("The schema of the tool is not usable: ")
+                self._wrong(key, f"is not usable: {why.rstrip(' .')}")
+        return found
+
+    def _variables(self) -> list[str]:
+        names = self._fields.get("env")
+        if names is None:
+            return []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            self._wrong("env", "must be a list of names")
+            return []
+        for name in names:
+            reason = launching.refusal(name)
+            if reason is not None:
+                self._notes.append(f"The variable {schemas.shown(name)} is never given to a tool: {reason}.")
+        return names
+
+    def _warm(self) -> bool:
+        is_warm = self._flag("warm")
+        if is_warm and self._fields.get("result") == "text":
+            self._wrong("warm", "tools answer by lines of JSON, so that result cannot be text")
+        return is_warm
+
+    def _result(self) -> Literal["text", "json"]:
+        value = self._fields.get("result", "json")
+        if value not in ("text", "json"):
+            self._wrong("result", f"must be text or json, not {schemas.shown(value)}")
+        return "text" if value == "text" else "json"
+
+    def _description(self) -> str:
+        value = self._fields.get("description")
+        if value is not None and not isinstance(value, str):
+            self._wrong("description", f"must be text, not {schemas.shown(value)}")
+        text = self._written.body.strip() or (value if isinstance(value, str) else "").strip()
+        if not text:
+            self._notes.append("There is no description, so a model cannot know when to use the tool.")
+        return text
+
+    def _unknown(self) -> Iterator[str]:
+        for key in self._fields:
+            if key not in _KEYS:
+                near = schemas.did_you_mean(str(key), _KEYS)
+                hint = f"; did you mean {near}?" if near else "."
+                yield f"The key {schemas.shown(key)} is not known{hint}"
+
+
+# --- a call -------------------------------------------------------------------------------------------------------
+
+
+def executor(
+    environ: Mapping[str, str], grants: security.Grants, confine: Confine | None = None, workers: Workers | None = None
+) -> Callable[[Definition], Execute]:
+    """Return what makes folder tools run: with the user's environment and grants, and what confines those that ask.
+
+    Those that stay warm are kept by the workers; without any, they are started for each call.
+    """
+
+    def make(definition: Definition) -> Execute:
+        return _FolderTool(definition, environ, grants, confine, workers)
+
+    return make
+
+
+class _FolderTool:
+    """Runs the calls of one folder tool; used from many threads at once."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        environ: Mapping[str, str],
+        grants: security.Grants,
+        confine: Confine | None,
+        workers: Workers | None,
+    ) -> None:
+        self._definition = definition
+        self._environ = environ
+        self._grants = grants
+        self._confine = confine
+        self._workers = workers
+        self._seal = _Seal(definition)
+        self._heard: WeakSet[Fence] = WeakSet()  # of calls whose check has answered
+
+    def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
+        """Run the script."""
+        definition, details = self._definition, self._definition.details
+        args = schemas.check_any(definition.parameters, args).args
+        if details["securityScript"] is not None and ctx.fence not in self._heard:
+            raise ToolError("denied", f"{definition.name} was not run: its security check was not asked.")
+        self._seal.check()
+        root = ctx.workspace.root
+        env = launching.environment(details["env"], self._environ)
+        script = os.path.join(definition.folder, details["script"])
+        launch = launching.launch(details["runtime"], script, cwd=root, env=env)
+        request = {**args, "workspacePath": root, "sessionId": ctx.session}
+        if definition.warm and self._workers is not None:
+            return self._ask(self._workers, ctx, launch, request)
+        finished = self._run(ctx, launch, _encoded(request), details["seconds"])
+        return answers.output(definition, finished, ctx.overflow.limit)
+
+    def _ask(self, workers: Workers, ctx: Context, launch: Launch, request: dict[str, Any]) -> Output:
+        """Have a process answer that stays for the next call."""
+        from hilt.custom import warm
+
+        definition = self._definition
+        told = warm.ask(
+            workers,
+            definition,
+            launch,
+            json.loads(_encoded(request)),
+            ctx,
+            lambda: confined(definition, self._confine, ctx, launch.cwd),
+        )
+        return answers.result(definition, told.value, "", "", {}, limit=ctx.overflow.limit, noise=told.is_noisy)
+
+    def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
+        """Return what the security script says of a call; None when there is none, or it has nothing against it."""
+        definition, details = self._definition, self._definition.details
+        if details["securityScript"] is None:
+            return None
+        self._seal.check()
+        env = launching.environment(details["env"], self._environ)
+        # looked up before anybody is asked about a call that cannot be made
+        launching.launch(
+            details["runtime"], os.path.join(definition.folder, details["script"]), cwd=ctx.workspace.root, env=env
+        )
+        script = os.path.join(definition.folder, details["securityScript"])
+        if not os.path.isfile(script):
+            raise security.missing(definition.name, details["securityScript"])
+        launch = launching.launch(details["runtime"], script, cwd=definition.folder, env=env)
+        allowed = [root.real for root in ctx.door.roots if root.writable]
+        asked = security.question(args, workspace=ctx.workspace.root, session=ctx.session, allowed_paths=allowed)
+        finished = self._run(ctx, launch, _encoded(asked), details["securitySeconds"])
+        answer = security.understand(definition.name, finished, details["securitySeconds"])
+        self._heard.add(ctx.fence)
+        return security.vote(answer, self._grants)
+
+    def _run(self, ctx: Context, launch: Launch, data: bytes, seconds: float) -> Finished:
+        with confined(self._definition, self._confine, ctx, launch.cwd) as held:
+            return launching.run(launch, data, seconds=seconds, fence=ctx.fence, confined=held)
+
+
+class _Seal:
+    """Refuses a folder whose files are no longer what was loaded; reads them only when their times have changed."""
+
+    def __init__(self, definition: Definition) -> None:
+        self._definition = definition
+        self._lock = threading.Lock()
+        self._stamps: list[_Stamp] | None = None
+
+    def check(self) -> None:
+        """Return when the files are what was loaded, raise when not."""
+        folder, names = self._definition.folder, self._definition.details["files"]
+        if self._definition.source == "project" and _files(folder) != names:
+            raise self._changed("files have come or gone in its folder")
+        try:
+            stamps = [_stamp(os.path.join(folder, name)) for name in names]
+            with self._lock:
+                if stamps == self._stamps:
+                    return
+            files = {name: _contents(os.path.join(folder, name)) for name in names}
+        except OSError as error:
+            raise self._changed(f"{error.filename} cannot be read: {os.strerror(error.errno or 0)}") from None
+        if fingerprint(files) != self._definition.content_hash:
+            raise self._changed("its files have just changed")
+        with self._lock:
+            # what was written just now could be written again and look the same
+            self._stamps = stamps if time.time_ns() - max(stamps).changed_ns > _SETTLED_NS else None
+
+    def _changed(self, what: str) -> ToolError:
+        return ToolError(
+            "tool_invalid",
+            f"{self._definition.name} was not run: {what}.",
+            suggestion="Send the call again: the tool is loaded anew, once the user trusts it.",
+        )
+
+
+def _files(folder: str) -> list[str]:
+    """Return the names of all files and links below a folder."""
+    found = []
+    for inner, folders, files in os.walk(folder):
+        paths = [os.path.join(inner, name) for name in (*folders, *files)]
+        found += [path for path in paths if os.path.islink(path) or not os.path.isdir(path)]
+    return sorted(os.path.relpath(path, folder) for path in found)
+
+
+class _Stamp(NamedTuple):
+    """What changes when a file changes."""
+
+    changed_ns: int
+    written_ns: int
+    size: int
+    inode: int
+    device: int
+
+
+def _stamp(path: str) -> _Stamp:
+    status = os.stat(path)
+    return _Stamp(status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev)
+
+
+def _contents(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _encoded(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

@@ -1,0 +1,115 @@
+"""The front matter of a tool's file, YAML or JSON between two lines `---`, and the text that follows it.
+
+Nothing of it is evaluated, whatever language it says it is in. A definition that is JSON as a whole is read here too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hilt import yaml12
+from hilt.custom.definition import FILE_BYTES
+
+_FENCE = re.compile(r"---[ \t]*(\w*)[ \t]*\Z")
+
+Lines = Mapping[tuple[Any, ...], int]
+
+
+class FrontMatter(NamedTuple):
+    """The fields of a file, the line where each value begins by the keys that lead there, and what follows them."""
+
+    fields: dict[str, Any]
+    lines: Lines
+    body: str
+    body_line: int
+
+    def line(self, *path: Any) -> int:
+        """Return the line of a value, or of the nearest one around it; what is missing is missing at the beginning."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+class BadFrontMatter(Exception):
+    """Front matter that is not understood: why, and the line."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+def front_matter(data: bytes) -> FrontMatter:
+    """Split a file into its front matter and its body; raise BadFrontMatter when that cannot be."""
+    lines = _text(data).split("\n")
+    opening = _FENCE.match(lines[0])
+    if opening is None:
+        raise BadFrontMatter("The file must begin with a line ---, the front matter.", 1)
+    language = opening[1].lower() or "yaml"
+    if language not in ("yaml", "json"):
+        raise BadFrontMatter(f"Front matter in {language} is not read: it is never evaluated. Use YAML or JSON.", 1)
+    end = next((number for number, line in enumerate(lines) if number and line.rstrip() == "---"), None)
+    if end is None:
+        raise BadFrontMatter("The front matter has no end: a line --- is missing.", 1)
+    front = "\n" + "\n".join(lines[1:end])  # so that its lines are those of the file
+    value, places = _json(front) if language == "json" else _yaml(front)
+    if not isinstance(value, dict):
+        raise BadFrontMatter("The front matter must be keys with values.", 2)
+    return FrontMatter(value, places, "\n".join(lines[end + 1 :]), end + 2)
+
+
+def json_file(data: bytes) -> FrontMatter:
+    """Read a file that is JSON as a whole."""
+    text = _text(data)
+    value, places = _json(text)
+    if not isinstance(value, dict):
+        raise BadFrontMatter("The definition must be a JSON object.", 1)
+    return FrontMatter(value, places, "", text.count("\n") + 1)
+
+
+def _text(data: bytes) -> str:
+    if len(data) > FILE_BYTES:
+        raise BadFrontMatter(f"The file is larger than {FILE_BYTES >> 20} MiB.", 1)
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadFrontMatter(f"The file is not UTF-8: byte 0x{data[error.start]:02x}.", line) from None
+
+
+def _yaml(text: str) -> tuple[Any, Lines]:
+    try:
+        return yaml12.load_with_lines(text, "front matter")
+    except yaml12.BadYaml as error:
+        # it names where it was found, which is told anyway
+        reason = error.message.partition(": ")[2] or error.message
+        raise BadFrontMatter(f"The front matter is not understood: {reason}", error.line) from None
+
+
+def _json(text: str) -> tuple[Any, Lines]:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise BadFrontMatter(f"The key {key!r} occurs twice.", _key_line(text, key, 1) or 1)
+            found[key] = value
+        return found
+
+    try:
+        value = json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        raise BadFrontMatter(f"The JSON is not understood: {error.msg}.", error.lineno) from None
+    except (ValueError, RecursionError):
+        first = 2 if text.startswith("\n") else 1
+        raise BadFrontMatter("The JSON is nested too deeply, or has a number of too many digits.", first) from None
+    keys = value if isinstance(value, dict) else {}
+    lines = {(key,): _key_line(text, key, 0) for key in keys}
+    return value, {path: line for path, line in lines.items() if line is not None}
+
+
+def _key_line(text: str, key: str, skip: int) -> int | None:
+    found = list(re.finditer(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:", text))
+    return text.count("\n", 0, found[skip].start()) + 1 if len(found) > skip else None

@@ -1,0 +1,180 @@
+"""Tools that are functions of a module: described and called in a warm worker of their language."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hilt.call import Output
+from hilt.custom.answers import sized
+from hilt.custom.definition import (
+    Content,
+    Definition,
+    Execute,
+    Format,
+    Loaded,
+    Problem,
+    fingerprint,
+    verified,
+)
+from hilt.custom.workers import Recipe, Workers
+from hilt.errors import CODES, ToolError
+from hilt.output import shapes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.context import Context
+
+LOAD_SECONDS = 10.0
+
+Start = Callable[[str, bytes], Recipe]  # from the path of a file and its bytes
+Describe = Callable[[Mapping[str, Any]], dict[str, Any]]  # what the host tells of a tool, as fields of a Definition
+
+
+def read(content: Content, form: Format, workers: Workers, start: Start, describe: Describe) -> Loaded:
+    """Load a module in a worker, which is kept for the first call, and return what it declares."""
+    data = content.files[""]
+    try:
+        reply = workers.greeted(start(content.path, data), seconds=LOAD_SECONDS)
+    except ToolError as error:
+        return Loaded(problems=(Problem(content.path, error.message),))
+    if "problem" in reply:
+        problem = reply["problem"]
+        return Loaded(problems=(Problem(content.path, _sentence(problem["message"]), problem.get("line")),))
+    found = tuple(
+        Definition(
+            origin=content.path,
+            source=content.source,
+            format=form,
+            folder=os.path.dirname(content.path),
+            content_hash=fingerprint(content.files),
+            # the tool itself may come to be called otherwise
+            details={"function": told["name"], "outputSchema": _schema(told.get("output"))},
+            **describe(told),
+        )
+        for told in reply["tools"]
+    )
+    if not found:
+        return Loaded(problems=(Problem(content.path, "It declares no tool."),))
+    return Loaded(found)
+
+
+def _schema(told: Any) -> Any:
+    return told if isinstance(told, dict) else None
+
+
+def execute(definition: Definition, workers: Workers, start: Start, root: str) -> Execute:
+    """Return what calls one tool of a module."""
+
+    def call(ctx: Context, args: dict[str, Any]) -> Output:
+        path = definition.origin
+        request = {
+            "op": "call",
+            "tool": definition.details["function"],
+            "args": args,
+            "path": path,
+            "root": root,
+            "session": ctx.session,
+        }
+        recipe = start(path, verified(definition))
+        reply = workers.ask(
+            recipe, request, seconds=definition.timeout, fence=ctx.fence, answer=lambda asked: _answer(ctx, asked)
+        )
+        return _output(reply, definition, ctx.overflow.limit)
+
+    return call
+
+
+def _answer(ctx: Context, asked: Any) -> dict[str, Any]:
+    """Return what a tool gets that asks, or tells, the client of the call while it runs."""
+    client = ctx.attendant
+    kind, value = asked.get("kind"), asked.get("value")
+    try:
+        if kind == "inputs":
+            return {"value": dict.fromkeys(value) if client is None else client.inputs(value)}
+        if kind == "require" and client is not None:
+            client.require(value)
+        elif kind == "progress":
+            ctx.progress(*value)
+        elif kind == "log" and client is not None:
+            client.log(*value)
+    except ToolError as error:
+        return {"error": {"code": error.code, "message": error.message, "suggestion": error.suggestion}}
+    return {"value": None}
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a module's worker: the user's, as that of markdown tools."""
+    from hilt.custom.scripts import PROVIDER_KEYS
+
+    return {name: value for name, value in environ.items() if name not in PROVIDER_KEYS}
+
+
+def identity(path: str, data: bytes, root: str) -> tuple[str, str]:
+    """Return the key and the place of a module's workers: each workspace has its own."""
+    return f"{fingerprint({'': data})} {root}", f"{path} {root}"
+
+
+def _output(reply: dict[str, Any], definition: Definition, limit: int) -> Output:
+    if "error" in reply:
+        raise _error(reply["error"], definition)
+    told = reply.get("output")
+    if not isinstance(told, dict) or not isinstance(told.get("text", ""), str):
+        raise ToolError("tool_failed", f"The host of {definition.name} sent a reply that is not understood.")
+    meta = told.get("meta")
+    data, view = shapes.extract(told.get("data"))
+    text, data = sized(told.get("text", ""), data, limit)
+    return Output(
+        text,
+        data,
+        view=view if told.get("view") is None else shapes.validate(told["view"]),
+        meta=meta if isinstance(meta, dict) else {},
+        content=_content(told.get("content"), definition),
+        classification=told.get("classification"),
+        risk=told.get("risk"),
+    )
+
+
+# of each kind of block, what it cannot be without
+_BLOCKS: dict[str, dict[str, type]] = {
+    "text": {"text": str},
+    "image": {"data": str, "mimeType": str},
+    "audio": {"data": str, "mimeType": str},
+    "resource": {"resource": dict},
+    "resource_link": {"uri": str, "name": str},
+}
+
+
+def _content(told: Any, definition: Definition) -> tuple[dict[str, Any], ...]:
+    """Return the blocks of an answer, which are as MCP has them."""
+    blocks = tuple(told) if isinstance(told, list) else ()
+    for block in blocks:
+        needed = _BLOCKS.get(str(block.get("type"))) if isinstance(block, dict) else None
+        if needed is None or not all(isinstance(block.get(name), kind) for name, kind in needed.items()):
+            kinds = ", ".join(_BLOCKS)
+            raise ToolError(
+                "tool_failed",
+                f"{definition.name} returned content that is not understood.",
+                suggestion=f"Mend the tool: a block is an object with a type ({kinds}) and what MCP asks of it.",
+            )
+    return blocks
+
+
+def _error(told: dict[str, Any], definition: Definition) -> ToolError:
+    code = told.get("code")
+    details = told.get("details")
+    known = {name: value for name, value in details.items() if name not in _TAKEN} if isinstance(details, dict) else {}
+    return ToolError(
+        code if code in CODES else "tool_failed",
+        str(told.get("message") or f"{definition.name} failed."),
+        suggestion=told.get("suggestion"),
+        **known,
+    )
+
+
+_TAKEN = ("code", "message", "suggestion")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")

@@ -1,0 +1,134 @@
+"""JavaScript and TypeScript tools: modules with the default export of nanocoder, hosted by node or bun.
+
+A module is one file. It is copied, as it was trusted, into a folder of our own where nothing of the workspace is
+found: neither a package.json, a bunfig.toml, a .env nor a node_modules but ours, which holds 'nanocoder/tools'.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from shutil import which
+from typing import Any
+
+from hilt.custom import hosted
+from hilt.custom.definition import Content, Definition, Execute, Loaded, Reader, fingerprint
+from hilt.custom.workers import Recipe, Workers
+from hilt.errors import ToolError
+
+SUFFIXES = (".js", ".mjs", ".cjs", ".ts", ".mts")
+TYPED = (".ts", ".mts")
+
+# node takes the types out of a module from this version on
+_STRIPS = (22, 6)
+_VERSION = re.compile(rb"v(\d+)\.(\d+)\.")
+# variables that make a runtime load code or read files
+_INJECTING = ("NODE_", "BUN_", "DENO_", "npm_", "LD_", "DYLD_")
+
+_TOOLS = "export const tool = (given) => given;\nexport const jsonSchema = (schema) => ({ jsonSchema: schema });\n"
+_PACKAGE = """{"name": "nanocoder", "type": "module", "exports": {"./tools": "./tools.js"}}\n"""
+_FILES = {
+    "package.json": '{"type": "module"}\n',
+    "node_modules/nanocoder/package.json": _PACKAGE,
+    "node_modules/nanocoder/tools.js": _TOOLS,
+}
+
+
+def reader(workers: Workers, environ: Mapping[str, str], root: str, state: str) -> Reader:
+    """Return what reads a module: its tool is described by a worker. Copies are kept below the state directory."""
+
+    def read(content: Content) -> Loaded:
+        return hosted.read(content, "javascript", workers, _start(environ, root, state), _fields)
+
+    return read
+
+
+def executor(workers: Workers, environ: Mapping[str, str], root: str, state: str) -> Callable[[Definition], Execute]:
+    """Return what makes the function of a definition, for `to_tool`."""
+    return lambda definition: hosted.execute(definition, workers, _start(environ, root, state), root)
+
+
+def runtime(suffix: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the program that hosts modules of this suffix, with its options, or raise `runtime_missing`."""
+    path = environ.get("PATH", os.defpath)
+    node, bun = which("node", path=path), which("bun", path=path)
+    if suffix in TYPED:
+        if bun is not None:
+            return bun, "run", "--no-install"
+        if node is not None and _version(node, environ) >= _STRIPS:
+            return node, "--no-warnings", "--experimental-strip-types"
+        raise ToolError(
+            "runtime_missing",
+            "TypeScript tools need bun, or node 22.6 or later, on the PATH.",
+            suggestion="Install bun (https://bun.sh) or a newer node (https://nodejs.org), or write the tool as .js.",
+        )
+    if node is not None:
+        return node, "--no-warnings"
+    if bun is not None:
+        return bun, "run", "--no-install"
+    raise ToolError(
+        "runtime_missing",
+        "JavaScript tools need node or bun on the PATH.",
+        suggestion="Install node (https://nodejs.org) or bun (https://bun.sh).",
+    )
+
+
+def _version(node: str, environ: Mapping[str, str]) -> tuple[int, int]:
+    from hilt.sandbox import process
+
+    limits = process.Limits(timeout=10.0)
+    finished = process.run([node, "--version"], cwd="/", env=_neutral(environ), limits=limits)
+    found = _VERSION.match(finished.stdout.head)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _neutral(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in hosted.environment(environ).items() if not name.startswith(_INJECTING)}
+
+
+def _start(environ: Mapping[str, str], root: str, state: str) -> hosted.Start:
+    def start(path: str, data: bytes) -> Recipe:
+        key, place = hosted.identity(path, data, root)
+        suffix = os.path.splitext(path)[1]
+        folder = os.path.join(state, "cache", "modules", fingerprint({suffix: data}))
+        module = os.path.join(folder, "tool" + suffix)
+        _lay_out(folder, {**_FILES, "tool" + suffix: data})
+        host = os.path.join(os.path.dirname(os.path.abspath(__file__)), "javascript_host.mjs")
+        greeting = {"op": "load", "module": module, "root": root}
+        argv = (*runtime(suffix, environ), host)
+        return Recipe(key, place, path, os.path.basename(path), argv, folder, _neutral(environ), greeting)
+
+    return start
+
+
+def _lay_out(folder: str, files: Mapping[str, str | bytes]) -> None:
+    """Make the files of a folder what they must be; several processes may do so at once."""
+    for name, wanted in files.items():
+        data = wanted.encode() if isinstance(wanted, str) else wanted
+        path = os.path.join(folder, name)
+        with suppress(FileNotFoundError), open(path, "rb") as file:
+            if file.read(len(data) + 1) == data:
+                continue
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        fresh = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+        try:
+            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(data)
+            os.replace(fresh, path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(fresh)
+            raise
+
+
+def _fields(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": told["name"],
+        "description": told["description"],
+        "parameters": told["schema"],
+        "read_only": told["readOnly"],
+        "approval": "always" if told["asks"] else "never",
+        "notes": tuple(told["notes"]),
+    }

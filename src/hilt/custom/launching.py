@@ -1,0 +1,232 @@
+"""How the script of a folder tool is started: by its runtime, with an environment of its own.
+
+A tool runs in the workspace, whose files are not its own. So no runtime is started in a way that lets it read settings,
+variables or code from the folder it runs in: each runtime has an entry below that says how that is done.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from hilt import places
+from hilt.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.context import Fence
+    from hilt.sandbox.process import Confined, Finished
+
+OUTPUT_BYTES = 16 << 20  # of one stream: a JSON value must be whole to be read
+
+# what every tool has of the user's environment
+VARIABLES = (
+    *("PATH", "HOME", "USER", "SHELL", "TMPDIR", "TEMP", "TMP"),
+    *("LANG", "LC_ALL", "LC_CTYPE", "TERM", "NODE_ENV"),
+)
+# what steers a runtime or the loader of programs, and is no matter of a tool
+_STEERING = re.compile(
+    r"(?:NODE_OPTIONS|NODE_PATH|BUN_OPTIONS|BUN_INSPECT\w*|BASH_ENV|BASH_FUNC_.*|BASHOPTS|SHELLOPTS|PYTHON\w*"
+    r"|LD_\w+|DYLD_\w+|GOFLAGS|GOENV|GOWORK|GO111MODULE|RUBYOPT|RUBYLIB|UV_\w+|DENO_\w+)\Z"
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_ENTRY = re.compile(
+    r"""^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"""
+    r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)"|((?:[^\n#][^\n]*?)?))[ \t]*(?:(?<=[ \t=])#[^\n]*)?$""",
+    re.MULTILINE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+class Launch(NamedTuple):
+    """A program that is ready to be started."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+
+
+class Runtime(NamedTuple):
+    """What runs a kind of script: its program, how one gets it, and the command for program, script and working folder.
+
+    `variables` are set for the program, `at_home` starts it in the folder of the script: it goes to the working folder
+    by itself.
+    """
+
+    program: str
+    install: str
+    command: Callable[[str, str, str], list[str]]
+    variables: Callable[[str], dict[str, str]] = lambda script: {}
+    at_home: bool = False
+
+
+def _beside(script: str, *names: str) -> str | None:
+    """Return the first of these files that is in the folder of the script."""
+    paths = [os.path.join(os.path.dirname(script), name) for name in names]
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def _bun(program: str, script: str, cwd: str) -> list[str]:
+    # both files are looked for in the working folder and above the script
+    settings = _beside(script, "tsconfig.json") or os.devnull
+    neutral = ["--env-file=" + os.devnull, "--config=" + os.devnull, "--tsconfig-override=" + settings]
+    # what is not installed beside the tool is not fetched: the workspace could say from where
+    return [program, "run", *neutral, "--no-install", script]
+
+
+# go looks for modules where it is started, so that is the folder of the tool; the program then changes to its own
+_GO_EXEC = """/bin/sh -c 'unset GO111MODULE GOWORK; cd -- "$1" && unset OLDPWD && exec "$0"'"""
+
+
+def _go_variables(script: str) -> dict[str, str]:
+    return {"GOWORK": "off", "GO111MODULE": "on" if _beside(script, "go.mod") else "off"}
+
+
+def _deno(program: str, script: str, cwd: str) -> list[str]:
+    # of the tool's own settings only the imports: a file above could make itself the root of whatever else is read
+    imports = _beside(script, "deno.json", "deno.jsonc")
+    own = [f"--import-map={imports}"] if imports else []
+    return [program, "run", "--quiet", "--no-prompt", "--allow-all", "--no-config", *own, script]
+
+
+# uv runs the python of a .venv where it is started, or above, to see if it fits; so uv is started in the root folder,
+# and only the script in its own
+_UV = """
+uv=$0 script=$1 cwd=$2 && shift 2 && cd / || exit
+[ "$1" != --script ] || "$uv" sync --quiet --no-config "$@" </dev/null >&2 || exit
+python=$("$uv" python find --no-config "$@" </dev/null) && cd -- "$cwd" && unset OLDPWD || exit
+PATH=${python%/*}:$PATH exec "$python" -B "$script"
+"""
+_DECLARES = re.compile(rb"^# /// script\s*$", re.MULTILINE)
+
+
+def _uv(program: str, script: str, cwd: str) -> list[str]:
+    wanted = ["--no-project"]  # what declares nothing needs no environment
+    with suppress(OSError), open(script, "rb") as file:  # python says so when it cannot be read
+        if _DECLARES.search(file.read()):
+            wanted = ["--script", script]
+    return ["/bin/sh", "-c", _UV, program, script, cwd, *wanted]
+
+
+_POWERSHELL = ["-NoLogo", "-NoProfile", "-NonInteractive", "-File"]
+
+RUNTIMES: dict[str, Runtime] = {
+    "bun": Runtime("bun", "see https://bun.sh, or: npm install --global bun", _bun),
+    "node": Runtime("node", "see https://nodejs.org", lambda program, script, cwd: [program, script]),
+    # -B: what a tool imports of its own must not leave files in its folder, which is trusted as it is
+    "python": Runtime("python3", "see https://www.python.org", lambda program, script, cwd: [program, "-B", script]),
+    "bash": Runtime(
+        "bash", "use the package bash", lambda program, script, cwd: [program, "--noprofile", "--norc", script]
+    ),
+    "go": Runtime(
+        "go",
+        "see https://go.dev/dl",
+        lambda program, script, cwd: [program, "run", "-exec", _GO_EXEC, script, cwd],
+        _go_variables,
+        at_home=True,
+    ),
+    "binary": Runtime("", "", lambda program, script, cwd: [program]),
+    "powershell": Runtime(
+        "pwsh", "see https://aka.ms/powershell", lambda program, script, cwd: [program, *_POWERSHELL, script]
+    ),
+    "uv": Runtime("uv", "see https://docs.astral.sh/uv, or: pip install uv", _uv),
+    "deno": Runtime("deno", "see https://deno.com", _deno),
+    "ruby": Runtime("ruby", "see https://www.ruby-lang.org", lambda program, script, cwd: [program, script]),
+}
+
+
+def launch(runtime: str, script: str, *, cwd: str, env: Mapping[str, str]) -> Launch:
+    """Return how a script, by its full path, is started in a folder; raise when its runtime is not there."""
+    known = RUNTIMES[runtime]
+    if not os.path.isfile(script):
+        raise ToolError("tool_invalid", f"The script {script} is missing.", suggestion="Restore it.", path=script)
+    program = find_program(known.program, env) if known.program else script
+    if program is None:
+        raise ToolError(
+            "runtime_missing",
+            f"{known.program}, which runs {os.path.basename(script)}, is not on the PATH.",
+            suggestion=f"Install {known.program}: {known.install}.",
+            program=known.program,
+        )
+    folder = os.path.dirname(script) if known.at_home else cwd
+    return Launch(tuple(known.command(program, script, cwd)), folder, {**env, **known.variables(script)})
+
+
+def run(launch: Launch, data: bytes, *, seconds: float, fence: Fence, confined: Confined | None = None) -> Finished:
+    """Run a script to its end with data on its standard input; nothing of it is left when the call is given up."""
+    from hilt.sandbox import process
+
+    fence.check()
+    given_up = threading.Event()
+    fence.watch(given_up.set)
+    limits = process.Limits(timeout=seconds, keep_bytes=OUTPUT_BYTES, max_bytes=2 * OUTPUT_BYTES)
+    finished = process.run(
+        launch.argv,
+        cwd=launch.cwd,
+        env=launch.env,
+        stdin=data,
+        limits=limits,
+        cancelled=given_up,
+        confined=confined or process.Confined(),
+    )
+    fence.check()
+    return finished
+
+
+def find_program(name: str, env: Mapping[str, str]) -> str | None:
+    """Return the full path of a program on the PATH of an environment."""
+    for folder in env.get("PATH", "").split(os.pathsep):
+        path = os.path.join(folder, name)
+        if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def environment(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the whole environment of a tool that declares these names.
+
+    A declared variable is taken from the user's `.env` files, first that of hilt, else from the environment.
+    """
+    found = {name: environ[name] for name in VARIABLES if name in environ}
+    # a relative folder would be one of the workspace
+    folders = [folder for folder in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
+    found["PATH"] = os.pathsep.join(folders)
+    wanted = [name for name in names if refusal(name) is None]
+    if wanted:
+        sources = [*(dict(_entries(path)) for path in env_files(environ)), environ]
+        for name in wanted:
+            value = next((source[name] for source in sources if name in source), None)
+            if value is not None:
+                found[name] = value
+    return found
+
+
+def refusal(name: str) -> str | None:
+    """Return why a tool cannot have a variable; None when it can."""
+    if not _NAME.match(name):
+        return "it is no name of a variable"
+    if _STEERING.match(name):
+        return "it steers the runtime and not the tool"
+    return None
+
+
+def env_files(environ: Mapping[str, str]) -> list[str]:
+    """Return where the user keeps variables for tools."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return [os.path.join(places.config_dir(environ), ".env"), os.path.join(home, ".jean2", ".env")]
+
+
+def _entries(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the variables of an `.env` file; of one that occurs twice, the last counts."""
+    try:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+            text = file.read()
+    except OSError:
+        return
+    for name, single, double, plain in _ENTRY.findall(text):
+        yield name, single or _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[1]), double) or plain

@@ -1,0 +1,444 @@
+"""Markdown tools: one file whose front matter declares a tool and whose body is its shell script.
+
+Whatever is wrong with a file becomes a Problem with its line, all of them at once; nothing here raises. Arguments are
+checked by the declared parameters, in the words that the format promises.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hilt.custom import binding
+from hilt.custom.definition import (
+    Content,
+    Definition,
+    Loaded,
+    Problem,
+    effects_from,
+    examples_from,
+    fingerprint,
+    sandbox_from,
+)
+from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter
+from hilt.errors import ToolError
+from hilt.schema import LISTED_MAX, TOLD_MAX, Schema, kind_of, shown
+
+TIMEOUT_MS = 30_000
+MAX_TIMEOUT_MS = 300_000
+SIGN = "⚒ "  # before everything that a tool of this kind says to people
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+_KEYS = frozenset(
+    (
+        *("name", "description", "parameters", "approval", "read_only", "timeout_ms", "cwd", "env", "env_only"),
+        *("shell", "sandbox", "effects", "examples", "result", "warm"),
+    )
+)
+_ARTICLES = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+# what a parameter may say, the types it says it of, and its name in JSON Schema
+_CONSTRAINTS = {
+    "pattern": (("string",), "pattern"),
+    "minLength": (("string",), "minLength"),
+    "maxLength": (("string",), "maxLength"),
+    "min": (("number", "integer"), "minimum"),
+    "max": (("number", "integer"), "maximum"),
+    "items": (("array",), "items"),
+}
+_TYPES = ("string", "number", "integer", "boolean", "array")
+
+
+def read(content: Content) -> Loaded:
+    """Return the tool of a file. A README without front matter is none of ours."""
+    data = content.files[""]
+    if os.path.basename(content.path).lower() == "readme.md" and not data.removeprefix(b"\xef\xbb\xbf").startswith(
+        b"---"
+    ):
+        return Loaded()
+    try:
+        written = front_matter(data)
+    except BadFrontMatter as error:
+        return Loaded(problems=(Problem(content.path, error.message, error.line),))
+    reading = _Reading(written)
+    definition = reading.definition(content)
+    if not reading.problems:
+        return Loaded((definition,))
+    name = written.fields.get("name")
+    known = name if isinstance(name, str) else None
+    found = sorted(reading.problems, key=lambda problem: problem[0])
+    return Loaded(problems=tuple(Problem(content.path, message, line, known) for line, message in found))
+
+
+class _Reading:
+    """Takes a definition out of its fields, and notes all that is wrong with them."""
+
+    def __init__(self, written: FrontMatter) -> None:
+        self._written = written
+        self._fields = written.fields
+        self.problems: list[tuple[int, str]] = []
+        self.notes: list[str] = []
+
+    def definition(self, content: Content) -> Definition:
+        fields = self._fields
+        for key in fields:
+            if key not in _KEYS:
+                self.notes.append(f"line {self._written.line(key)}: the key {key} is not known and ignored")
+        if fields.get("warm") is True:
+            self.notes.append(f"line {self._written.line('warm')}: warm is for folder tools and ignored")
+        approval = self._choice("approval", ("never", "always", "destructive"), "always")
+        parameters = self._parameters()
+        shell = self._choice("shell", ("bash", "sh"), None)
+        sandbox, wrong = sandbox_from(fields.get("sandbox"))
+        effects, wrong_effects = effects_from(fields.get("effects"))
+        examples, wrong_examples = examples_from(fields.get("examples"))
+        for key, messages in (("sandbox", wrong), ("effects", wrong_effects), ("examples", wrong_examples)):
+            for message in messages:
+                self._wrong(message, key)
+        body = self._body(parameters, shell)
+        return Definition(
+            name=self._name(),
+            description=self._text("description"),
+            parameters=parameters,
+            origin=content.path,
+            source=content.source,
+            format="markdown",
+            folder=os.path.dirname(content.path),
+            content_hash=fingerprint(content.files),
+            approval=approval,
+            read_only=self._flag("read_only", default=approval == "never"),
+            timeout=self._milliseconds() / 1000,
+            sandbox=sandbox,
+            effects=effects,
+            result=self._choice("result", ("text", "json"), "text"),
+            warm=self._flag("warm", default=False),
+            examples=examples,
+            notes=tuple(self.notes),
+            line=self._written.line("name"),
+            details={
+                "body": body,
+                "line": self._written.body_line,
+                "cwd": self._path(),
+                "env": self._environment(),
+                "env_only": self._flag("env_only", default=False),
+                "shell": shell,
+            },
+        )
+
+    def _wrong(self, message: str, *path: Any) -> None:
+        # a key keeps its spelling
+        starts = message.startswith(("the ", "in "))
+        self.problems.append(
+            (self._written.line(*path), (message[:1].upper() if starts else message[:1]) + message[1:] + ".")
+        )
+
+    # --- single fields --------------------------------------------------------------------------------------------
+
+    def _name(self) -> str:
+        name = self._fields.get("name")
+        if name is None:
+            self._wrong("the name is missing")
+        elif not isinstance(name, str) or not _NAME.match(name) or len(name) > 64:
+            wanted = "begin with a small letter and have small letters, digits and _ only, at most 64"
+            self._wrong(f"the name must {wanted}, not {shown(name)}", "name")
+        return name if isinstance(name, str) else ""
+
+    def _text(self, key: str) -> str:
+        value = self._fields.get(key)
+        if value is None:
+            self._wrong(f"the {key} is missing")
+        elif not isinstance(value, str) or not value.strip():
+            self._wrong(f"the {key} must be text, not {shown(value)}", key)
+        return value.strip() if isinstance(value, str) else ""
+
+    def _choice(self, key: str, choices: tuple[str, ...], default: Any) -> Any:
+        value = self._fields.get(key)
+        if value is None:
+            return default
+        if value not in choices:
+            self._wrong(f"{key} must be one of {', '.join(choices)}, not {shown(value)}", key)
+            return default
+        return value
+
+    def _flag(self, key: str, *, default: bool) -> bool:
+        value = self._fields.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self._wrong(f"{key} must be true or false, not {shown(value)}", key)
+        return value is True
+
+    def _milliseconds(self) -> int:
+        value = self._fields.get("timeout_ms", TIMEOUT_MS)
+        if kind_of(value) != "integer" or not 1 <= value <= MAX_TIMEOUT_MS:
+            self._wrong(
+                f"timeout_ms must be a whole number from 1 to {MAX_TIMEOUT_MS}, not {shown(value)}", "timeout_ms"
+            )
+            return TIMEOUT_MS
+        return int(value)
+
+    def _path(self) -> str | None:
+        value = self._fields.get("cwd")
+        if value is not None and (not isinstance(value, str) or not value or "\0" in value):
+            self._wrong(f"cwd must be a path, not {shown(value)}", "cwd")
+        return value if isinstance(value, str) else None
+
+    def _environment(self) -> dict[str, str]:
+        value = self._fields.get("env")
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            self._wrong("env must be names with values", "env")
+            return {}
+        found = {}
+        for name, item in value.items():
+            if not isinstance(name, str) or not _VARIABLE.match(name):
+                self._wrong(f"{shown(name)} is no name of an environment variable", "env", name)
+            elif isinstance(item, dict | list) or "\0" in str(item):
+                self._wrong(f"the value of {name} must be text", "env", name)
+            else:
+                found[name] = item if isinstance(item, str) else "" if item is None else json.dumps(item)
+        return found
+
+    def _body(self, parameters: Schema, wanted: str | None) -> str:
+        body, line = self._written.body, self._written.body_line
+        if not body.strip():
+            self.problems.append((line, "There is no script below the front matter."))
+            return ""
+        if "\0" in body:
+            self.problems.append((line + body[: body.index("\0")].count("\n"), "The script holds a NUL character."))
+            return ""
+        try:
+            # bash is what runs it where there is one; where there is none, it is bound again
+            shell: binding.Shell = "sh" if wanted == "sh" else "bash"
+            template = binding.bind(body, set(parameters["properties"]), shell=shell, line=line)
+            own = author_chosen(parameters)
+            self.notes += [binding.note(code) for code in template.codes if code.name not in own]
+        except binding.Unbindable as error:
+            self.problems.append((error.line, error.message[:1].upper() + error.message[1:] + "."))
+        return body
+
+    # --- parameters -----------------------------------------------------------------------------------------------
+
+    def _parameters(self) -> Schema:
+        properties: dict[str, Schema] = {}
+        required: list[str] = []
+        for name, entry, path in self._entries():
+            if not isinstance(name, str) or not _PARAMETER.match(name):
+                self._wrong(f"{shown(name)} is no name of a parameter: use letters, digits, _ and -", *path)
+            elif name in properties:
+                self._wrong(f"the parameter {name} is declared twice", *path)
+            elif not isinstance(entry, dict):
+                self._wrong(f"the parameter {name} must be declared by keys such as type and description", *path)
+            else:
+                properties[name] = self._parameter(name, entry, path)
+                if entry.get("required") is True:
+                    required.append(name)
+        schema: Schema = {"type": "object", "properties": properties}
+        if required:
+            schema["required"] = required
+        return schema
+
+    def _entries(self) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
+        """Yield the parameters, which are keys or a list of objects that have a name."""
+        declared = self._fields.get("parameters")
+        if isinstance(declared, dict):
+            for name, entry in declared.items():
+                yield name, entry, ("parameters", name)
+        elif isinstance(declared, list):
+            for number, entry in enumerate(declared):
+                named = entry if isinstance(entry, dict) else {}
+                rest = {key: value for key, value in named.items() if key != "name"}
+                yield named.get("name"), rest, ("parameters", number)
+        elif declared is not None:
+            self._wrong("parameters must be names with what they are", "parameters")
+
+    def _parameter(self, name: str, entry: dict[Any, Any], path: tuple[Any, ...]) -> Schema:
+        kind = entry.get("type")
+        if kind is None:
+            self.notes.append(
+                f"line {self._written.line(*path)}: the parameter {name} has no type and is taken as string"
+            )
+            kind = "string"
+        if kind not in _TYPES:
+            self._wrong(f"the type of {name} must be one of {', '.join(_TYPES)}, not {shown(kind)}", *path, "type")
+            kind = "string"
+        schema: Schema = {"type": kind}
+        before = len(self.problems)
+        for key, value in entry.items():
+            wrong = self._constraint(schema, name, key, value, path)
+            if wrong:
+                self._wrong(wrong, *path, key)
+        if "enum" in entry and isinstance(entry["enum"], list):
+            bare = {key: value for key, value in schema.items() if key in ("type", "items")}
+            for value in entry["enum"]:
+                for violation in _violations(name, bare, value):
+                    self._wrong(f"in enum, {violation}", *path, "enum")
+        if entry.get("default") is not None and len(self.problems) == before:
+            for violation in _violations(name, schema, entry["default"]):
+                self._wrong(f"the default does not fit: {violation}", *path, "default")
+            schema["default"] = entry["default"]
+        return schema
+
+    def _constraint(self, schema: Schema, name: str, key: Any, value: Any, path: tuple[Any, ...]) -> str | None:
+        """Take one key of a parameter into its schema, or return what is wrong with it."""
+        kind = schema["type"]
+        if key in ("type", "default") or value is None:
+            return None
+        if key == "required":
+            return None if isinstance(value, bool) else f"required of {name} must be true or false, not {shown(value)}"
+        if key == "description":
+            schema["description"] = value if isinstance(value, str) else shown(value)
+            return None
+        if key == "enum":
+            if not isinstance(value, list) or not value:
+                return f"enum of {name} must be a list of values"
+            schema["enum"] = value
+            return None
+        known = {"minimum": "min", "maximum": "max"}.get(key, key)
+        if known not in _CONSTRAINTS:
+            self.notes.append(
+                f"line {self._written.line(*path, key)}: the key {key} of {name} is not known and ignored"
+            )
+            return None
+        kinds, keyword = _CONSTRAINTS[known]
+        if kind not in kinds:
+            return f"{key} is only for {' and '.join(kinds)}, and {name} is {kind}"
+        wrong = _unfit(known, value)
+        if wrong:
+            return f"{key} of {name} {wrong}"
+        schema[keyword] = {"type": value["type"]} if known == "items" else value
+        return None
+
+
+def _unfit(key: str, value: Any) -> str | None:
+    """Return what is wrong with the value of a constraint."""
+    if key == "pattern":
+        return None if isinstance(value, str) and _compiles(value) else "must be a regular expression as in JavaScript"
+    if key == "items":
+        is_known = isinstance(value, dict) and value.get("type") in _TYPES[:4]
+        return None if is_known else f"must have a type that is one of {', '.join(_TYPES[:4])}"
+    if key in ("min", "max"):
+        is_number = kind_of(value) in ("integer", "number") and abs(value) != float("inf") and value == value
+        return None if is_number else "must be a number"
+    return None if kind_of(value) == "integer" and value >= 0 else "must be a whole number that is not negative"
+
+
+def _compiles(pattern: str) -> bool:
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.validator_for({"pattern": pattern})
+    except (jsonschema_rs.ValidationError, ValueError):
+        return False
+    return True
+
+
+def author_chosen(parameters: Schema) -> frozenset[str]:
+    """Return the parameters whose values are all written in the file, or are no texts."""
+    return frozenset(name for name, schema in parameters["properties"].items() if _is_chosen(schema))
+
+
+def _is_chosen(schema: Schema) -> bool:
+    return "enum" in schema or schema["type"] in ("integer", "number", "boolean")
+
+
+# --- arguments ----------------------------------------------------------------------------------------------------
+
+
+def check_arguments(parameters: Schema, args: Any) -> dict[str, Any]:
+    """Return the declared arguments with defaults filled, or raise `invalid_args` naming every violation.
+
+    Arguments that are not declared are dropped, and null counts as absent.
+    """
+    if not isinstance(args, Mapping):
+        raise _refusal([f"The arguments must be an object, not {_ARTICLES[kind_of(args)]}"])
+    checked: dict[str, Any] = {}
+    violations: list[str] = []
+    for name, schema in parameters["properties"].items():
+        value = args.get(name)
+        if value is None:
+            value = schema.get("default")
+        if value is None:
+            if name in parameters.get("required", ()):
+                violations.append(f"Missing required parameter: {name}")
+            continue
+        value = _plain(schema, value)
+        violations += _violations(name, schema, value)
+        checked[name] = value
+    if violations:
+        raise _refusal(violations)
+    return checked
+
+
+def _refusal(violations: list[str]) -> ToolError:
+    message = "; ".join(violations[:TOLD_MAX])
+    if len(violations) > TOLD_MAX:
+        message += f"; and {len(violations) - TOLD_MAX} more"
+    return ToolError("invalid_args", SIGN + message, violations=violations[:LISTED_MAX])
+
+
+def _plain(schema: Schema, value: Any) -> Any:
+    """Take a value as it was meant: 10.0 is a whole number, and an array may come as JSON text."""
+    if isinstance(value, float) and value.is_integer() and schema["type"] in ("integer", "number"):
+        return int(value)
+    if schema["type"] == "array" and isinstance(value, str):
+        try:
+            decoded = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        value = decoded if isinstance(decoded, list) else value
+    if isinstance(value, list) and "items" in schema:
+        return [_plain(schema["items"], item) for item in value]
+    return value
+
+
+def _violations(name: str, schema: Schema, value: Any) -> list[str]:
+    """Return what is wrong with one value."""
+    wanted, kind = schema["type"], kind_of(value)
+    if kind != wanted and not (wanted == "number" and kind == "integer"):
+        return [f"{name} must be {_ARTICLES[wanted]}, not {_ARTICLES[kind]} ({shown(value)})"]
+    found = []
+    if "enum" in schema and not any(value == choice and kind_of(choice) == kind for choice in schema["enum"]):
+        choices = ", ".join(str(choice) if isinstance(choice, str) else shown(choice) for choice in schema["enum"])
+        found.append(f"{name} must be one of {choices}, not {shown(value)}")
+    if wanted == "string":
+        found += _text_violations(name, schema, value)
+    elif wanted in ("integer", "number"):
+        for bound, words in (("minimum", "at least"), ("maximum", "at most")):
+            limit = schema.get(bound)
+            if limit is not None and (value < limit if bound == "minimum" else value > limit):
+                found.append(f"{name} must be {words} {limit}, not {shown(value)}")
+    elif wanted == "array" and "items" in schema:
+        for index, item in enumerate(value):
+            found += _violations(f"{name}[{index}]", schema["items"], item)
+    return found
+
+
+def _text_violations(name: str, schema: Schema, value: str) -> Iterator[str]:
+    for bound, words in (("minLength", "at least"), ("maxLength", "at most")):
+        limit = schema.get(bound)
+        if limit is not None and (len(value) < limit if bound == "minLength" else len(value) > limit):
+            yield f"{name} must have {words} {limit} character{'s' * (limit != 1)}, not {len(value)}"
+    if "pattern" in schema:
+        import jsonschema_rs
+
+        # a pattern of the rare kind that needs backtracking gives up after a bounded number of steps
+        for error in jsonschema_rs.validator_for({"pattern": schema["pattern"]}).iter_errors(value):
+            if type(error.kind).__name__.endswith("BacktrackLimitExceeded"):
+                yield f"{name} takes too long to compare with the pattern {schema['pattern']}"
+            else:
+                yield f"{name} must match the pattern {schema['pattern']}, and {shown(value)} does not"

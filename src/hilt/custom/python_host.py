@@ -1,0 +1,287 @@
+"""The worker side of a Python tool: loads one file, describes its tools, and answers calls, one line of JSON each.
+
+It runs in a process of its own, started by python_tools.py. The file's text comes with the first request, so that what
+is run is what was trusted. What tools print goes to standard error; the replies have a descriptor of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, BinaryIO, NamedTuple
+
+from hilt.call import Output
+from hilt.declaration import Tool
+from hilt.errors import CODES, ToolError
+
+
+class Surroundings:
+    """The `ctx` of a tool in a file: where it works, for whom, and how it talks to the client of the call."""
+
+    def __init__(self, root: str, session: str, ask: Callable[[str, Any], Any]) -> None:
+        self.root = root
+        self.session = session
+        self._ask = ask
+        self._count = 0
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell the client, if it wants to know, how far the call is."""
+        self._ask("progress", [done, total, message])
+
+    def log(self, level: str, data: Any) -> None:
+        """Tell the client what a person may want to know: level is debug, info, notice, warning, error or worse."""
+        self._ask("log", [level, data])
+
+    def elicit(self, message: str, schema: dict[str, Any], name: str = "") -> dict[str, Any] | None:
+        """Have a person fill in a form; None when nobody can be asked.
+
+        A client may have to be asked by running the whole call again: do nothing before that must not happen twice.
+        """
+        params = {"mode": "form", "message": message, "requestedSchema": schema}
+        return self._one(name, {"method": "elicitation/create", "params": params})
+
+    def sample(self, request: dict[str, Any], name: str = "") -> dict[str, Any] | None:
+        """Have the client's model answer; None when the client does not offer it."""
+        return self._one(name, {"method": "sampling/createMessage", "params": request})
+
+    def inputs(self, requests: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """Ask the client several things at once, each by a name and as MCP has it; None for what it cannot be asked."""
+        found: dict[str, Any] = self._ask("inputs", requests)
+        return found
+
+    def require(self, capability: str) -> None:
+        """End the call unless the client offers this: elicitation, sampling or roots."""
+        self._ask("require", capability)
+
+    def _one(self, name: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        self._count += 1
+        name = name or f"input_{self._count}"
+        found: dict[str, Any] | None = self.inputs({name: request})[name]
+        return found
+
+
+class _Channel:
+    """The line to the runtime: requests in, replies out, and what a tool asks in between."""
+
+    def __init__(self, requests: BinaryIO, replies: int) -> None:
+        self._requests = requests
+        self._replies = replies
+        self._lock = threading.Lock()
+        self._number = 0  # of the request under way; 0 when there is none
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for line in self._requests:
+            request = json.loads(line)
+            self._number = request["id"]
+            yield request
+
+    def ask(self, kind: str, value: Any) -> Any:
+        """Ask the runtime on behalf of a tool, and wait."""
+        with self._lock:
+            if not self._number:
+                raise ToolError("cancelled", "The call is over; its client cannot be talked to any more.")
+            try:
+                line = _encoded({"id": self._number, "ask": {"kind": kind, "value": value}})
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ToolError("tool_failed", f"The tool tells what JSON cannot hold: {error}.") from None
+            self._send(line)
+            told = json.loads(self._requests.readline() or os._exit(0))  # nobody is there any more
+            self._number = told["id"]
+        answer = told["answer"]
+        if "error" in answer:
+            raise ToolError(**answer["error"])
+        return answer["value"]
+
+    def reply(self, reply: dict[str, Any]) -> None:
+        """Answer the request; threads that a tool left behind have no say after that."""
+        with self._lock:
+            try:
+                line = _encoded({"id": self._number, **reply})
+            except (TypeError, ValueError, RecursionError) as error:
+                failure = {"code": "tool_failed", "message": f"The tool returned what JSON cannot hold: {error}."}
+                line = _encoded({"id": self._number, "error": failure})
+            self._number = 0
+            self._send(line)
+
+    def _send(self, line: bytes) -> None:
+        sys.stdout.flush()
+        data = memoryview(line)
+        while data:
+            data = data[os.write(self._replies, data) :]
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
+
+
+class Loading(Exception):
+    """Why a file was not loaded, and the line."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+class Function(NamedTuple):
+    """A function of the file under `@tool`."""
+
+    line: int
+    takes_effects: bool  # whether the decorator names effects
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    with os.fdopen(os.dup(0), "rb") as requests:
+        replies = os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        tools: dict[str, Tool] = {}
+        channel = _Channel(requests, replies)
+        for request in channel:
+            channel.reply(_load(request, tools) if request["op"] == "load" else _call(request, tools, channel))
+
+
+# --- load -----------------------------------------------------------------------------------------------------------
+
+
+def _load(request: dict[str, Any], tools: dict[str, Tool]) -> dict[str, Any]:
+    path = request["path"]
+    try:
+        module, functions = _imported(path, request["source"].encode("latin-1"))
+        for value in vars(module).values():
+            if isinstance(value, Tool) and value.name in functions:  # the others are imported
+                tools[value.name] = value
+        described = [_described(tool, functions[tool.name]) for tool in tools.values()]
+        json.dumps(described)
+    except Loading as error:
+        return {"problem": {"message": error.message, "line": error.line}}
+    except (TypeError, ValueError, RecursionError) as error:
+        return {"problem": {"message": f"a schema is not JSON: {error}", "line": None}}
+    return {"tools": described}
+
+
+def _imported(path: str, source: bytes) -> tuple[ModuleType, dict[str, Function]]:
+    try:
+        parsed = ast.parse(source, path)
+        functions = _functions(parsed)
+        code = compile(parsed, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise Loading(error.msg, error.lineno or None) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise Loading(f"the file is not Python: {error}") from None
+    name = os.path.basename(path).partition(".")[0]
+    module = ModuleType(f"hilt_file_{name}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module
+    try:
+        exec(code, vars(module))  # noqa: S102 -- a person trusts this file
+    except BaseException as error:  # noqa: BLE001 -- whatever a file raises is told
+        raise Loading(_told(error), _line(error, path)) from None
+    return module, functions
+
+
+def _functions(parsed: ast.Module) -> dict[str, Function]:
+    found: dict[str, Function] = {}
+    for node in ast.walk(parsed):
+        if isinstance(node, ast.FunctionDef):
+            if any(map(_is_tool, node.decorator_list)):
+                _check_types(node)
+            found[node.name] = Function(node.lineno, any(map(_names_effects, node.decorator_list)))
+        elif isinstance(node, ast.AsyncFunctionDef) and any(map(_is_tool, node.decorator_list)):
+            raise Loading(f"the function {node.name} is async; a tool is a plain one", node.lineno)
+    return found
+
+
+def _check_types(node: ast.FunctionDef) -> None:
+    given = node.args
+    if given.posonlyargs or given.vararg or given.kwarg:
+        raise Loading(f"the function {node.name} has parameters without a name for callers: /, * or **", node.lineno)
+    for place, parameter in enumerate([*given.args, *given.kwonlyargs]):
+        if parameter.annotation is None and (place, parameter.arg) != (0, "ctx"):
+            raise Loading(f"the parameter {parameter.arg} of {node.name} has no type", parameter.lineno)
+
+
+def _is_tool(decorator: ast.expr) -> bool:
+    target = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(target) in ("tool", "hilt.tool")
+
+
+def _names_effects(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Call) and any(word.arg == "effects" for word in decorator.keywords)
+
+
+def _described(tool: Tool, function: Function) -> dict[str, Any]:
+    if not tool.description:
+        raise Loading(f"the function {tool.name} has no docstring; a model reads it as the manual", function.line)
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "schema": tool.schema,
+        "output": tool.output,
+        "effects": sorted(tool.effects) if function.takes_effects else None,
+        "timeout": tool.timeout,
+        "line": function.line,
+    }
+
+
+# --- call -----------------------------------------------------------------------------------------------------------
+
+
+def _call(request: dict[str, Any], tools: dict[str, Tool], channel: _Channel) -> dict[str, Any]:
+    tool = tools[request["tool"]]
+    try:
+        os.chdir(request["root"])  # the call before may have gone elsewhere
+        output = tool.run(Surroundings(request["root"], request["session"], channel.ask), request["args"])
+    except ToolError as error:
+        code = error.code if error.code in CODES else "tool_failed"
+        failure = {"code": code, "message": error.message, "suggestion": error.suggestion}
+        return {"error": {**failure, "details": _plain(error.details)}}
+    except BaseException as error:  # noqa: BLE001 -- the failure of a tool is its answer
+        path = request["path"]
+        line = _line(error, path)
+        where = "" if line is None else f" ({os.path.basename(path)}, line {line})"
+        return {"error": {"code": "tool_failed", "message": f"{tool.name} failed{where}: {_told(error)}"}}
+    return {"output": _fields(output)}
+
+
+def _fields(output: Output) -> dict[str, Any]:
+    return {
+        "text": output.text,
+        "data": output.data,
+        "view": output.view,
+        "meta": dict(output.meta),
+        "content": list(output.content),
+        "classification": output.classification,
+        "risk": output.risk,
+    }
+
+
+def _plain(details: dict[str, object]) -> Any:
+    return json.loads(json.dumps(details, default=repr, skipkeys=True))
+
+
+def _told(error: BaseException) -> str:
+    kind = type(error).__name__
+    try:
+        return f"{kind}: {error}" if str(error) else kind
+    except Exception:  # noqa: BLE001 -- even its text may fail
+        return kind
+
+
+def _line(error: BaseException, path: str) -> int | None:
+    """Return the innermost line of the file that the error went through."""
+    line = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line

@@ -1,0 +1,140 @@
+"""What is known of tools from the last time they were read: kept by path, size and times, here and on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from hilt import __version__
+from hilt.custom.definition import Definition, Example, Loaded, Sandbox, Source
+
+VERSION = f"1, hilt {__version__}"  # of the file: what another version made of a tool is not believed
+RETRY_SECONDS = 30.0  # a file that failed may fail no longer, though it is unchanged: its runtime was installed
+SLOW_SECONDS = 1.0  # a file that took longer to fail is not tried again by itself: every call would wait for it
+
+Signature = list[list[Any]]  # of the files of a tool: name, size, mtime, ctime, inode
+
+
+class Entry:
+    """A tool as it was last read: its bytes only until its reader has had them."""
+
+    __slots__ = ("around", "at", "files", "hashes", "loaded", "settled", "signature", "source", "took")
+
+    def __init__(
+        self,
+        source: Source,
+        signature: Signature,
+        hashes: Mapping[str, bytes],
+        *,
+        settled: bool,
+        files: Mapping[str, bytes] | None = None,
+        loaded: Loaded | None = None,
+    ) -> None:
+        self.source = source
+        self.signature = signature
+        self.hashes = hashes
+        self.settled = settled
+        self.files = files
+        self.loaded = loaded
+        self.at = time.monotonic()
+        self.took = 0.0
+        self.around: object = None  # what was in its folder, beside what counts
+
+    def fits(self, source: Source, signature: Signature) -> bool:
+        """Whether the tool has not changed since."""
+        return self.settled and self.signature == signature and self.source == source
+
+    def again(self, signature: Signature, *, settled: bool) -> Entry:
+        """Return the same content with other times."""
+        entry = Entry(self.source, signature, self.hashes, settled=settled, files=self.files, loaded=self.loaded)
+        entry.at, entry.took, entry.around = self.at, self.took, self.around
+        return entry
+
+    def may_be_mended(self, around: Callable[[], object]) -> bool:
+        """Whether it failed, and it is time to see if it still does: its folder has changed, or a while has passed."""
+        if self.loaded is None or not self.loaded.problems or self.took > SLOW_SECONDS:
+            return False
+        return time.monotonic() - self.at > RETRY_SECONDS or around() != self.around
+
+    def row(self) -> list[Any] | None:
+        """Return what is kept on disk; None when that would not be safe to believe, or there is nothing to keep."""
+        if not self.settled or self.loaded is None or self.loaded.problems:
+            return None
+        hashes = [[name, digest.hex()] for name, digest in self.hashes.items()]
+        return [self.source, self.signature, hashes, [_row(definition) for definition in self.loaded.definitions]]
+
+
+class Cache:
+    """The file of what was read before, kept below the state directory; losing it costs time only."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._saved: dict[str, Any] = {}
+
+    def load(self) -> dict[str, Entry]:
+        """Return what was kept; nothing when the file is missing or not ours."""
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                kept = json.load(file)
+            if kept["version"] != VERSION:
+                return {}
+            found = {path: _entry(row) for path, row in kept["tools"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {}
+        self._saved = {path: row[1] for path, row in kept["tools"].items()}
+        return found
+
+    def save(self, known: Mapping[str, Entry]) -> None:
+        """Keep what is known, if it differs from what is kept."""
+        signatures = {
+            path: entry.signature
+            for path, entry in known.items()
+            if entry.settled and entry.loaded is not None and not entry.loaded.problems
+        }
+        if signatures == self._saved:
+            return
+        rows = {path: row for path, entry in known.items() if (row := entry.row()) is not None}
+        fresh = f"{self._path}.{os.getpid()}.{threading.get_ident()}"
+        with suppress(OSError, TypeError, ValueError):  # a cache that cannot be written is none
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            text = json.dumps({"version": VERSION, "tools": rows}, separators=(",", ":"))
+            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(text.encode())
+            os.replace(fresh, self._path)
+        self._saved = signatures
+
+
+def _row(definition: Definition) -> dict[str, Any]:
+    row = {
+        name: value
+        for name, value in definition._asdict().items()
+        if name not in Definition._field_defaults or value != Definition._field_defaults[name]
+    }
+    if definition.effects is not None:
+        row["effects"] = sorted(definition.effects)
+    row["details"] = dict(definition.details)
+    return row
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    source, signature, hashes, definitions = row
+    kept = {name: bytes.fromhex(digest) for name, digest in hashes}
+    return Entry(source, signature, kept, settled=True, loaded=Loaded(tuple(map(_definition, definitions))))
+
+
+def _definition(row: dict[str, Any]) -> Definition:
+    if "sandbox" in row:
+        network, write, read = row["sandbox"]
+        row["sandbox"] = Sandbox(network, tuple(write), tuple(read))
+    if "examples" in row:
+        row["examples"] = tuple(Example(*item) for item in row["examples"])
+    if "effects" in row:
+        row["effects"] = frozenset(row["effects"])
+    if "notes" in row:
+        row["notes"] = tuple(row["notes"])
+    return Definition(**row)

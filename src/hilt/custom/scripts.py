@@ -1,0 +1,254 @@
+"""Runs the scripts of markdown tools: from a file, with the values of the call bound, and nothing of them left after.
+
+A tool without a `sandbox` key has the rights and the environment of the user, without the keys of model providers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from hilt.call import Output
+from hilt.custom import binding, markdown
+from hilt.custom.confining import Confine, confined
+from hilt.custom.definition import Definition, Execute
+from hilt.errors import ToolError
+from hilt.output import printed, shapes
+from hilt.places import SHELL_VARIABLES
+from hilt.policy.decision import OWN, Vote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.context import Context
+    from hilt.processes import Folder
+    from hilt.sandbox.process import Captured, Finished
+
+SHOWN_CHARACTERS = 32_000
+TAIL_CHARACTERS = 8_000  # of these, when not all can be shown
+STDERR_CHARACTERS = 8_000
+
+# of the model that hilt itself talks to: no tool needs them unless its file names them
+PROVIDER_KEYS = frozenset(
+    (
+        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "AZURE_OPENAI_API_KEY"),
+        *("GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
+        *("CO_API_KEY", "COHERE_API_KEY", "TOGETHER_API_KEY", "FIREWORKS_API_KEY", "CEREBRAS_API_KEY"),
+        *("PERPLEXITY_API_KEY", "MOONSHOTAI_API_KEY", "HILT_API_KEY", "HILT_MODEL_API_KEY"),
+    )
+)
+
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))")
+_INSTALL = "Install bash, or write shell: sh in the tool's file if the script needs no more."
+
+
+class Program(NamedTuple):
+    """The shell that runs a script: its kind and its full path."""
+
+    shell: binding.Shell
+    path: str
+
+
+def executor(environ: Mapping[str, str], confine: Confine | None = None) -> Callable[[Definition], Execute]:
+    """Return what makes markdown tools run: with the user's environment, and what confines those that ask."""
+
+    def make(definition: Definition) -> Execute:
+        return _Script(definition, environ, confine)
+
+    return make
+
+
+def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the whole environment of a tool's script."""
+    if definition.details["env_only"]:
+        found = {name: environ[name] for name in SHELL_VARIABLES if name in environ}
+    else:
+        found = {name: value for name, value in environ.items() if name not in PROVIDER_KEYS}
+    for name, value in definition.details["env"].items():
+        found[name] = expand(value, environ)
+    return found
+
+
+def expand(text: str, environ: Mapping[str, str]) -> str:
+    """Return a text of the front matter with ${VAR}, $VAR and ${VAR:-default} replaced; what is not set is nothing."""
+
+    def value(found: re.Match[str]) -> str:
+        return environ.get(found[1] or found[3]) or found[2] or ""
+
+    return _VARIABLE.sub(value, text)
+
+
+def told(name: str, args: Mapping[str, Any], output: str | None = None) -> str:
+    """Return a call as people see it in a terminal; `output` is what the model reads of it."""
+    lines = [f"{markdown.SIGN}{name}"]
+    if args:
+        pairs = (
+            f"{key}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+            for key, value in args.items()
+        )
+        lines.append("Args: " + ", ".join(_short(printed.plain(pair).replace("\n", " ")) for pair in pairs))
+    if output is not None:
+        lines.append(f"Output: ~{-(-len(output) // 4)} tokens")
+    return "\n".join(lines)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class _Script:
+    """The script of one tool."""
+
+    def __init__(self, definition: Definition, environ: Mapping[str, str], confine: Confine | None) -> None:
+        self._definition = definition
+        self._environ = environ
+        self._confine = confine
+        self._templates: dict[str, binding.Template] = {}  # by shell; threads may make one twice, and it is the same
+
+    def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
+        """Ask where a value would be run as code by a program of the script; None where all of them are data."""
+        template = self._template(self._program().shell)
+        own = markdown.author_chosen(self._definition.parameters)
+        found = binding.evaluated(template, args, own) if template.codes else []
+        if not found or ctx.mode == "yolo":
+            return None
+        told = ", ".join(f"{one.name} (line {one.line}, by {one.program})" for one in found[:3])
+        return Vote("ask", OWN, f"the script would run the value of {told} as code")
+
+    def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
+        """Run the script to its end."""
+        definition = self._definition
+        values = markdown.check_arguments(definition.parameters, args)
+        program = self._program()
+        script = binding.render(self._template(program.shell), values)
+        env = environment(definition, self._environ)
+        where = expand(definition.details["cwd"] or ".", self._environ) or "."
+        with ctx.processes.folder(where) as folder, _file(ctx, definition.name, script) as path:
+            finished = self._run(ctx, [program.path, path], folder, env)
+            return self._output(ctx, finished, path)
+
+    def _program(self) -> Program:
+        wanted = self._definition.details["shell"]
+        search = self._environ.get("PATH") or os.defpath
+        # a folder that depends on where one stands is no place to look for programs
+        search = os.pathsep.join(folder for folder in search.split(os.pathsep) if os.path.isabs(folder))
+        bash = shutil.which("bash", path=search) if wanted != "sh" else None
+        if bash is not None:
+            return Program("bash", bash)
+        if wanted == "bash":
+            message = f"{self._definition.name} needs bash, which is not on the PATH."
+            raise ToolError("runtime_missing", message, suggestion=_INSTALL)
+        return Program("sh", shutil.which("sh", path=search) or "/bin/sh")
+
+    def _template(self, shell: binding.Shell) -> binding.Template:
+        if shell not in self._templates:
+            definition = self._definition
+            names = set(definition.parameters["properties"])
+            details = definition.details
+            try:
+                self._templates[shell] = binding.bind(details["body"], names, shell=shell, line=details["line"])
+            except binding.Unbindable as error:
+                message = f"{definition.origin}:{error.line}: {error.message}."
+                raise ToolError("tool_invalid", message, suggestion=_INSTALL, line=error.line) from None
+        return self._templates[shell]
+
+    def _run(self, ctx: Context, argv: list[str], folder: Folder, env: Mapping[str, str]) -> Finished:
+        from hilt.sandbox import process
+
+        given_up = threading.Event()
+        ctx.fence.watch(given_up.set)
+        with confined(self._definition, self._confine, ctx, folder.path) as held:
+            finished = process.run(
+                argv,
+                cwd=folder.handle,
+                env=env,
+                limits=process.Limits(timeout=self._definition.timeout),
+                cancelled=given_up,
+                spill=ctx.overflow.open,
+                confined=held or process.Confined(),
+            )
+        ctx.fence.check()
+        return finished
+
+    def _output(self, ctx: Context, finished: Finished, script: str) -> Output:
+        definition = self._definition
+        # the file of the script is gone when this is read; its lines are those of the tool's own file
+        stderr = _text(finished.stderr).replace(script, definition.origin)
+        stderr = stderr if len(stderr) <= STDERR_CHARACTERS else "[…]" + stderr[-STDERR_CHARACTERS:]
+        if finished.reason == "exit" and finished.exit_code == 0:
+            return self._answer(ctx, finished.stdout, {"exit_code": 0, **({"stderr": stderr} if stderr else {})})
+        stdout = self._shown(ctx, finished.stdout)[0]
+        facts: dict[str, Any] = {"exit_code": finished.exit_code, "stdout": stdout, "stderr": stderr}
+        if finished.reason == "timeout":
+            milliseconds = round(definition.timeout * 1000)
+            raise ToolError("timeout", f"Custom tool timed out after {milliseconds} ms{_ending(stderr)}", **facts)
+        if finished.reason == "limit":
+            raise ToolError("resource_limit", "Custom tool printed more than 64 MiB and was ended.", **facts)
+        said = stderr.strip() or stdout.strip()[-STDERR_CHARACTERS:]
+        raise ToolError("tool_failed", f"Custom tool failed (exit {finished.exit_code}): {said}", **facts)
+
+    def _answer(self, ctx: Context, stdout: Captured, meta: Mapping[str, Any]) -> Output:
+        if self._definition.result == "text":
+            text, kept = self._shown(ctx, stdout)
+            return Output(text, meta={**meta, **kept}, bounded=True)
+        from hilt.custom import answers
+        from hilt.wire import decode_value
+
+        if stdout.omitted:
+            raise ToolError("tool_failed", f"Custom tool printed {stdout.total} bytes of JSON, which is too much.")
+        try:
+            data, view = shapes.extract(decode_value(stdout.head + stdout.tail))
+        except ToolError as error:
+            said = _text(stdout)[:200]
+            raise ToolError("tool_failed", f"Custom tool printed no JSON: {error.message} It begins: {said}") from None
+        text, data = answers.sized("", data, ctx.overflow.limit)
+        return Output(text, data, view=view, meta=meta)
+
+    def _shown(self, ctx: Context, stdout: Captured) -> tuple[str, dict[str, Any]]:
+        """Return what a model reads, all of it or its beginning and its end, and what programs are told of the rest."""
+        text = _text(stdout)
+        if not stdout.omitted and len(text) <= SHOWN_CHARACTERS:
+            return text, {}
+        path = stdout.spill or ctx.overflow.save(stdout.head + stdout.tail, self._definition.name)
+        rest = f"All of it is in {path}; read_file opens it."
+        note = f"\n\n[{stdout.total} bytes; the beginning and the end are shown. {rest}]\n\n"
+        head = printed.plain(stdout.head.decode("utf-8", "replace"))
+        tail = printed.plain((stdout.tail or stdout.head).decode("utf-8", "replace"))
+        shown = head[: SHOWN_CHARACTERS - TAIL_CHARACTERS - len(note)] + note + tail[-TAIL_CHARACTERS:]
+        return shown, {"_persisted": True, "_filePath": path, "_originalSize": stdout.total}
+
+
+def _ending(stderr: str) -> str:
+    return f": {stderr.strip()}" if stderr.strip() else "."
+
+
+def _text(stream: Captured) -> str:
+    return printed.plain((stream.head + stream.tail).decode("utf-8", "replace"))
+
+
+@contextmanager
+def _file(ctx: Context, name: str, script: str) -> Iterator[str]:
+    """Yield the path of a file that holds the script, for its owner alone, while the block lasts."""
+    path = os.path.join(ctx.overflow.directory, f"{os.urandom(8).hex()}-{name}.sh")
+    try:
+        _write(ctx, path, script.encode())
+        yield path
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _write(ctx: Context, path: str, data: bytes) -> None:
+    try:
+        ctx.overflow.open()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        message = f"The script cannot be written to disk: {os.strerror(error.errno or 0)}."
+        raise ToolError("resource_limit", message, suggestion="Free disk space.") from error

@@ -1,0 +1,483 @@
+"""Warm worker processes: a program that answers JSON lines, kept for the next call, replaced when it ends.
+
+    request  {"id": 1, "op": "call", ...}      one line on its standard input
+    reply    {"id": 1, ...}                    one line on its standard output; other lines there are noise
+
+A worker answers one request at a time, so calls at the same time have several. Whatever it prints beside its replies is
+kept, as far as it fits, for the message that tells of its end. A program that knows no numbers answers each request by
+one line; one that says more than it was asked for is not asked again, because its next answer could be that of another
+request.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
+from time import monotonic
+from typing import Any, NamedTuple
+
+from hilt.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.context import Fence
+    from hilt.sandbox.process import Child, Confined
+
+PER_TOOL = 4  # workers of one tool; more calls at the same time wait for one of them
+IN_ALL = 16  # workers that are kept when idle
+IDLE_SECONDS = 600.0
+REPLY_BYTES = 64 << 20
+NOISE_BYTES = 4096
+START_SECONDS = 20.0
+
+_CHUNK_BYTES = 1 << 16
+
+
+Confine = Callable[[], AbstractContextManager["Confined | None"]]
+Decode = Callable[[bytes], dict[str, Any] | None]
+
+
+class Recipe(NamedTuple):
+    """How a worker is started. `greeting`, unless None, is its first request: it must be answered before any other."""
+
+    key: str  # what it runs, by content: workers of one key are alike
+    place: str  # the file, and where it works: when that has a new key, the workers of the old one end
+    origin: str  # the file alone
+    shown: str  # what people call it
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    greeting: Mapping[str, Any] | None = None
+    confine: Confine | None = None  # holds how it is confined, for as long as it runs; None: as modules are
+    decode: Decode | None = None  # what a line means that has no number, None for noise; without it replies have one
+
+
+class Workers:
+    """The workers of a runtime, by what they run. May be used from many threads; closing it ends them all."""
+
+    def __init__(
+        self,
+        *,
+        per_tool: int = PER_TOOL,
+        in_all: int = IN_ALL,
+        idle: float = IDLE_SECONDS,
+        confine: Callable[[str], AbstractContextManager[Confined]] | None = None,
+    ) -> None:
+        """`confine` holds how modules are confined that work in a folder; without it they have the user's rights."""
+        self._per_tool = per_tool
+        self._in_all = in_all
+        self._idle_seconds = idle
+        self._confine = confine
+        self._changed = threading.Condition()
+        self._idle: list[_Worker] = []  # the one used last is the last
+        self._busy: dict[str, int] = {}
+        self._current: dict[str, str] = {}  # the newest key of each place
+        self._closed = False
+        self._timer: threading.Timer | None = None  # ends those that were idle for too long
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(
+        self,
+        recipe: Recipe,
+        request: Mapping[str, Any],
+        *,
+        seconds: float,
+        fence: Fence | None = None,
+        on_noise: Callable[[], None] = lambda: None,
+        answer: Callable[[Any], Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return the reply of a warm worker, or of a new one; it is ended when it takes longer or the call is given up.
+
+        Waiting for a worker counts as time of the request, starting one does not. `on_noise` is called for every line
+        that is printed before the reply. A worker may ask for something before it replies: `answer` says what it gets,
+        and the time that takes is not the worker's.
+        """
+        deadline = monotonic() + seconds
+        with self._turn(recipe, deadline, fence):
+            worker = self._take(recipe)
+            if worker is None:
+                worker = self._start(recipe, fence)
+                deadline = monotonic() + seconds
+            try:
+                reply = worker.exchange(request, deadline, fence, on_noise)
+                while answer is not None and "ask" in reply:
+                    started = monotonic()
+                    told = answer(reply["ask"])
+                    deadline += monotonic() - started
+                    reply = worker.exchange({"answer": told}, deadline, fence, on_noise)
+            except BaseException:
+                worker.close()
+                raise
+            self._keep(worker)
+        if fence is not None:
+            fence.check()
+        return reply
+
+    def greeted(self, recipe: Recipe, *, seconds: float = START_SECONDS) -> dict[str, Any]:
+        """Return how a new worker answers its greeting; the worker is kept for the first call."""
+        with self._turn(recipe, monotonic() + seconds, None):
+            worker = self._start(recipe, None, seconds)
+            self._keep(worker)
+        return worker.greeting
+
+    def _start(self, recipe: Recipe, fence: Fence | None, seconds: float = START_SECONDS) -> _Worker:
+        confine = recipe.confine
+        if confine is None:
+            confine = nullcontext if self._confine is None else partial(self._confine, recipe.cwd)
+        return _start(recipe, confine, fence, seconds)
+
+    def forget(self, origin: str) -> None:
+        """End the idle workers of a file that is gone."""
+        with self._changed:
+            gone = [worker for worker in self._idle if worker.recipe.origin == origin]
+            self._idle = [worker for worker in self._idle if worker.recipe.origin != origin]
+            for worker in gone:
+                self._current.pop(worker.recipe.place, None)
+        _close(gone)
+
+    def close(self) -> None:
+        """End all workers; those at work end with their call."""
+        with self._changed:
+            self._closed = True
+            gone, self._idle = self._idle, []
+            if self._timer is not None:
+                self._timer.cancel()
+            self._changed.notify_all()
+        _close(gone)
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers that wait for work."""
+        with self._changed:
+            return [worker.child.pid for worker in self._idle]
+
+    @contextmanager
+    def _turn(self, recipe: Recipe, deadline: float, fence: Fence | None) -> Iterator[None]:
+        """Wait until another worker may be busy with this, and hold the place while the block lasts."""
+        key = recipe.key
+        if fence is not None:
+            fence.watch(self._wake)
+        with self._changed:
+            while self._busy.get(key, 0) >= self._per_tool and not self._closed:
+                if not self._changed.wait(max(0.0, deadline - monotonic())) and monotonic() >= deadline:
+                    raise ToolError("timeout", f"All {self._per_tool} workers of {recipe.shown} stayed busy.")
+                if fence is not None:
+                    fence.check()
+            if self._closed:
+                raise ToolError("cancelled", f"{recipe.shown} was not run: hilt is closing.")
+            self._busy[key] = self._busy.get(key, 0) + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._busy[key] -= 1
+                if not self._busy[key]:
+                    del self._busy[key]
+                self._changed.notify_all()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _take(self, recipe: Recipe) -> _Worker | None:
+        """Return an idle worker that lives; end those that nobody will ask again."""
+        found = None
+        with self._changed:
+            self._current[recipe.place] = recipe.key
+            oldest = monotonic() - self._idle_seconds
+            kept: list[_Worker] = []
+            gone: list[_Worker] = []
+            for worker in reversed(self._idle):
+                if worker.used < oldest or not self._is_current(worker) or not worker.lives():
+                    gone.append(worker)
+                elif found is None and worker.recipe.key == recipe.key:
+                    found = worker
+                else:
+                    kept.append(worker)
+            self._idle = kept[::-1]
+        _close(gone)
+        return found
+
+    def _keep(self, worker: _Worker) -> None:
+        gone = []
+        with self._changed:
+            worker.used = monotonic()
+            self._current.setdefault(worker.recipe.place, worker.recipe.key)
+            if self._closed or not self._is_current(worker):
+                gone = [worker]
+            else:
+                self._idle.append(worker)
+                gone, self._idle = self._idle[: -self._in_all], self._idle[-self._in_all :]
+                self._set_timer()
+        _close(gone)
+
+    def _set_timer(self) -> None:
+        """See to it that the worker which has been idle longest ends in time."""
+        if self._timer is None and self._idle and not self._closed:
+            seconds = max(0.0, min(worker.used for worker in self._idle) + self._idle_seconds - monotonic())
+            self._timer = threading.Timer(seconds, self._end_idle)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end_idle(self) -> None:
+        with self._changed:
+            self._timer = None
+            oldest = monotonic() - self._idle_seconds
+            gone = [worker for worker in self._idle if worker.used <= oldest]
+            self._idle = [worker for worker in self._idle if worker.used > oldest]
+            self._set_timer()
+        _close(gone)
+
+    def _is_current(self, worker: _Worker) -> bool:
+        return self._current.get(worker.recipe.place) == worker.recipe.key
+
+
+class _Worker:
+    """One running process; belongs to one thread at a time."""
+
+    def __init__(self, recipe: Recipe, child: Child, stdin: int, stdout: int, stderr: int, held: ExitStack) -> None:
+        self.recipe = recipe
+        self.child = child
+        self.used = monotonic()
+        self.greeting: dict[str, Any] = {}
+        self._stdin = stdin
+        self._stdout = stdout
+        self._stderr = stderr
+        self._held = held
+        self._number = 0
+        self._on_noise: Callable[[], None] = lambda: None
+        self._unread = bytearray()
+        self._noise = bytearray()
+
+    def lives(self) -> bool:
+        """Whether the process still waits for requests, and has nothing more to say on the last one."""
+        try:
+            return self.child.poll() is None and self.child.exit is None and self._is_quiet()
+        except ToolError:
+            return False
+
+    def _is_quiet(self) -> bool:
+        decode = self.recipe.decode
+        if decode is None:
+            return True
+        with suppress(BlockingIOError):
+            data = os.read(self._stdout, _CHUNK_BYTES)
+            if not data:
+                return False
+            self._unread += data
+        *lines, rest = self._unread.split(b"\n")
+        return not rest and not any(decode(bytes(line)) is not None for line in lines)
+
+    def close(self) -> None:
+        """End the process and everything it started."""
+        self._held.close()
+
+    def exchange(
+        self,
+        request: Mapping[str, Any],
+        deadline: float,
+        fence: Fence | None,
+        on_noise: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
+        """Send a request and return its reply, or raise; after an error the worker is of no more use."""
+        *noise, self._unread = self._unread.split(b"\n")  # what came after the last reply
+        self._remember(b"".join(line + b"\n" for line in noise if line.strip()))
+        self._number += 1
+        self._on_noise = on_noise
+        whole = request if self.recipe.decode else {**request, "id": self._number}
+        line = json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+        attention = _Attention(self.child)
+        if fence is not None:
+            fence.watch(attention.kill)
+        try:
+            reply = self._converse(memoryview(line), deadline)
+        finally:
+            attention.end()
+            if attention.killed and fence is not None:
+                fence.check()
+        return reply
+
+    def _converse(self, line: memoryview, deadline: float) -> dict[str, Any]:
+        poller = select.poll()
+        poller.register(self._stdin, select.POLLOUT)
+        poller.register(self._stdout, select.POLLIN)
+        poller.register(self._stderr, select.POLLIN)
+        stderr_open = True
+        while True:
+            left = deadline - monotonic()
+            ready = dict(poller.poll(max(0.0, left * 1000))) if left > 0 else {}
+            if not ready:
+                raise self._late()
+            if stderr_open and self._stderr in ready:
+                stderr_open = self._take_noise(poller)
+            if self._stdout in ready:
+                reply = self._take_reply()
+                if reply is not None:
+                    return reply
+            if self._stdin in ready:
+                line = self._send(line, poller)
+
+    def _send(self, line: memoryview, poller: select.poll) -> memoryview:
+        try:
+            line = line[os.write(self._stdin, line[:_CHUNK_BYTES]) :]
+        except BlockingIOError:
+            return line
+        except BrokenPipeError:
+            line = line[:0]  # its end is told by its output
+        if not line:
+            poller.unregister(self._stdin)
+        return line
+
+    def _take_noise(self, poller: select.poll) -> bool:
+        data = os.read(self._stderr, _CHUNK_BYTES)
+        if not data:
+            poller.unregister(self._stderr)
+        self._remember(data)
+        return bool(data)
+
+    def _remember(self, data: bytes | bytearray) -> None:
+        self._noise += data
+        del self._noise[:-NOISE_BYTES]
+
+    def _take_reply(self) -> dict[str, Any] | None:
+        data = os.read(self._stdout, 1 << 20)
+        if not data:
+            raise self._ended()
+        searched = len(self._unread)
+        self._unread += data
+        while (end := self._unread.find(b"\n", searched)) >= 0:
+            line = bytes(self._unread[:end])
+            del self._unread[: end + 1]
+            searched = 0
+            decode = self.recipe.decode
+            reply = _decoded(line, self._number) if decode is None else decode(line)
+            if reply is not None:
+                return reply
+            if line.strip():
+                self._remember(line + b"\n")
+                self._on_noise()
+        if len(self._unread) > REPLY_BYTES:
+            raise ToolError(
+                "resource_limit",
+                f"{self.recipe.shown} answered with more than {REPLY_BYTES >> 20} MiB.",
+                suggestion="Ask it for less at once.",
+            )
+        return None
+
+    def _late(self) -> ToolError:
+        return ToolError(
+            "timeout",
+            f"{self.recipe.shown} did not answer in time; its process was ended." + self._printed(),
+            suggestion="Ask for less at once, or give the tool a longer timeout.",
+        )
+
+    def _ended(self) -> ToolError:
+        with suppress(OSError, ToolError):
+            self.child.wait(1.0)
+        outcome = self.child.exit
+        if outcome is None:
+            how = "closed its output"
+        elif outcome.reason == "signal":
+            how = f"was ended by signal {outcome.code - 128}"
+        else:
+            how = f"ended with exit status {outcome.code}"
+        with suppress(BlockingIOError):
+            while data := os.read(self._stderr, _CHUNK_BYTES):
+                self._remember(data)
+        return ToolError(
+            "tool_failed",
+            f"The process of {self.recipe.shown} {how} before it answered.{self._printed()}",
+            suggestion="Mend the tool; the next call starts a new process.",
+            exit_code=None if outcome is None else outcome.code,
+        )
+
+    def _printed(self) -> str:
+        text = self._noise.decode("utf-8", "replace").strip()
+        return f" It printed: {text}" if text else ""
+
+
+class _Attention:
+    """Kills a process for a call that is given up, and does nothing once the call is over."""
+
+    def __init__(self, child: Child) -> None:
+        self.killed = False
+        self._lock = threading.Lock()
+        self._child: Child | None = child
+
+    def kill(self) -> None:
+        """End the process, if it still works for the call."""
+        with self._lock:
+            if self._child is not None:
+                self.killed = True
+                self._child.kill()
+
+    def end(self) -> None:
+        """Let go of the process."""
+        with self._lock:
+            self._child = None
+
+
+def _start(recipe: Recipe, confine: Confine, fence: Fence | None, seconds: float) -> _Worker:
+    from hilt.sandbox import process
+
+    with ExitStack() as unless_started:
+        held = ExitStack()
+        unless_started.callback(held.close)
+        confined = held.enter_context(confine())
+        with ExitStack() as theirs:
+            source, stdin = pipe(theirs, held)
+            stdout, sink = pipe(held, theirs)
+            stderr, noise = pipe(held, theirs)
+            for end in (stdin, stdout, stderr):
+                os.set_blocking(end, False)
+            child = process.start(
+                recipe.argv,
+                cwd=recipe.cwd,
+                env=recipe.env,
+                stdin=source,
+                stdout=sink,
+                stderr=noise,
+                limits=process.Limits(timeout=None, grace=0, settle=0),
+                confined=confined or process.Confined(),
+            )
+            held.enter_context(child)
+        # what confines it is held already, and would hold the call that it was started for
+        worker = _Worker(recipe._replace(confine=None), child, stdin, stdout, stderr, held)
+        if recipe.greeting is not None:
+            worker.greeting = worker.exchange(recipe.greeting, monotonic() + seconds, fence)
+        unless_started.pop_all()
+        return worker
+
+
+def pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
+    """Return both ends of a pipe; each is closed with its stack."""
+    ends = os.pipe()
+    reading.callback(os.close, ends[0])
+    writing.callback(os.close, ends[1])
+    return ends
+
+
+def _decoded(line: bytes, number: int) -> dict[str, Any] | None:
+    """Return the reply in a line; None when the line is noise."""
+    if not line.lstrip().startswith(b"{"):
+        return None
+    try:
+        reply = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return reply if isinstance(reply, dict) and reply.get("id") == number else None
+
+
+def _close(workers: list[_Worker]) -> None:
+    for worker in workers:
+        worker.close()

@@ -1,0 +1,165 @@
+"""A tool is declared once: `@tool` turns a typed function into a Tool and registers nothing."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, overload
+
+from hilt import schema as schemas
+from hilt.call import Output, Touch
+from hilt.schema import TOUCH, Checked, Schema
+
+EFFECTS = ("read", "write", "execute", "network", "control")
+
+# a call that takes longer than this has lost its way, unless its tool says otherwise
+TIMEOUT_SECONDS = 120.0
+
+
+class Tool(NamedTuple):
+    """A named capability: what it is called, what it takes, what it touches, and the function that does it."""
+
+    name: str
+    description: str
+    schema: Schema
+    effects: frozenset[str]
+    run: Callable[..., Output]
+    touches: Callable[[dict[str, Any]], Iterable[Touch]]
+    source: str = "built-in"
+    timeout: float = TIMEOUT_SECONDS
+    check: Callable[[Any], Checked] | None = None  # of arguments; None: against the schema, as a signature gives it
+    output: Schema | None = None  # of structured answers, an object; None: not declared
+    details: str = ""  # for people: what the reference says beyond the description
+    vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own Vote on a call, heard after all others
+
+    @property
+    def title(self) -> str:
+        """The name as people read it: `read_file` is "Read file"."""
+        words = self.name.replace("_", " ").strip()
+        return words[:1].upper() + words[1:]
+
+    @property
+    def parameters(self) -> Schema:
+        """The schema as a model is shown it; a foreign one as it is."""
+        shown: Schema = schemas.compact(self.schema) if self.check is None else schemas.public(self.schema)
+        return shown
+
+    @property
+    def summary(self) -> str:
+        """The first line of the description."""
+        return self.description.partition("\n")[0]
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    effects: str = "read",
+    touches: Callable[[dict[str, Any]], Iterable[Touch]] | None = None,
+    partial: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+    output: Schema | None = None,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effects: str = "read",
+    touches: Callable[[dict[str, Any]], Iterable[Touch]] | None = None,
+    partial: bool = False,
+    timeout: float = TIMEOUT_SECONDS,
+    output: Schema | None = None,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Turn a function into a Tool: its signature gives the schema, its docstring the manual.
+
+    The first parameter is the Context when it is called `ctx`. `effects` names, separated by
+    blanks, what the tool does to the world. `touches` computes what a call touches when that is not a marked
+    argument; `partial` says that one refused target does not refuse the whole call. `output` is the schema of the
+    answer, when that is structured.
+    """
+
+    def declare(function: Callable[..., Any]) -> Tool:
+        names = frozenset(effects.split())
+        if not names <= set(EFFECTS):
+            raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
+        return _declared(function, names, touches, partial, timeout, output)
+
+    return declare if function is None else declare(function)
+
+
+def _declared(
+    function: Callable[..., Any],
+    effects: frozenset[str],
+    touches: Callable[[dict[str, Any]], Iterable[Touch]] | None,
+    partial: bool,
+    timeout: float,
+    output: Schema | None,
+) -> Tool:
+    takes_context = function.__code__.co_varnames[:1] == ("ctx",) and function.__code__.co_argcount > 0
+    description, schema, annotations = schemas.from_function(function, skip=int(takes_context))
+    description, _, details = description.partition("\n\nDetails:\n")
+    records = {name for name in annotations if _has_record(schema["properties"][name])}
+
+    def run(ctx: Any, args: dict[str, Any]) -> Output:
+        built = {
+            name: schemas.build(annotations[name], value) if name in records else value for name, value in args.items()
+        }
+        return as_output(function(ctx, **built) if takes_context else function(**built))
+
+    # most arguments can touch nothing: looked through once here, not at every call
+    touching = {name: known for name, known in schema["properties"].items() if _has_mark(known)}
+
+    def marked(args: dict[str, Any]) -> Iterable[Touch]:
+        for name, known in touching.items():
+            if args.get(name) is not None:
+                yield from marked_touches(known, args[name], partial=partial)
+
+    return Tool(
+        function.__name__,
+        description,
+        schema,
+        effects,
+        run,
+        touches or marked,
+        timeout=timeout,
+        output=output,
+        details=details.strip(),
+    )
+
+
+def _has_record(schema: Schema) -> bool:
+    return "properties" in schema or ("items" in schema and _has_record(schema["items"]))
+
+
+def _has_mark(schema: Schema) -> bool:
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), schema.get("items")]
+    return TOUCH in schema or any(_has_mark(known) for known in inner if known)
+
+
+def as_output(value: Any) -> Output:
+    """Accept what a tool may return: an Output, text, nothing, or a JSON value."""
+    if isinstance(value, Output):
+        return value
+    if value is None:
+        return Output()
+    return Output(value) if isinstance(value, str) else Output(data=value)
+
+
+def marked_touches(schema: Schema, args: Any, *, partial: bool) -> Iterator[Touch]:
+    """Yield what the marked arguments name, at any depth."""
+    effect = schema.get(TOUCH)
+    if effect is not None:
+        for target in args if isinstance(args, list) else [args]:
+            if isinstance(target, str):
+                yield Touch(effect, target, partial)
+    if isinstance(args, dict):
+        for name, known in schema.get("properties", {}).items():
+            if args.get(name) is not None:
+                yield from marked_touches(known, args[name], partial=partial)
+    elif isinstance(args, list) and "items" in schema:
+        for item in args:
+            yield from marked_touches(schema["items"], item, partial=partial)
+    for choice in schema.get("anyOf", ()):
+        yield from marked_touches(choice, args, partial=partial)

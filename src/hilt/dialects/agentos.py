@@ -1,0 +1,161 @@
+"""The tools of agentos: structured replies, with the absolute path its documents promise."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hilt.call import Output
+from hilt.catalog import Entry
+
+Args = dict[str, Any]
+
+_MOST = 1024 * 1024  # bytes that one call reads; a reply says when it is not all of the file
+
+
+def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _data(output: Output, **fields: Any) -> Output:
+    return output._replace(text="", data=fields)
+
+
+def _full(root: str, output: Output, path: str) -> str:
+    return os.path.normpath(os.path.join(root, output.meta.get("path", path)))
+
+
+def _read(args: Args) -> Args:
+    return {"path": args["path"], "max_bytes": min(int(args.get("maxBytes", _MOST)), _MOST)}
+
+
+def _read_reply(output: Output, args: Args, root: str) -> Output:
+    meta = output.meta
+    fields = {"content": output.text, "path": _full(root, output, args["path"]), "size": meta.get("size", 0)}
+    if meta.get("truncated"):
+        fields["truncated"] = True
+    return _data(output, **fields)
+
+
+def _shell(args: Args) -> Args:
+    return {**args, "timeout": int(args["timeout"])} if "timeout" in args else args
+
+
+def _same(output: Output, args: Args, root: str) -> Output:
+    return output
+
+
+def _write_reply(output: Output, args: Args, root: str) -> Output:
+    return _data(output, written=True, path=_full(root, output, args["path"]), size=output.meta["size"])
+
+
+def _list(args: Args) -> Args:
+    depth = 10 if args.get("recursive") else 1
+    return {"path": args["path"], "depth": depth, "max_entries": 10_000, "hidden": True, "details": True}
+
+
+def _list_reply(output: Output, args: Args, root: str) -> Output:
+    folder = output.meta["path"]
+    prefix = "" if folder == "." else folder + "/"
+    entries = [
+        {
+            **entry,
+            "name": entry["name"].removeprefix(prefix).rstrip("/"),
+            "type": "directory" if entry["type"] == "directory" else "file",  # its document knows these two
+        }
+        for entry in output.data["entries"]
+    ]
+    fields: dict[str, Any] = {"path": _full(root, output, args["path"]), "entries": entries}
+    if output.data["truncated"]:
+        fields["truncated"] = True
+    return _data(output, **fields)
+
+
+def _patch_reply(output: Output, args: Args, root: str) -> Output:
+    # a patch that changes nothing has no files
+    path = next(iter(output.meta["files"]), args["path"])
+    return _data(output, patched=True, path=os.path.normpath(os.path.join(root, path)))
+
+
+_PATH = {"type": "string", "description": "File path relative to WORKSPACE_ROOT"}
+
+ENTRIES: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "tool::file_read",
+            "Read file contents; the path must lie in the workspace.",
+            _object(
+                {
+                    "path": _PATH,
+                    "maxBytes": {"type": "number", "minimum": 0, "description": "Optional maximum bytes to read"},
+                },
+                ["path"],
+            ),
+            "read_file",
+            _read,
+            _read_reply,
+        ),
+        Entry(
+            "tool::file_write",
+            "Write content to a file; the path must lie in the workspace.",
+            _object(
+                {"path": _PATH, "content": {"type": "string", "description": "Content to write"}}, ["path", "content"]
+            ),
+            "write_file",
+            dict,
+            _write_reply,
+        ),
+        Entry(
+            "tool::file_list",
+            "List directory contents with file metadata.",
+            _object(
+                {
+                    "path": {"type": "string", "description": "Directory path relative to WORKSPACE_ROOT"},
+                    "recursive": {"type": "boolean", "description": "Whether to list subdirectories too"},
+                },
+                ["path"],
+            ),
+            "list_dir",
+            _list,
+            _list_reply,
+        ),
+        Entry(
+            "tool::apply_patch",
+            "Apply a unified diff patch to a file.",
+            _object(
+                {
+                    "path": {"type": "string", "description": "File path to apply the patch to"},
+                    "patch": {"type": "string", "description": "Unified diff format patch content"},
+                },
+                ["path", "patch"],
+            ),
+            "apply_patch",
+            dict,
+            _patch_reply,
+        ),
+        Entry(
+            "tool::shell_exec",
+            "Execute an allowed program without a shell.",
+            _object(
+                {
+                    "argv": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "description": "Command array [binary, …args]; the first element must be allowed",
+                    },
+                    "cwd": {"type": "string", "description": "Working directory relative to WORKSPACE_ROOT"},
+                    "timeout": {
+                        "type": "number",
+                        "minimum": 1,
+                        "description": "Execution timeout in milliseconds (default: 120000)",
+                    },
+                },
+                ["argv"],
+            ),
+            "shell_exec",
+            _shell,
+            _same,
+        ),
+    )
+}

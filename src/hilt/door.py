@@ -1,0 +1,413 @@
+"""The race-free way from a path in a request to an open file: walk it name by name and never trust a name twice.
+
+Every component is opened relative to the handle of the folder before it, without following links; links are read and
+spliced into the walk here, so that the rules apply to the names really walked and nothing can be swapped between the
+decision and the use.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.policy.paths import PathRules
+
+LINKS_MAX = 40
+PATH_MAX = 4096
+
+_DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Root:
+    """One folder an agent may use."""
+
+    def __init__(
+        self, path: str, *, label: str | None, writable: bool, closed: Sequence[str] = (), kept: Sequence[str] = ()
+    ) -> None:
+        self.path = os.path.abspath(path)
+        self.real = os.path.realpath(path)
+        self.label = label  # what stands before a path of this root when it is shown: nothing for the first
+        self.writable = writable
+        # folders of hilt itself, which a workspace as wide as a home folder has inside
+        self._closed = self._inside(closed)
+        self._kept = self._inside(kept)
+
+    def _inside(self, folders: Sequence[str]) -> frozenset[tuple[str, ...]]:
+        found = (_below(os.path.realpath(folder), self.real) for folder in folders)
+        return frozenset(tuple(part.casefold() for part in parts) for parts in found if parts)
+
+    def is_closed(self, parts: Sequence[str]) -> bool:
+        """Whether this is a folder that tools neither read nor write, whatever its name."""
+        return bool(self._closed) and tuple(part.casefold() for part in parts) in self._closed
+
+    def is_kept(self, parts: Sequence[str]) -> bool:
+        """Whether this is a folder that tools read and do not write, whatever its name."""
+        return bool(self._kept) and tuple(part.casefold() for part in parts) in self._kept
+
+    def open(self) -> int:
+        """Return a handle of the folder; opened anew each time, because a workspace may be replaced while we live."""
+        try:
+            return os.open(self.real, _DIRECTORY)
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+            raise ToolError("file_not_found", f"The workspace cannot be opened: {reason}.") from error
+
+    def shown(self, parts: Sequence[str]) -> str:
+        """Return a path of this root as callers see it."""
+        inner = "/".join(parts)
+        if self.label is None:
+            return inner or "."
+        return f"{self.label}/{inner}" if inner else self.label
+
+
+class Place(NamedTuple):
+    """Where a path leads: an open folder, the name in it, and what is there (None: nothing)."""
+
+    folder: int
+    name: str
+    status: os.stat_result | None
+    root: Root
+    parts: tuple[str, ...]  # the names really walked, links resolved
+    missing: tuple[str, ...]  # folders that have to be made before the name
+
+    @property
+    def path(self) -> str:
+        """The path as callers see it."""
+        return self.root.shown(self.parts)
+
+
+class Door:
+    """Opens paths inside the roots, under the path rules."""
+
+    def __init__(self, roots: Sequence[Root], rules: PathRules) -> None:
+        self.roots = roots
+        self.rules = rules
+        named = [(root, prefix) for root in roots for prefix in dict.fromkeys((root.path, root.real))]
+        # the narrowest first: one root may be inside another
+        self._prefixes = sorted(named, key=lambda pair: len(pair[1]), reverse=True)
+
+    def locate(self, path: str) -> tuple[Root, list[str]]:
+        """Return the root a path names and its parts, by text alone; raise when it leaves every root."""
+        if "\0" in path:
+            raise ToolError("invalid_args", "The path holds a NUL character.", suggestion="Send the path without it.")
+        if len(path) > PATH_MAX:
+            # walked name by name it would work, and no other program could open what is made there
+            raise plain_error(OSError(errno.ENAMETOOLONG, ""), path)
+        if not path.isascii() and any("\ud800" <= character < "\udc80" for character in path):
+            raise ToolError("invalid_args", "The path holds a lone surrogate.", suggestion="Send whole characters.")
+        expanded = os.path.expanduser(path) if path.startswith("~") else path
+        first = self.roots[0]
+        if not expanded.startswith("/"):
+            parts = expanded.split("/")
+            if ".." not in parts:
+                return first, parts
+            expanded = os.path.join(first.path, expanded)
+        normal = os.path.normpath(expanded)
+        for root, prefix in self._prefixes:
+            if normal == prefix or normal.startswith(prefix.rstrip("/") + "/"):
+                # links may stand before "..", so the walk gets the parts as they were written where it can
+                written = _below(expanded, prefix)
+                return root, written if written is not None else normal[len(prefix) :].split("/")
+        raise _outside(path)
+
+    def inside(self, target: str) -> tuple[Root, list[str]] | None:
+        """Return the root that an absolute path is in and its parts there, or None."""
+        for root, prefix in self._prefixes:
+            parts = _below(target, prefix)
+            if parts is not None:
+                return root, parts
+        return None
+
+    def is_sensitive(self, root: Root, parts: Sequence[str]) -> bool:
+        """Whether the last name of a path, whose other names were judged before, is not for tools."""
+        return self.rules.is_sensitive("/".join(parts)) or root.is_closed(parts)
+
+    def check(self, root: Root, parts: Sequence[str], *, write: bool) -> None:
+        """Judge the last name of a path whose other names were judged before; raise when it is refused."""
+        self.rules.check(parts, write=write)
+        path = root.shown(parts)
+        if root.is_closed(parts):
+            raise ToolError("sensitive_path", f"{path} holds the state of hilt; tools do not use it.", path=path)
+        if write and root.is_kept(parts):
+            raise ToolError("protected_path", f"{path} holds the settings of hilt; tools only read it.", path=path)
+
+    def judge(self, path: str, *, write: bool) -> None:
+        """Apply the boundary and the path rules to the text of a path; the walk applies them again to what is there."""
+        root, parts = self.locate(path)
+        names: list[str] = []
+        for part in parts:
+            if part == "..":
+                if names:
+                    names.pop()
+            elif part not in ("", "."):
+                names.append(part)
+                self.check(root, names, write=write)
+        if write and not root.writable:
+            raise _read_only(path)
+
+    @contextmanager
+    def place(self, path: str, *, write: bool = False) -> Iterator[Place]:
+        """Walk to a path and yield where it leads; the folder handle lives as long as the block."""
+        root, parts = self.locate(path)
+        if write and not root.writable:
+            raise _read_only(path)
+        walk = _Walk(self, root, path, write=write)
+        try:
+            place = walk.to(parts)
+            if path.endswith(("/", "/.")) and place.status is not None and not stat.S_ISDIR(place.status.st_mode):
+                raise ToolError(
+                    "not_a_file",
+                    f"{path} ends as a folder does, and {place.path} is none.",
+                    suggestion=f"Use {place.path}.",
+                    path=place.path,
+                )
+            if write and path.endswith("/") and place.status is None:
+                raise ToolError(
+                    "not_a_file",
+                    f"{path} names a folder.",
+                    suggestion=f"For a file, use {place.path}.",
+                    path=place.path,
+                )
+            yield place
+        except OSError as error:
+            raise plain_error(error, path) from error
+        finally:
+            walk.close()
+
+    @contextmanager
+    def open_file(self, path: str) -> Iterator[tuple[int, os.stat_result, Place]]:
+        """Open a regular file for reading; links that stay inside are followed."""
+        with self.place(path) as place:
+            if place.status is None:
+                raise _not_found(place.path)
+            if not stat.S_ISREG(place.status.st_mode):
+                raise not_a_file(place.path, place.status.st_mode)
+            descriptor = os.open(place.name, _FILE, dir_fd=place.folder)
+            try:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    raise not_a_file(place.path, status.st_mode)
+                yield descriptor, status, place
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def open_folder(self, path: str) -> Iterator[tuple[int, Place]]:
+        """Open a folder for listing."""
+        with self.place(path) as place:
+            if place.status is None:
+                raise _not_found(place.path)
+            if not stat.S_ISDIR(place.status.st_mode):
+                raise ToolError(
+                    "invalid_args" if stat.S_ISREG(place.status.st_mode) else "not_a_file",
+                    f"{place.path} is not a folder.",
+                    suggestion="Use stat_file or read_file for a file.",
+                )
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(place.name, flags, dir_fd=place.folder)
+            try:
+                yield descriptor, place
+            finally:
+                os.close(descriptor)
+
+
+class _Walk:
+    """One walk: the handles it holds, and the names it has passed."""
+
+    def __init__(self, door: Door, root: Root, path: str, *, write: bool) -> None:
+        self._door = door
+        self._root = root
+        self._path = path
+        self._write = write
+        self._handles: list[int] = []  # of the root and the folders walked into
+
+    def close(self) -> None:
+        for handle in self._handles:
+            os.close(handle)
+        self._handles.clear()
+
+    def to(self, parts: Sequence[str]) -> Place:
+        """Walk to the last name and return its place."""
+        names: list[str] = []  # walked, links resolved; as long as the handles at the end
+        pending = [part for part in reversed(parts) if part not in ("", ".")]
+        links = 0
+        self._handles.append(self._root.open())
+        while pending:
+            part = pending.pop()
+            if part == "..":
+                if len(self._handles) == 1:
+                    raise _outside(self._path)
+                os.close(self._handles.pop())
+                names.pop()
+                continue
+            names.append(part)
+            self._door.check(self._root, names, write=self._write)
+            folder = self._handles[-1]
+            try:
+                status = os.stat(part, dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                return self._missing(folder, names, pending)
+            except NotADirectoryError:
+                raise _not_found(self._root.shown(names)) from None
+            if stat.S_ISLNK(status.st_mode):
+                links += 1
+                if links > LINKS_MAX:
+                    shown = self._root.shown(names)
+                    raise ToolError("file_not_found", f"{shown} is one of too many links; they may form a circle.")
+                names.pop()
+                try:
+                    target = os.readlink(part, dir_fd=folder)
+                except OSError as error:
+                    if error.errno not in (errno.EINVAL, errno.ENOENT):
+                        raise
+                    pending.append(part)  # swapped between the two looks: look again
+                    continue
+                self._splice(target, part, names, pending)
+                continue
+            if not pending:
+                return Place(folder, part, status, self._root, tuple(names), ())
+            if not stat.S_ISDIR(status.st_mode):
+                raise self._through_file(names)
+            try:
+                self._handles.append(os.open(part, _DIRECTORY, dir_fd=folder))
+            except OSError as error:
+                if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT) and links <= LINKS_MAX:
+                    # swapped between the two looks: look again
+                    names.pop()
+                    pending.append(part)
+                    links += 1
+                    continue
+                raise
+        # the root itself, or a folder reached by ".."
+        folder = self._handles[-1]
+        return Place(folder, ".", os.stat(".", dir_fd=folder), self._root, tuple(names), ())
+
+    def _splice(self, target: str, link: str, names: list[str], pending: list[str]) -> None:
+        """Put what a link says in place of its name."""
+        shown = self._root.shown([*names, link])
+        if os.path.isabs(target):
+            root = self._door.inside(target)
+            if root is None:
+                raise ToolError(
+                    "path_outside_workspace", f"{shown} is a link that leads outside the workspace.", path=shown
+                )
+            self.close()
+            names.clear()
+            self._root, parts = root
+            self._handles.append(self._root.open())
+        else:
+            parts = target.split("/")
+        if self._write:
+            self._refuse_link(shown)
+        pending.extend(part for part in reversed(parts) if part not in ("", "."))
+
+    def _refuse_link(self, shown: str) -> None:
+        """Writing goes through no link at all; one that leaves is told apart."""
+        advice = "Use a path without links."
+        try:
+            with self._door.place(self._path) as place:
+                advice = f"Write to {place.path}, where it leads."
+        except ToolError as error:
+            if error.code != "file_not_found":
+                raise
+        message = f"{shown} is a link, and tools do not write through links."
+        raise ToolError("not_a_file", message, suggestion=advice, path=shown)
+
+    def _missing(self, folder: int, names: list[str], pending: list[str]) -> Place:
+        if not self._write:
+            raise _not_found(self._root.shown([*names, *reversed(pending)]))
+        folders: list[str] = []
+        for part in reversed(pending):
+            if part == "..":
+                raise _not_found(self._root.shown(names))
+            folders.append(names[-1])
+            names.append(part)
+            self._door.check(self._root, names, write=True)
+        return Place(folder, names[-1], None, self._root, tuple(names), tuple(folders))
+
+    def _through_file(self, names: Sequence[str]) -> ToolError:
+        shown = self._root.shown(names)
+        if self._write:
+            return ToolError("not_a_file", f"{shown} is a file, not a folder.", suggestion="Use a path under a folder.")
+        return ToolError("file_not_found", f"{shown} is a file, not a folder: there is nothing below it.")
+
+
+def _below(path: str, prefix: str) -> list[str] | None:
+    """Return the parts of a path under a prefix that it begins with, or None."""
+    base = prefix.rstrip("/")
+    if path in (prefix, base):
+        return []
+    if not path.startswith(base + "/"):
+        return None
+    parts = path[len(base) + 1 :].split("/")
+    depth = 0
+    for part in parts:
+        depth += -1 if part == ".." else 0 if part in ("", ".") else 1
+        if depth < 0:
+            return None  # leaves the prefix by its text
+    return parts
+
+
+def _read_only(path: str) -> ToolError:
+    return ToolError(
+        "protected_path",
+        f"{path} is in a folder that tools only read.",
+        suggestion="Use a path inside the workspace.",
+        path=path,
+    )
+
+
+def _outside(path: str) -> ToolError:
+    return ToolError("path_outside_workspace", f"{path} is outside the workspace.", path=path)
+
+
+def _not_found(path: str) -> ToolError:
+    return ToolError("file_not_found", f"{path} does not exist.", path=path)
+
+
+def not_a_file(path: str, mode: int) -> ToolError:
+    """Return the error for something that is not a regular file."""
+    if stat.S_ISDIR(mode):
+        return ToolError(
+            "not_a_file", f"{path} is a folder.", suggestion="Use list_dir to see what is in it.", path=path
+        )
+    kinds = (
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+    )
+    kind = next((name for test, name in kinds if test(mode)), "a link")
+    return ToolError("not_a_file", f"{path} is {kind}, not a regular file.", path=path)
+
+
+def plain_error(error: OSError, path: str) -> ToolError:
+    """Return an error of the file system as one a caller can act on."""
+    match error.errno:
+        case errno.ENOENT:
+            return _not_found(path)
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return ToolError("permission_denied", f"{path}: {os.strerror(error.errno)}.", path=path)
+        case errno.EISDIR:
+            return ToolError(
+                "not_a_file", f"{path} is a folder.", suggestion="Use list_dir to see what is in it.", path=path
+            )
+        case errno.ENOTDIR | errno.ELOOP | errno.ENXIO:
+            return ToolError("not_a_file", f"{path} is not a regular file.", path=path)
+        case errno.ENAMETOOLONG:
+            return ToolError(
+                "invalid_args", f"The path is too long ({len(path)} characters).", suggestion="Use a shorter path."
+            )
+        case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
+            return ToolError(
+                "resource_limit", f"{path}: {os.strerror(error.errno)}.", suggestion="Free disk space, then try again."
+            )
+        case errno.EMFILE | errno.ENFILE:
+            return ToolError("resource_limit", "Too many files are open.", suggestion="Try again in a moment.")
+        case _:
+            reason = os.strerror(error.errno) if error.errno else "input or output failed"
+            return ToolError("permission_denied", f"{path}: {reason}.", path=path)

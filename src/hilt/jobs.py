@@ -1,0 +1,638 @@
+"""Background jobs: processes that outlive the call that started them, and end with their session.
+
+One thread, the pump, moves the output of all jobs to files as fast as they write: a job never waits for a reader, and
+memory holds no output. It starts with the first job and ends when none runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from math import inf
+from time import monotonic
+from typing import Literal, NamedTuple
+
+from hilt.errors import ToolError
+from hilt.output import printed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.context import Fence
+    from hilt.sandbox.process import Child
+
+Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]
+
+RUNNING_MAX = 128
+ENDED_MAX = 256  # the newest of those that have ended are remembered
+OUTPUT_BYTES = 64 << 20
+INPUT_BYTES = 64 << 10  # that a job has not read yet
+
+_CHUNK_BYTES = 1 << 16
+_END_BYTES = 256  # of the output, where a character or a sequence may be unfinished
+_STUCK_SECONDS = 15.0  # what lives this long after it was told to end is stuck in the kernel
+_EXIT_CODES = {"timeout": 124, "limit": 137}
+
+_UNFINISHED = re.compile(rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*))\Z")
+
+
+class Job(NamedTuple):
+    """A process in the background, as it was started."""
+
+    id: str
+    session: str
+    command: str
+    started: int  # nanoseconds since 1970
+    cwd: str
+    tty: bool
+    output_file: str
+
+
+class JobState(NamedTuple):
+    """A job at one moment. The exit code is None while it runs, and when nobody could learn it."""
+
+    job: Job
+    status: Status
+    exit_code: int | None
+    seconds: float
+    output_bytes: int
+    reason: str  # why it ended, unless it did so by itself
+
+
+class JobOutput(NamedTuple):
+    """What a job has written, or as much of it as can be shown."""
+
+    state: JobState
+    raw: str
+    text: str  # without what only a terminal understands
+    truncated: bool
+
+
+class Jobs:
+    """The jobs of all sessions in one workspace. Safe to use from many threads.
+
+    `folder` names the folder for the output of a session.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Callable[[str], str],
+        limit: int = RUNNING_MAX,
+        kept: int = ENDED_MAX,
+        output_bytes: int = OUTPUT_BYTES,
+    ) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._kept = kept
+        self._output_bytes = output_bytes
+        self._changed = threading.Condition()
+        self._works: dict[str, _Work] = {}  # the oldest first
+        self._wake: int | None = None  # tells the pump, when there is one, to look again
+        self._closed = False
+
+    @property
+    def running(self) -> int:
+        """How many jobs run."""
+        with self._changed:
+            return len(self._running())
+
+    @property
+    def busy(self) -> bool:
+        """Whether any job runs."""
+        return self.running > 0
+
+    def start(
+        self,
+        session: str,
+        command: str,
+        begin: Callable[[int, int, int], Child],
+        *,
+        tty: bool = False,
+        held: ExitStack | None = None,
+        timeout: float | None = None,
+        cwd: str = "",
+    ) -> Job:
+        """Start a job and return when it runs.
+
+        `begin` starts the process on three descriptors, which are one and the same when they are a terminal. `held` is
+        closed when nothing of the job is left, or when it could not be started.
+        """
+        with ExitStack() as unless_started:
+            ours = ExitStack()
+            if held is not None:
+                unless_started.callback(held.close)
+                ours.callback(held.close)
+            work = self._make_room(session, command, cwd, ours, tty=tty)
+            unless_started.callback(self._forget, work)
+            unless_started.callback(ours.close)
+            try:
+                work.open_output()
+                unless_started.callback(work.discard_output)
+                with ExitStack() as theirs:
+                    streams = work.open_terminal() if tty else work.open_pipe(theirs)
+                    work.child = ours.enter_context(begin(*streams))
+                if timeout is not None:
+                    work.deadline = monotonic() + timeout
+                with self._changed:
+                    if work.ending is not None:
+                        raise ToolError("cancelled", "The session ended before the job was started.")
+                    self._run_pump()
+                    work.watched = True
+            except OSError as error:
+                raise _cannot_start(os.strerror(error.errno or 0)) from error
+            unless_started.pop_all()
+        return work.job
+
+    def output(
+        self, session: str, task_id: str, *, fence: Fence, block: bool = True, seconds: float = 30.0, new: bool = False
+    ) -> JobOutput:
+        """Return what a job has written, with `block` when it has ended or the time is over.
+
+        With `new`, only what no call has returned before. The wait ends at once when the call is given up.
+        """
+        work = self._find(session, task_id)
+        if block:
+            self._wait([work], seconds, fence)
+        with self._changed:
+            fence.check()
+            state = work.state()
+            file = work.open_written()
+            start, end = work.told if new else 0, state.output_bytes
+            if file is not None and state.status == "running":
+                end -= _unfinished(os.pread(file, _END_BYTES, max(start, end - _END_BYTES)))
+            work.told = max(work.told, end)
+        if file is None:
+            note = "[The output of this job is no longer kept.]"
+            return JobOutput(state, note, note, truncated=True)
+        try:
+            raw, truncated = _shown(file, start, end, state.job.output_file)
+        finally:
+            os.close(file)
+        return JobOutput(state, raw, printed.plain(raw), truncated)
+
+    def list(self, session: str) -> Sequence[JobState]:
+        """Return the jobs of a session, the oldest first."""
+        with self._changed:
+            return [work.state() for work in self._works.values() if work.job.session == session]
+
+    def stop(self, session: str, task_id: str) -> JobState:
+        """End a job and return its state; one that has ended already stays as it is."""
+        work = self._find(session, task_id)
+        self._end([work], "it was asked to stop")
+        return work.state()
+
+    def write(self, session: str, task_id: str, data: bytes) -> JobState:
+        """Type something into the terminal of a job, which reads it when it likes."""
+        work = self._find(session, task_id)
+        with self._changed:
+            work.type(data)
+            self._look_again()
+            return work.state()
+
+    def end_session(self, session: str) -> int:
+        """End the jobs of a session and forget them; return how many were running."""
+        with self._changed:
+            works = [work for work in self._works.values() if work.job.session == session]
+            running = [work for work in works if work.status == "running"]
+        self._end(running, "its session ended")
+        for work in works:
+            self._forget(work)
+        return len(running)
+
+    def touch(self, session: str) -> None:
+        """Note that a session is in use."""
+        now = monotonic()
+        with self._changed:
+            for work in self._works.values():
+                if work.job.session == session:
+                    work.used = now
+
+    def end_idle(self, seconds: float) -> None:
+        """End the jobs of sessions that have not been in use for so long."""
+        limit = monotonic() - seconds
+        with self._changed:
+            used: dict[str, float] = {}
+            for work in self._works.values():
+                used[work.job.session] = max(used.get(work.job.session, 0.0), work.used)
+        for session, last in used.items():
+            if last < limit:
+                self.end_session(session)
+
+    def close(self) -> None:
+        """End all jobs; none can be started from now on."""
+        with self._changed:
+            self._closed = True
+            running = self._running()
+        self._end(running, "hilt ended")
+
+    # --- bookkeeping ----------------------------------------------------------------------------------------------
+
+    def _running(self) -> Sequence[_Work]:
+        return [work for work in self._works.values() if work.status == "running"]
+
+    def _make_room(self, session: str, command: str, cwd: str, ours: ExitStack, *, tty: bool) -> _Work:
+        """Enter a job that is about to start, and forget the oldest that have ended."""
+        folder = self._folder(session)
+        with self._changed:
+            if self._closed:
+                raise ToolError("cancelled", "No job can be started any more: hilt is ending.")
+            running = len(self._running())
+            if running >= self._limit:
+                raise ToolError(
+                    "limit_exceeded",
+                    f"{running} background jobs are running, as many as there may be.",
+                    suggestion="End one with job_stop, or wait until one ends.",
+                    limit=self._limit,
+                )
+            ended = [name for name, work in self._works.items() if work.status != "running"]
+            for name in ended[: max(0, len(ended) - self._kept + 1)]:
+                del self._works[name]
+            while (name := f"job_{os.urandom(3).hex()}") in self._works:
+                pass
+            job = Job(name, session, command, time.time_ns(), cwd, tty, os.path.join(folder, f"{name}.out"))
+            work = self._works[name] = _Work(job, ours, self._output_bytes)
+            return work
+
+    def _forget(self, work: _Work) -> None:
+        with self._changed:
+            self._works.pop(work.job.id, None)
+            self._changed.notify_all()
+
+    def _find(self, session: str, task_id: str) -> _Work:
+        with self._changed:
+            work = self._works.get(task_id)
+        if work is None or work.job.session != session:
+            raise ToolError(
+                "not_found",
+                f"This session has no job {task_id[:40]!r}.",
+                suggestion="Call job_list to see its jobs; those that ended long ago are forgotten.",
+            )
+        return work
+
+    def _end(self, works: Sequence[_Work], reason: str) -> None:
+        """Tell jobs to end, and wait until nothing of them is left."""
+        with self._changed:
+            for work in works:
+                work.end("stopped", reason)
+            self._look_again()
+        self._wait(works, 2 * _STUCK_SECONDS)
+
+    def _wait(self, works: Sequence[_Work], seconds: float, fence: Fence | None = None) -> None:
+        """Wait until the jobs have ended or are forgotten, or the time is over."""
+
+        def done() -> bool:
+            if fence is not None:
+                fence.check()
+            return not any(work.status == "running" and work.job.id in self._works for work in works)
+
+        if fence is not None:
+            fence.watch(self._notify)
+        with self._changed:
+            self._changed.wait_for(done, seconds)
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    # --- the pump -------------------------------------------------------------------------------------------------
+
+    def _run_pump(self) -> None:
+        if self._wake is not None:
+            self._look_again()
+            return
+        woken, wake = os.pipe()
+        os.set_blocking(wake, False)
+        try:
+            threading.Thread(target=self._pump, args=(woken, wake), name="hilt-jobs", daemon=True).start()
+        except RuntimeError as error:
+            os.close(woken)
+            os.close(wake)
+            raise _cannot_start("there are too many threads") from error
+        self._wake = wake
+
+    def _look_again(self) -> None:
+        if self._wake is not None:
+            with suppress(BlockingIOError):  # it is full of reminders
+                os.write(self._wake, b"+")
+
+    def _pump(self, woken: int, wake: int) -> None:
+        """Attend to all jobs until none is left."""
+        while True:
+            with self._changed:
+                works = [work for work in self._running() if work.watched]
+                if not works:
+                    self._wake = None
+                    break
+            poller = select.poll()
+            poller.register(woken, select.POLLIN)
+            for work in works:
+                work.register(poller)
+            until = min(work.due() for work in works)
+            pause = None if until == inf else max(0.0, until - monotonic()) * 1000
+            ready = dict(poller.poll(pause))
+            if woken in ready:
+                os.read(woken, 4096)
+            for work in works:
+                if work.attend(ready):
+                    self._settle(work)
+        os.close(woken)
+        os.close(wake)
+
+    def _settle(self, work: _Work) -> None:
+        """Let go of what a job held, and tell that it has ended."""
+        work.release()
+        with self._changed:
+            work.close_output()
+            work.status = work.outcome
+            self._changed.notify_all()
+
+
+class _Ending(NamedTuple):
+    status: Status
+    reason: str
+
+
+class _Work:
+    """A job and its process. The pump alone reads, writes and polls; others change what is theirs under the lock."""
+
+    def __init__(self, job: Job, ours: ExitStack, most: int) -> None:
+        self.job = job
+        self.status: Status = "running"
+        self.outcome: Status = "failed"  # what the status will be when all is let go
+        self.exit_code: int | None = None
+        self.ending: _Ending | None = None
+        self.child: Child | None = None
+        self.watched = False
+        self.deadline = inf
+        self.written = 0
+        self.told = 0  # up to where the output was returned
+        self.used = monotonic()  # when its session was last seen
+        self._most = most
+        self._ours = ours
+        self._output: int | None = None
+        self._source = -1
+        self._typed = bytearray()
+        self._stuck = inf
+        self._began = monotonic()
+        self._ended: float | None = None
+
+    def state(self) -> JobState:
+        seconds = (self._ended or monotonic()) - self._began
+        running = self.status == "running"
+        reason = "" if running or self.ending is None else self.ending.reason
+        exit_code = None if running else self.exit_code
+        return JobState(self.job, self.status, exit_code, seconds, self.written, reason)
+
+    # --- starting
+
+    def open_output(self) -> None:
+        try:
+            os.makedirs(os.path.dirname(self.job.output_file), mode=0o700, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._output = os.open(self.job.output_file, flags, 0o600)
+        except OSError as error:
+            raise _cannot_start(f"its output cannot be kept: {os.strerror(error.errno or 0)}") from error
+
+    def open_pipe(self, theirs: ExitStack) -> tuple[int, int, int]:
+        """Return the streams of a job without a terminal: nothing to read, and one pipe for all it writes."""
+        self._source, sink = os.pipe()
+        self._ours.callback(os.close, self._source)
+        theirs.callback(os.close, sink)
+        os.set_blocking(self._source, False)
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        theirs.callback(os.close, nothing)
+        return nothing, sink, sink
+
+    def open_terminal(self) -> tuple[int, int, int]:
+        """Return the streams of a job on a terminal."""
+        import termios
+
+        from hilt.sandbox.process import SCREEN
+
+        self._source, screen = os.openpty()
+        self._ours.callback(os.close, self._source)
+        # held open to the end, so that what is written last is not lost when the job lets go of its terminal
+        self._ours.callback(os.close, screen)
+        os.set_blocking(self._source, False)
+        termios.tcsetwinsize(screen, SCREEN)
+        return screen, screen, screen
+
+    # --- running
+
+    def register(self, poller: select.poll) -> None:
+        if self.child is not None and self.child.fileno() >= 0:
+            poller.register(self.child, select.POLLIN)
+        if self._source >= 0:
+            poller.register(self._source, select.POLLIN | (select.POLLOUT if self._typed else 0))
+
+    def due(self) -> float:
+        """When the job must be looked at even if nothing happens."""
+        return min(self.deadline, self._stuck)
+
+    def attend(self, ready: Mapping[int, int]) -> bool:
+        """Do what can be done now; True when the job has ended."""
+        try:
+            return self._attend(ready)
+        except Exception as error:  # noqa: BLE001  # one job must not take the others with it
+            with suppress(Exception):
+                self._drain()
+            self._fail(error)
+            return True
+
+    def _attend(self, ready: Mapping[int, int]) -> bool:
+        child = self.child
+        if child is None:
+            return False
+        if self._source in ready:
+            if ready[self._source] & select.POLLOUT:
+                self._push()
+            if ready[self._source] & ~select.POLLOUT:
+                self._pull()
+        ended = child.poll()
+        now = monotonic()
+        if ended is not None:
+            self._drain()
+            self._conclude(ended.code)
+            return True
+        if now >= self.deadline:
+            self.end("timeout", "its time was over")
+        if self._stuck == inf and (self.ending is not None or child.exit is not None):
+            self._stuck = now + _STUCK_SECONDS
+        if now >= self._stuck:
+            self.ending = _Ending("stopped", "it could not be killed; something of it may still be there")
+            self._conclude(None if child.exit is None else child.exit.code)
+            return True
+        return False
+
+    def _pull(self) -> bool:
+        """Take in what has arrived; False when there is nothing more for now, or for ever."""
+        if self._source < 0:
+            return False
+        room = self._most - self.written
+        try:
+            chunk = os.read(self._source, min(room, _CHUNK_BYTES) or 1)
+        except BlockingIOError:
+            return False
+        except OSError:  # how a terminal says that its other side is closed
+            chunk = b""
+        if not chunk:
+            self._source = -1
+        elif not room:
+            self._give_up(f"it wrote more than {self._most} bytes")
+        else:
+            self._keep(chunk)
+        return self._source >= 0
+
+    def _drain(self) -> None:
+        """Take in what is still on its way; someone else may hold the other end open for ever."""
+        while self._pull():
+            pass
+
+    def _keep(self, chunk: bytes) -> None:
+        left = memoryview(chunk)
+        try:
+            while left and self._output is not None:
+                count = os.write(self._output, left)
+                left = left[count:]
+                self.written += count
+        except OSError as error:
+            self._give_up(f"its output could not be kept: {os.strerror(error.errno or 0)}")
+
+    def _give_up(self, reason: str) -> None:
+        self.ending = _Ending("limit", reason)
+        self._source = -1
+        if self.child is not None:
+            self.child.kill()
+
+    def _push(self) -> None:
+        with suppress(BlockingIOError):
+            # a copy: nothing could be typed while the original is being written
+            del self._typed[: os.write(self._source, bytes(self._typed))]
+
+    def type(self, data: bytes) -> None:
+        """Take in what a job on a terminal shall read."""
+        name = self.job.id
+        if not self.job.tty:
+            raise ToolError(
+                "invalid_args",
+                f"{name} has no terminal to type into.",
+                suggestion="Start the command with tty: true.",
+            )
+        if self.status != "running":
+            raise ToolError("not_found", f"{name} has ended ({self.status}).", suggestion="Start the command again.")
+        if len(data) > INPUT_BYTES:
+            raise ToolError(
+                "invalid_args",
+                f"The text has {len(data)} bytes, and a terminal takes at most {INPUT_BYTES} at once.",
+                suggestion="Send it in parts, or have the job read it from a file.",
+            )
+        if len(self._typed) + len(data) > INPUT_BYTES:
+            raise ToolError(
+                "busy",
+                f"{name} has not read its input yet; {len(self._typed)} bytes are waiting.",
+                suggestion="Send more when the job has read them.",
+            )
+        self._typed += data
+
+    # --- ending
+
+    def end(self, status: Status, reason: str) -> None:
+        """Tell the job to end, unless it was told already or does so by itself."""
+        if self.status != "running" or self.ending is not None or (self.child is not None and self.child.exit):
+            return
+        self.ending = _Ending(status, reason)
+        self.deadline = inf
+        if self.child is not None:
+            self.child.terminate()
+
+    def _conclude(self, code: int | None) -> None:
+        self._ended = monotonic()
+        if self.ending is None:
+            self.exit_code = code
+            self.outcome = "completed" if code == 0 else "failed"
+        else:
+            self.exit_code = _EXIT_CODES.get(self.ending.status, code)
+            self.outcome = self.ending.status
+
+    def _fail(self, error: Exception) -> None:
+        self._ended = monotonic()
+        reason = error.message if isinstance(error, ToolError) else f"hilt failed ({type(error).__name__})"
+        self.ending = _Ending("failed", reason)
+        self.outcome = "failed"
+
+    def release(self) -> None:
+        """Close everything but the output; what does not end in time is closed on a thread of its own."""
+        if self._stuck <= monotonic():
+            threading.Thread(target=self._close, name="hilt-jobs-stuck", daemon=True).start()
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        try:
+            self._ours.close()
+        except Exception as error:  # noqa: BLE001  # one job must not take the others with it
+            self._fail(error)
+
+    # --- output
+
+    def open_written(self) -> int | None:
+        """Return a descriptor of the output; None when it was removed. Under the lock."""
+        if self._output is not None:
+            return os.dup(self._output)
+        try:
+            return os.open(self.job.output_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None
+
+    def close_output(self) -> None:
+        if self._output is not None:
+            os.close(self._output)
+            self._output = None
+
+    def discard_output(self) -> None:
+        self.close_output()
+        with suppress(OSError):
+            os.unlink(self.job.output_file)
+
+
+def _unfinished(data: bytes) -> int:
+    """Return how many bytes at the end belong to a character or a sequence that is not complete."""
+    match = _UNFINISHED.search(data)
+    if match is not None:
+        return len(match[0])
+    for count in range(1, min(3, len(data)) + 1):
+        byte = data[-count]
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return count if count < needed else 0
+        if byte < 0x80:
+            return 0
+    return 0
+
+
+def _shown(file: int, start: int, end: int, path: str) -> tuple[str, bool]:
+    """Return a part of the output as text, and whether its middle was left out because it is too long."""
+    size = end - start
+    most = 4 * printed.SHOWN_CHARACTERS  # no character takes more bytes
+    first = _read(file, start, min(end, start + most))
+    text = printed.fits(first) if size <= most else None
+    if text is not None:
+        return text, False
+    last = first if size <= most else _read(file, end - most, end)
+    return printed.excerpt(first, last, size, path), True
+
+
+def _read(file: int, start: int, end: int) -> bytes:
+    data = b""
+    while start + len(data) < end and (part := os.pread(file, end - start - len(data), start + len(data))):
+        data += part
+    return data
+
+
+def _cannot_start(reason: str) -> ToolError:
+    return ToolError("resource_limit", f"The job cannot be started: {reason}.")

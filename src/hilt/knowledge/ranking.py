@@ -1,0 +1,106 @@
+"""How near a document is to what is asked: the share of the subject that it covers, weighted by where it says so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hilt.knowledge import words
+
+THRESHOLD = 0.3  # below this, a document has a word in common with the question and no more
+MATCHED_TERMS = 16
+TERMS_MAX = 256
+LONG_TERMS = 12  # a longer question is pasted output: what no document knows in it is chaff
+SUBJECT_TERMS = 6  # so many of the weightiest terms are what a long question is about
+ROOM = 2500  # documents that the rarest terms may lead to, all together
+HEAD_TERMS = 3
+FEW = 50  # so few documents do not tell which words are frequent
+EDGE_CHARACTERS = 16 * 1024
+
+_FIELDS = (1.0, 1.0, 0.7, 0.35)  # title, tags, description, text
+
+
+class Asked(NamedTuple):
+    """A term of the question: the word it came from, how much it says, how many documents have it."""
+
+    term: str
+    word: str
+    weight: float
+    documents: int
+
+
+class Question(NamedTuple):
+    """A question as weighed terms, the weightiest first, and what a full answer would weigh."""
+
+    terms: tuple[Asked, ...]
+    whole: float
+
+    @property
+    def match(self) -> str:
+        """The terms to look up, as FTS5 wants them; empty when no document can answer.
+
+        The rarest are looked up everywhere, as long as they lead to few documents; the next ones only in title, tags
+        and description, where a frequent word still says something.
+        """
+        anywhere: list[str] = []
+        heads: list[str] = []
+        room = ROOM
+        for asked in self.terms:
+            quoted = f'"{asked.term}"'
+            if asked.documents <= room and not heads:
+                anywhere.append(quoted)
+                room -= asked.documents
+            elif len(heads) < HEAD_TERMS:
+                heads.append(quoted)
+        parts = [*anywhere, *([f"{{title tags description}} : ({' OR '.join(heads)})"] if heads else ())]
+        return " OR ".join(parts)
+
+
+def ask(text: str) -> dict[str, str]:
+    """Return the distinct terms of a question, in order, each with its word; the middle of a long text is left out."""
+    if len(text) > 2 * EDGE_CHARACTERS:
+        text = f"{text[:EDGE_CHARACTERS]}\n{text[-EDGE_CHARACTERS:]}"
+    found: dict[str, str] = {}
+    for term, word in words.terms(text):
+        if len(found) >= TERMS_MAX:
+            break
+        if not (term.isdigit() and len(term) > 4):  # addresses and line numbers
+            found.setdefault(term, word.lower())
+    return found
+
+
+def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) -> Question:
+    """Return the question with each term weighed by how few of the `total` documents have it."""
+    total = max(total, FEW)
+    known = {term: math.log1p((total - count + 0.5) / (count + 0.5)) for term, count in frequencies.items()}
+    if not known:
+        return Question((), 0.0)
+    average = sum(known.values()) / len(known)
+    terms = [Asked(term, word, known.get(term, average), frequencies.get(term, 0)) for term, word in asked.items()]
+    if len(terms) > LONG_TERMS:
+        terms = [term for term in terms if term.documents]
+    terms.sort(key=lambda term: -term.weight)
+    whole = sum(term.weight for term in terms[:SUBJECT_TERMS])
+    return Question(tuple(term for term in terms if term.documents)[:MATCHED_TERMS], whole)
+
+
+def score(question: Question, fields: Sequence[str]) -> tuple[float, list[str]]:
+    """Return how much of the question a document covers, from 0 to 1, and the words it has.
+
+    One word that stands once in the text and nowhere else is a coincidence.
+    """
+    covered = 0.0
+    matched = []
+    said = 0
+    for asked in question.terms:
+        inner = f" {asked.term} "
+        for share, field in zip(_FIELDS, fields, strict=True):
+            if inner in field:
+                covered += asked.weight * share
+                matched.append(asked.word)
+                said += 2 if share > _FIELDS[-1] else field.count(inner)
+                break
+    if said < 2 or not question.whole:
+        return 0.0, []
+    return min(1.0, covered / question.whole), matched

@@ -1,0 +1,102 @@
+"""The user's knowledge for a text: the shelves of a client, their index, and the entries that are near."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
+
+from hilt.errors import ToolError
+from hilt.knowledge.folders import FILES_MAX
+from hilt.knowledge.index import Entry, Index, Refresh, Shelf, Store
+from hilt.knowledge.locations import Places, shelves
+
+T = TypeVar("T")
+
+
+class Answer(NamedTuple):
+    """What was found, from how much, and what the caller should know about it."""
+
+    entries: list[Entry]
+    refresh: Refresh
+    shelves: int
+    warnings: list[str]
+
+
+class Knowledge:
+    """Ranks entries for one workspace; keeps one index per client in the configuration directory."""
+
+    def __init__(self, places: Places, spare: str, open_store: Callable[[str], Store]) -> None:
+        self._places = places
+        self._spare = spare  # where an index goes when the configuration directory cannot be written
+        self._open_store = open_store
+        self._lock = threading.Lock()
+        self._indexes: dict[str, Index] = {}
+
+    def related(
+        self,
+        query: str,
+        *,
+        client: str,
+        kinds: Collection[str],
+        limit: int,
+        rebuild: bool,
+        project: Sequence[Shelf],
+        check: Callable[[], None],
+    ) -> Answer:
+        """Return the entries that are near to the query, after looking at every file there is."""
+        folders, warnings = shelves(self._places, client)
+        asked: list[Shelf] = [*project, *folders]
+
+        def work(index: Index) -> Answer:
+            if rebuild:
+                index.clear()
+            refresh = index.refresh(asked, check)
+            return Answer(index.search(query, asked, kinds, limit), refresh, len(asked), warnings)
+
+        answer = self._with_index(client, work)
+        if answer.refresh.full:
+            warnings.append(f"a folder holds more than {FILES_MAX:,} entries; the others were left out")
+        return answer
+
+    def close(self) -> None:
+        """Close the databases."""
+        with self._lock:
+            for index in self._indexes.values():
+                index.close()
+            self._indexes.clear()
+
+    def _with_index(self, client: str, work: Callable[[Index], T]) -> T:
+        """Run the work on the index of a client; a damaged one is made anew, one that cannot be written put aside."""
+        name = f"context-index-{client}.db"
+        first = os.path.join(self._places.config, name)
+        for path in (first, first, os.path.join(self._spare, name)):
+            index = self._index(path)
+            try:
+                return work(index)
+            except (OSError, sqlite3.DatabaseError):
+                self._drop(path)
+            except ToolError as error:
+                if error.code not in ("internal", "resource_limit"):
+                    raise
+                self._drop(path)
+        return work(self._index(os.path.join(self._spare, name)))
+
+    def _index(self, path: str) -> Index:
+        with self._lock:
+            if path not in self._indexes:
+                self._indexes[path] = Index(self._open_store(path))
+            return self._indexes[path]
+
+    def _drop(self, path: str) -> None:
+        """Forget an index that cannot be used; it is only a cache."""
+        with self._lock:
+            index = self._indexes.pop(path, None)
+        if index is not None:
+            index.close()
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                os.unlink(path + suffix)

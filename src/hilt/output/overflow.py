@@ -1,0 +1,100 @@
+"""Output that is too long to answer with is kept on disk, where read_file can open it."""
+
+import os
+import time
+from contextlib import suppress
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+
+HEAD_CHARACTERS = 10_000
+TAIL_CHARACTERS = 2_000
+LINE_CHARACTERS = 2_000  # longer lines are broken, so that windows of lines work on what was one line
+
+
+class Kept(NamedTuple):
+    """A preview of long text and where all of it is."""
+
+    preview: str
+    path: str
+    size: int
+
+
+class Overflow:
+    """One session's folder of long outputs; cleaned by age and size."""
+
+    def __init__(self, directory: str, *, keep_days: int, keep_megabytes: int, limit: int) -> None:
+        self.directory = directory
+        self.limit = limit
+        self._keep_seconds = keep_days * 86400
+        self._keep_bytes = keep_megabytes * 1024 * 1024
+
+    def keep(self, text: str, label: str) -> Kept:
+        """Store long text and return a preview with a note that says where the rest is."""
+        path = self.save(broken(text), label)
+        head, tail = text[:HEAD_CHARACTERS], text[-TAIL_CHARACTERS:]
+        note = (
+            f"\n\n[{len(text)} characters; the first {len(head)} and the last {len(tail)} are shown. "
+            f"All of it is in {path}; read_file opens it.]\n\n"
+        )
+        return Kept(head + note + tail, path, len(text))
+
+    def save(self, text: str | bytes, label: str) -> str:
+        """Store text, or bytes as they are, under a new name, readable by its owner only, and return its path."""
+        data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
+        safe = "".join(character if character.isalnum() or character in "._-" else "_" for character in label)[-60:]
+        path = os.path.join(self.directory, f"{os.urandom(4).hex()}-{safe}.txt")
+        try:
+            self.open()
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(data)
+        except OSError as error:
+            raise ToolError(
+                "resource_limit",
+                f"The output is too long to answer with and cannot be kept on disk: {os.strerror(error.errno or 0)}.",
+                suggestion="Ask for less at once, or free disk space.",
+            ) from error
+        self._clean(spare=path)
+        return path
+
+    def open(self) -> str:
+        """Make the folder if it is missing, and return it."""
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        return self.directory
+
+    def make_room(self) -> str:
+        """Remove what is too old or too much, and return the folder, which is there then."""
+        self._clean(spare="")
+        return self.open()
+
+    def _clean(self, *, spare: str) -> None:
+        """Remove the oldest files beyond the bounds, in the folders of all sessions, but not the one just written."""
+        root = os.path.dirname(os.path.dirname(self.directory))
+        found = []
+        for folder, _, names in os.walk(root):
+            for name in names:
+                path = os.path.join(folder, name)
+                try:
+                    status = os.lstat(path)
+                except OSError:
+                    continue
+                found.append((status.st_mtime, status.st_size, path))
+        found.sort(reverse=True)
+        oldest = time.time() - self._keep_seconds
+        total = 0
+        for mtime, size, path in found:
+            total += size
+            if path != spare and (mtime < oldest or total > self._keep_bytes):
+                with suppress(OSError):
+                    os.unlink(path)
+
+
+def broken(text: str) -> str:
+    """Break lines that are too long for a window."""
+    if all(len(line) <= LINE_CHARACTERS for line in text.split("\n")):
+        return text
+    pieces: list[str] = []
+    for line in text.split("\n"):
+        pieces.extend(line[start : start + LINE_CHARACTERS] for start in range(0, max(len(line), 1), LINE_CHARACTERS))
+    return "\n".join(pieces)

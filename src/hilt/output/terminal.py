@@ -1,0 +1,588 @@
+"""Views drawn as text for a terminal: plain, coloured, and with syntax and Markdown when `rich` is installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from hilt.output.printed import SEQUENCES
+from hilt.output.shapes import validate
+from hilt.output.views import LANGUAGES, View
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.segment import Segment
+    from rich.style import Style
+
+_NARROWEST = 20
+_MOST_ROWS = 1_000
+_MOST_WRAPS = 8
+_MOST_CELL = 1_000
+_TAB = 4
+_MOST_LOOKS = 8
+# past these a lexer or the Markdown parser can take seconds
+_RICH_LINE = 2_000
+_RICH_TEXT = 100_000
+_RICH_FENCED = 10_000
+_RICH_SECONDS = 1.0
+
+_BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1", "2", "31", "32", "33", "36"
+
+# text and the parameters of the escape sequence that colours it; "" leaves it as it is
+_Span: TypeAlias = tuple[str, str]
+_Line: TypeAlias = list[_Span]
+
+
+_SGR = re.compile(r"\x1b\[([0-9;]{0,40})m")
+# bold, underlined and so on, and colours; not 8, which hides text
+_LOOK = re.compile(
+    r"(?<!\d)(?:[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3}|0?[0-79]|2[1-9]|[34][0-79]|9[0-7]|10[0-7])(?!\d)"
+)
+
+
+class _Row(NamedTuple):
+    """One line before wrapping; the gutter stays blank on the lines it continues on."""
+
+    text: _Line
+    gutter: Sequence[_Span] = ()
+    words: bool = False
+
+
+class _Page(NamedTuple):
+    """A view without its title: what it is about, its rows, and how long it is."""
+
+    subject: _Line
+    rows: list[_Row]
+    size: str
+
+
+def render(view: View, *, width: int, color: bool) -> str:
+    """Return the lines of a view, none wider than width (at least 20 columns), without a newline at the end."""
+    width = max(width, _NARROWEST)
+    lines: list[str] = []
+    for row in _layout(validate(view), width, color):
+        lines += (_paint(line, color) for line in _wrap(row, width))
+    return "\n".join(lines)
+
+
+def inert(text: str) -> str:
+    """Return the text with characters that could steer a terminal replaced by visible ones; newline and tab stay."""
+    return text.translate(_VISIBLE)
+
+
+def _visible_forms() -> dict[int, str]:
+    forms = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
+    forms[0x7F] = "␡"
+    hidden = [*range(0x80, 0xA0), 0x2028, 0x2029]
+    turning = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    # no terminal shows these, and a model reads them; joiners and variation selectors shape what is visible
+    unseen = [0x180E, 0x200B, *range(0x2060, 0x2065), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080)]
+    forms |= {code: f"<U+{code:04X}>" for code in (*hidden, *turning, *unseen)}
+    # lone surrogates, which no output stream can encode
+    return forms | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+
+
+_VISIBLE = _visible_forms()
+
+
+def _inline(text: str) -> str:
+    """Return the text inert and on one line."""
+    return inert(text).replace("\n", "␊").replace("\t", "␉")
+
+
+class _Lines(NamedTuple):
+    """The first lines of a text, and how many there are."""
+
+    shown: list[str]
+    total: int
+
+    @property
+    def more(self) -> list[_Row]:
+        """What is said of the others."""
+        return _more(self.total - len(self.shown), "line")
+
+
+def _split(text: str) -> _Lines:
+    """Return the lines of a text, inert, with tabs expanded and line endings gone."""
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    shown = [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in lines[:_MOST_ROWS]]
+    return _Lines(shown, len(lines))
+
+
+def _layout(view: View, width: int, color: bool) -> list[_Row]:
+    page = _PAGES[view["type"]](view, width, color)
+    heading = []
+    if "title" in view:
+        heading.append(_Row([(_inline(view["title"]), _BOLD)], words=True))
+    if view.get("collapsed"):
+        heading = heading or [_Row(page.subject or [(view["type"], _BOLD)])]
+        return [*heading, _note(page.size)]
+    if page.subject:
+        heading.append(_Row(page.subject))
+    return heading + page.rows
+
+
+def _diff(view: View, width: int, color: bool) -> _Page:
+    changes = [change for hunk in view["hunks"] for change in hunk["changes"]]
+    old_digits = max((len(str(change.get("oldLineNumber", ""))) for change in changes), default=0)
+    new_digits = max((len(str(change.get("newLineNumber", ""))) for change in changes), default=0)
+    # a carriage return on every line is how the file is stored, on some lines it is part of the change
+    stored_with_returns = all(change["content"].endswith("\r") for change in changes)
+    rows: list[_Row] = []
+    for hunk in view["hunks"]:
+        if len(rows) >= _MOST_ROWS:
+            break
+        old, new = f"{hunk['oldStart']},{hunk['oldLines']}", f"{hunk['newStart']},{hunk['newLines']}"
+        rows.append(_Row([(f"@@ -{old} +{new} @@", _CYAN)]))
+        for change in hunk["changes"][: _MOST_ROWS - len(rows)]:
+            sign, sgr = {"added": ("+", _GREEN), "removed": ("-", _RED), "context": (" ", "")}[change["type"]]
+            content = change["content"].removesuffix("\r") if stored_with_returns else change["content"]
+            old, new = change.get("oldLineNumber", ""), change.get("newLineNumber", "")
+            numbers = _narrow(f"{old:>{old_digits}} {new:>{new_digits}} ", width)
+            text = inert(content).expandtabs(_TAB).replace("\n", "␊")
+            rows.append(_Row([(text, sgr)], [(numbers, _DIM), (f"{sign} ", sgr)]))
+    subject = [(_inline(view["path"]), _BOLD), *_counts(view["additions"], view["deletions"])]
+    rows += _more(len(view["hunks"]) + len(changes) - len(rows), "line")
+    return _Page(subject, rows or [_note("no changes")], _number(len(changes), "line"))
+
+
+def _diffs(view: View, width: int, color: bool) -> _Page:
+    items = view["items"]
+    rows: list[_Row] = []
+    total = 0
+    for item in items:
+        if len(rows) <= _MOST_ROWS:
+            rows += [*([_Row([])] if rows else []), *_layout(item, width, color)]
+            total = len(rows)
+        else:
+            total += 1 + _height(item)
+    subject = [(_number(len(items), "file"), _BOLD)]
+    subject += _counts(sum(item["additions"] for item in items), sum(item["deletions"] for item in items))
+    return _Page(subject, [*rows[:_MOST_ROWS], *_more(total - _MOST_ROWS, "line")], _number(total, "line"))
+
+
+def _height(diff: View) -> int:
+    """Return how many rows a diff has, without drawing it."""
+    if diff.get("collapsed"):
+        return 2
+    lines = len(diff["hunks"]) + sum(len(hunk["changes"]) for hunk in diff["hunks"])
+    return ("title" in diff) + 1 + max(1, min(lines, _MOST_ROWS + 1))
+
+
+def _code(view: View, width: int, color: bool) -> _Page:
+    lines = _split(view["content"])
+    first = view.get("firstLine", 1)
+    marked = set(view.get("highlightLines", ()))
+    digits = len(str(first + max(lines.total - 1, 0)))
+    rows: list[_Row] = []
+    for number, text in enumerate(_highlight(lines.shown, view.get("language"), color), first):
+        mark = "> " if number in marked else "  " if marked else ""
+        numbers = _narrow(f"{mark}{number:>{digits}} ", width)
+        rows.append(_Row(text, [(numbers, _YELLOW if number in marked else _DIM), ("│ ", _DIM)]))
+    total = view.get("lineCount", lines.total)
+    size = _number(total, "line")
+    if 0 < lines.total < total:
+        size = f"lines {first:,} to {first + lines.total - 1:,} of {total:,}"
+    about = f"  created, {size}" if view["created"] else f"  {size}"
+    return _Page([(_inline(view["path"]), _BOLD), (about, _DIM)], rows + lines.more or [_note("empty")], size)
+
+
+def _file_list(view: View, width: int, color: bool) -> _Page:
+    groups = [*view.get("groups", ()), *([{"label": "", "files": view["files"]}] if "files" in view else ())]
+    files = [file for group in groups for file in group["files"]]
+    indent = 4 if any("action" in file for file in files) else 2
+    room = _MOST_ROWS
+    rows: list[_Row] = []
+    for group in groups[:_MOST_ROWS]:
+        if not room:
+            break
+        if group["label"]:
+            rows.append(_Row([(_inline(group["label"]), _BOLD), (f" ({len(group['files']):,})", _DIM)]))
+        rows += (_file(file, indent, width) for file in group["files"][:room])
+        room -= min(room, len(group["files"]))
+    total = max(len(files), view.get("total", 0))
+    size = _number(total, "file")
+    rows += _more(total - (_MOST_ROWS - room), "file")
+    return _Page([(size, _BOLD)], rows, size)
+
+
+def _file(file: View, indent: int, width: int) -> _Row:
+    letter, sgr = _ACTIONS[file.get("action", "")]
+    place = _inline(file["path"]) + (f":{file['line']}" if "line" in file else "")
+    text = [(place, "")]
+    room = width - indent - _columns(place) - 2
+    # a preview is shown only where it does not push the path to a second line
+    if "content" in file and room >= 8:
+        text.append(("  " + _clip(_inline(file["content"].strip()), room), _DIM))
+    return _Row(text, [(f"  {letter} "[:indent], sgr)])
+
+
+def _table(view: View, width: int, color: bool) -> _Page:
+    rows = view["rows"][:_MOST_ROWS]
+    total = max(len(view["rows"]), view.get("totalRows", 0))
+    # a column needs three columns of text and the two blanks before the next
+    columns = view["columns"][: (width + 2) // 5]
+    labels = [_cell(column.get("label", column["key"])) for column in columns]
+    values = [[row.get(column["key"]) for column in columns] for row in rows]
+    cells = [[_cell(value) for value in row] for row in values]
+    widths = [max(map(_columns, texts)) for texts in zip(labels, *cells, strict=True)]
+    widths = _share(widths, width - 2 * (len(columns) - 1))
+    right = [_is_numeric([row[index] for row in values]) for index in range(len(columns))]
+
+    def line(texts: Sequence[str], sgr: str) -> _Row:
+        padded = map(_pad, texts, widths, right)
+        return _Row([("  ".join(padded).rstrip(), sgr)])
+
+    drawn: list[_Row] = []
+    if columns:
+        drawn = [line(labels, _BOLD), line(["─" * size for size in widths], _DIM)]
+        drawn += (line(row, "") for row in cells)
+    drawn += _more(total - len(rows), "row")
+    drawn += _more(len(view["columns"]) - len(columns), "column")
+    if not rows or not columns:
+        drawn.append(_note("no columns" if rows else "no rows"))
+    return _Page([], drawn, _number(total, "row"))
+
+
+def _markdown(view: View, width: int, color: bool) -> _Page:
+    lines = _split(view["content"])
+    rows = (color and _formatted(lines.shown, width)) or [_Row([(line, "")], words=True) for line in lines.shown]
+    subject = [(_inline(view["sourceUrl"]), _DIM)] if "sourceUrl" in view else []
+    return _Page(subject, rows + lines.more or [_note("empty")], _number(lines.total, "line"))
+
+
+def _shell_output(view: View, width: int, color: bool) -> _Page:
+    command = _split(view["command"])
+    first, *rest = command.shown or [""]
+    output, errors = _printed(view.get("stdout", "")), _printed(view.get("stderr", ""))
+    drawn = [_Row(line) for line in output.shown]
+    if errors.total:
+        drawn += [_Row([("stderr:", _DIM)])]
+        drawn += (_Row([(text, sgr or _RED) for text, sgr in line]) for line in errors.shown)
+    # what went wrong is at the end
+    hidden = output.total + errors.total + (errors.total > 0) - _MOST_ROWS
+    if hidden > 0:
+        drawn = [_Row([(f"… {_number(hidden, 'earlier line')}", _DIM)]), *drawn[-_MOST_ROWS:]]
+    code = view["exitCode"]
+    status = "no exit code" if code is None else f"exit code {code}"
+    rows = [_Row([(line, _BOLD)], [("> ", _DIM)]) for line in rest] + command.more
+    rows += [*(drawn or [_note("no output")]), _Row([(status, _DIM if code == 0 else _RED)])]
+    return _Page([("$ ", _DIM), (first, _BOLD)], rows, _number(output.total + errors.total, "line"))
+
+
+class _Printed(NamedTuple):
+    """The last lines that a program printed, and how many it printed."""
+
+    shown: list[_Line]
+    total: int
+
+
+def _printed(text: str) -> _Printed:
+    """Return what a program printed, with its colours; what else steers a terminal is left out."""
+    kept: list[str] = []
+    at = 0
+    for found in SEQUENCES.finditer(text):
+        # colours alone change nothing but the look of what follows, and every span ends them
+        kept += (text[at : found.start()], found[0] if _SGR.fullmatch(found[0]) else "")
+        at = found.end()
+    lines = "".join((*kept, text[at:])).split("\n")
+    if not _SGR.sub("", lines[-1]).removesuffix("\r"):
+        lines.pop()
+    style = ""
+    for earlier in lines[:-_MOST_ROWS]:
+        for codes in _SGR.findall(earlier):
+            style = _styled(style, codes)
+    shown: list[_Line] = []
+    for line in lines[-_MOST_ROWS:]:
+        spans: _Line = []
+        for index, piece in enumerate(_SGR.split(line.removesuffix("\r"))):
+            if index % 2:
+                style = _styled(style, piece)
+                continue
+            # of a line that was drawn over, the last state is what a person saw
+            _, drawn_over, rest = piece.rpartition("\r")
+            if drawn_over:
+                spans.clear()
+            if rest:
+                spans.append((inert(rest).expandtabs(_TAB), style))
+        shown.append(spans)
+    return _Printed(shown, len(lines))
+
+
+@lru_cache(maxsize=256)
+def _styled(style: str, codes: str) -> str:
+    """Return the colours in force after those of a program; text that it hides is shown."""
+    if codes.strip("0;") == "":
+        return ""
+    return ";".join(_LOOK.findall(f"{style};{codes}")[-_MOST_LOOKS:])
+
+
+def _todo_list(view: View, width: int, color: bool) -> _Page:
+    items = view["items"]
+    rows: list[_Row] = []
+    for item in items[:_MOST_ROWS]:
+        mark, mark_sgr, sgr = _STATUSES[item["status"]]
+        text = [(_inline(item["content"]), sgr)]
+        if "priority" in item:
+            text.append((f" ({item['priority']})", _DIM))
+        rows.append(_Row(text, [(f"{mark} ", mark_sgr)], words=True))
+    done = sum(item["status"] == "completed" for item in items)
+    subject = [(f"{done:,} of {len(items):,} done", _BOLD)]
+    rows += _more(len(items) - len(rows), "item")
+    return _Page(subject, rows, _number(len(items), "item"))
+
+
+def _none(view: View, width: int, color: bool) -> _Page:
+    lines = _split(view.get("message", "") or "Nothing to show.")
+    rows = [_Row([(line, _DIM)], words=True) for line in lines.shown]
+    return _Page([], rows + lines.more, _number(lines.total, "line"))
+
+
+_PAGES: dict[str, Callable[[View, int, bool], _Page]] = {
+    "diff": _diff,
+    "diffs": _diffs,
+    "code": _code,
+    "file-list": _file_list,
+    "table": _table,
+    "markdown": _markdown,
+    "shell-output": _shell_output,
+    "todo-list": _todo_list,
+    "none": _none,
+}
+
+_ACTIONS = {"created": ("A", _GREEN), "modified": ("M", _YELLOW), "deleted": ("D", _RED), "": (" ", "")}
+
+# mark, colour of the mark, colour of the text
+_STATUSES = {
+    "completed": ("[x]", _GREEN, _DIM),
+    "in_progress": ("[>]", _YELLOW, _BOLD),
+    "pending": ("[ ]", "", ""),
+    "cancelled": ("[-]", _DIM, _DIM),
+}
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _note(text: str) -> _Row:
+    return _Row([(f"({text})", _DIM)])
+
+
+def _narrow(gutter: str, width: int) -> str:
+    """Return the gutter, or nothing when it would take the room of the text."""
+    return gutter if len(gutter) <= width // 2 else ""
+
+
+def _more(count: int, noun: str) -> list[_Row]:
+    return [_Row([(f"… {_number(count, f'more {noun}')}", _DIM)])] if count > 0 else []
+
+
+def _counts(additions: int, deletions: int) -> _Line:
+    return [("  ", ""), (f"+{additions:,}", _GREEN), (" ", ""), (f"-{deletions:,}", _RED)]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _inline(text if len(text) <= _MOST_CELL else text[:_MOST_CELL] + "…")
+
+
+def _is_numeric(values: list[object]) -> bool:
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in present)
+
+
+def _share(wanted: list[int], room: int) -> list[int]:
+    """Return widths that fit the room: the widest give way first."""
+    if sum(wanted) <= room:
+        return wanted
+    level = room
+    while sum(min(width, level) for width in wanted) > room:
+        level -= 1
+    return [min(width, level) for width in wanted]
+
+
+def _columns(text: str) -> int:
+    """Return how many columns a terminal needs for inert text; where terminals differ, the larger number."""
+    return len(text) if text.isascii() else sum(map(_character_columns, text))
+
+
+def _character_columns(character: str) -> int:
+    if character < "\u0300":
+        return 1
+    # asks for the emoji form of the character before it, which is wider
+    if character == "\ufe0f":
+        return 1
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    category = unicodedata.category(character)
+    if category in ("Mn", "Me") or character in "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff":
+        return 0
+    # not known to this Python: most likely a new emoji
+    return 2 if category == "Cn" else 1
+
+
+def _clip(text: str, room: int) -> str:
+    """Return the text, cut with … if it needs more columns than there are."""
+    if _columns(text) <= room:
+        return text
+    return text[: _ends(text, room - 1, words=False, most=1)[0]] + "…"
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    text = _clip(text, width)
+    blanks = " " * (width - _columns(text))
+    return blanks + text if right else text + blanks
+
+
+def _ends(text: str, room: int, *, words: bool, most: int) -> list[int]:
+    """Return where each of the first lines ends when the text is broken to fit the room."""
+    ends: list[int] = []
+    used = start = blank = 0
+    for index, character in enumerate(text):
+        columns = _character_columns(character)
+        while used + columns > room:
+            start = blank if words and blank > start else index
+            ends.append(start)
+            if len(ends) == most:
+                return ends
+            used = _columns(text[start:index])
+        used += columns
+        if character == " ":
+            blank = index + 1
+    return [*ends, len(text)]
+
+
+def _wrap(row: _Row, width: int) -> list[_Line]:
+    """Return a row as lines that fit the width; what does not fit a few lines is counted instead."""
+    plain = "".join(text for text, _ in row.text)
+    gutter = sum(_columns(text) for text, _ in row.gutter)
+    most = width * _MOST_WRAPS * 2
+    if len(plain) <= most and gutter + _columns(plain) <= width:
+        return [[*row.gutter, *row.text]]
+    # zero-width characters must not make one line endless
+    ends = _ends(plain[:most], width - gutter, words=row.words, most=_MOST_WRAPS)
+    blank = [(" " * gutter, "")]
+    lines: list[_Line] = []
+    start = 0
+    for end in ends:
+        visible = len(plain[:end].rstrip(" ")) if row.words else end
+        lines.append([*(blank if start else row.gutter), *_slice(row.text, start, visible)])
+        start = end
+    if start < len(plain):
+        lines.append([*blank, (_clip(f"… {len(plain) - start:,} more characters", width - gutter), _DIM)])
+    return lines
+
+
+def _slice(line: _Line, start: int, end: int) -> _Line:
+    part: _Line = []
+    for text, sgr in line:
+        if start < len(text) and end > 0:
+            part.append((text[max(start, 0) : end], sgr))
+        start -= len(text)
+        end -= len(text)
+    return part
+
+
+def _paint(line: _Line, color: bool) -> str:
+    if not color:
+        return "".join(text for text, _ in line)
+    return "".join(f"\x1b[{sgr}m{text}\x1b[0m" if sgr and text else text for text, sgr in line)
+
+
+def _highlight(lines: list[str], language: str | None, color: bool) -> list[_Line]:
+    """Return lines coloured by the syntax of their language; as they are without colour, rich, or a known language."""
+    plain: list[_Line] = [[(line, "")] for line in lines]
+    source = "\n".join(lines)
+    if not color or not language or len(source) > _RICH_TEXT or max(map(len, lines), default=0) > _RICH_LINE:
+        return plain
+    try:
+        from rich.syntax import Syntax
+    except ImportError:
+        return plain
+    lexer = _lexer(language)
+    if lexer is None:
+        return plain
+    theme = Syntax.get_theme("ansi_dark")
+    coloured: list[_Line] = [[]]
+    until = time.monotonic() + _RICH_SECONDS
+    for kind, token in lexer.get_tokens(source):
+        # the rules of some languages make their lexers take minutes
+        if time.monotonic() > until:
+            return plain
+        sgr = _sgr(theme.get_style_for_token(kind))
+        first, *others = token.split("\n")
+        coloured[-1].append((first, sgr))
+        coloured += ([(part, sgr)] for part in others)
+    coloured = coloured[: len(lines)]
+    # a lexer may drop or change characters, and what is shown must be what is there
+    if ["".join(text for text, _ in line) for line in coloured] != lines:
+        return plain
+    return coloured
+
+
+def _lexer(language: str) -> Any:
+    """Return what knows the syntax of a language; those that few people use are the ones that take forever."""
+    from rich.syntax import Syntax
+
+    lexer = Syntax("", language).lexer
+    return lexer if lexer is not None and not LANGUAGES.isdisjoint(lexer.aliases) else None
+
+
+def _formatted(lines: list[str], width: int) -> list[_Row]:
+    """Return Markdown drawn by rich; nothing without rich, or when the text is too long to draw quickly."""
+    source = "\n".join(lines)
+    if len(source) > _RICH_TEXT:
+        return []
+    try:
+        from rich.markdown import Markdown
+    except ImportError:
+        return []
+    console = _console(width=width)
+    # links are printed as text: a terminal link can show one address and open another
+    document = Markdown(source, code_theme="ansi_dark", hyperlinks=False)
+    # HTML is markup too: shown, not obeyed or hidden
+    fenced = 0
+    for token in document.parsed:
+        fenced += len(token.content) * (token.type == "fence")
+        if token.type == "fence" and (fenced > _RICH_FENCED or _lexer(token.info.partition(" ")[0]) is None):
+            token.info = ""
+        if token.type == "html_block":
+            token.type = "code_block"
+        for child in token.children or ():
+            if child.type == "html_inline":
+                child.type = "text"
+    return [_Row(_spans(line)) for line in console.render_lines(document, pad=False)]
+
+
+def _console(*, width: int) -> Console:
+    import io
+
+    from rich.console import Console
+
+    return Console(file=io.StringIO(), width=width, color_system="standard", force_terminal=True, legacy_windows=False)
+
+
+def _spans(segments: Iterable[Segment]) -> _Line:
+    # inert once more: Markdown turns &#27; into the character itself
+    return [(_inline(segment.text), _sgr(segment.style)) for segment in segments if not segment.control]
+
+
+def _sgr(style: Style | None) -> str:
+    if style is None:
+        return ""
+    flags = ((style.bold, "1"), (style.dim, "2"), (style.italic, "3"), (style.underline, "4"), (style.strike, "9"))
+    codes = [code for flag, code in flags if flag]
+    # no backgrounds: they are chosen for a dark or a light terminal, and this one may be either
+    if style.color is not None and not style.color.is_default:
+        codes += style.color.get_ansi_codes()
+    return ";".join(codes)

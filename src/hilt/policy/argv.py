@@ -1,0 +1,269 @@
+"""What shell_exec refuses to start: programs off the allowlist, and allowed programs told to start others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hilt.policy import programs
+from hilt.policy.scripts import SedScripts, awk_starts, sed_starts
+
+ALLOWED_PROGRAMS = frozenset(
+    (
+        *("git", "node", "npm", "npx", "bun", "deno", "python3", "python", "pip"),
+        *("ls", "cat", "grep", "find", "echo", "mkdir", "touch", "cp", "mv"),
+        *("head", "tail", "wc", "sort", "uniq", "diff"),
+        *("curl", "wget", "tar", "zip", "unzip", "jq", "sed", "awk"),
+        *("which", "env", "date"),
+        *("cargo", "rustc", "go", "make", "cmake"),
+    )
+)
+
+_FIND_ACTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"))
+_GIT_COMMANDS = frozenset(
+    (
+        *("add", "am", "annotate", "apply", "archive", "bisect", "blame", "branch", "bundle", "cat-file"),
+        *("check-attr", "check-ignore", "check-mailmap", "check-ref-format", "checkout", "checkout-index", "cherry"),
+        *(
+            "cherry-pick",
+            "clean",
+            "clone",
+            "column",
+            "commit",
+            "commit-graph",
+            "commit-tree",
+            "config",
+            "count-objects",
+        ),
+        *("describe", "diff", "diff-files", "diff-index", "diff-tree", "fast-export", "fast-import", "fetch"),
+        *("fetch-pack", "fmt-merge-msg", "for-each-ref", "format-patch", "fsck", "gc", "get-tar-commit-id", "grep"),
+        *("hash-object", "help", "index-pack", "init", "interpret-trailers", "log", "ls-files", "ls-remote", "ls-tree"),
+        *("mailinfo", "mailsplit", "maintenance", "merge", "merge-base", "merge-file", "merge-tree", "mktag", "mktree"),
+        *("multi-pack-index", "mv", "name-rev", "notes", "pack-objects", "pack-refs", "patch-id", "prune", "pull"),
+        *(
+            "push",
+            "range-diff",
+            "read-tree",
+            "rebase",
+            "reflog",
+            "remote",
+            "repack",
+            "replace",
+            "request-pull",
+            "rerere",
+        ),
+        *("reset", "restore", "rev-list", "rev-parse", "revert", "rm", "send-pack", "shortlog", "show", "show-branch"),
+        *("show-index", "show-ref", "sparse-checkout", "stash", "status", "stripspace", "submodule", "switch"),
+        *("symbolic-ref", "tag", "unpack-file", "unpack-objects", "update-index", "update-ref", "var", "verify-commit"),
+        *("verify-pack", "verify-tag", "version", "whatchanged", "worktree", "write-tree"),
+    )
+)
+_GIT_OPTIONS = ("exec", "upload-pack", "receive-pack", "ext-diff", "textconv", "open-files-in-pager")
+# Settings that only change how git speaks or records; any other might name a program.
+_GIT_HARMLESS = (
+    *(
+        "user.",
+        "author.",
+        "committer.",
+        "color.",
+        "advice.",
+        "log.",
+        "status.",
+        "i18n.",
+        "column.",
+        "branch.",
+        "stash.",
+    ),
+    *(
+        "core.quotepath",
+        "core.autocrlf",
+        "core.eol",
+        "core.safecrlf",
+        "core.filemode",
+        "core.abbrev",
+        "core.whitespace",
+    ),
+    *("core.ignorecase", "core.precomposeunicode", "core.symlinks", "core.longpaths", "diff.renames", "diff.algorithm"),
+    *(
+        "diff.context",
+        "diff.noprefix",
+        "diff.mnemonicprefix",
+        "diff.colormoved",
+        "diff.statgraphwidth",
+        "diff.renamelimit",
+    ),
+    *("format.pretty", "init.defaultbranch", "commit.gpgsign", "tag.gpgsign", "merge.conflictstyle", "merge.ff"),
+    *("pull.rebase", "pull.ff", "push.default", "push.autosetupremote", "fetch.prune", "rebase.autostash", "gc.auto"),
+    *("rebase.autosquash", "rerere.", "blame.", "grep.linenumber", "safe.directory", "pack.", "index.", "feature."),
+)
+
+
+def refuse_argv(argv: Sequence[str]) -> str | None:
+    """Return why an argv must not run; None when it may."""
+    if not argv:
+        return "argv is empty; its first element names the program."
+    if any("\0" in word for word in argv):
+        return "An argument holds a NUL character."
+    name = argv[0]
+    if "/" in name or "\\" in name:
+        return f"{name!r} is a path; the program is given by its name alone."
+    if name not in ALLOWED_PROGRAMS:
+        return f"{name!r} is not on the allowlist."
+    check = _CHECKS.get(name)
+    reason = check(list(argv[1:])) if check is not None else None
+    return None if reason is None else f"{name} would start another program or hide what it does: {reason}."
+
+
+def _check_env(arguments: list[str]) -> str | None:
+    at, _ = programs.command_at(arguments, programs.WRAPPERS["env"], assignments=True)
+    if programs.has_flag(arguments[:at], "S", "split-string", values="uC"):
+        return "-S splits a text into a command"
+    if at < len(arguments):
+        return f"it is given the command {arguments[at]}"
+    return None
+
+
+def _check_find(arguments: list[str]) -> str | None:
+    found = next((word for word in arguments if word in _FIND_ACTIONS), None)
+    return None if found is None else f"it is given {found}"
+
+
+def _check_awk(arguments: list[str]) -> str | None:
+    stops = "Fv"
+    if programs.has_flag(arguments, "fEilW", "file", "exec", "include", "load", values=stops + "e"):
+        return "its program, or a part of it, is in a file"
+    operands = programs.positionals(arguments, programs.Options("Fve", ("assign", "field-separator", "source")))
+    texts = [*programs.option_values(arguments, "e", "source", stops=stops), *operands[:1]]
+    for text in texts:
+        if text is not None and awk_starts(text):
+            return "its program runs a command"
+    return None
+
+
+def _check_sed(arguments: list[str]) -> str | None:
+    if "--sandbox" in arguments:
+        return None
+    found = SedScripts(arguments)
+    if found.files:
+        return "its script is in a file; --sandbox allows that"
+    if any(script is not None and sed_starts(script) for script in found.scripts):
+        return "its script runs a command"
+    return None
+
+
+def _check_tar(arguments: list[str]) -> str | None:
+    if arguments and not arguments[0].startswith("-"):
+        arguments = ["-" + arguments[0], *arguments[1:]]
+        if "I" in arguments[0] or "F" in arguments[0] or "T" in arguments[0]:
+            return f"the letters {arguments[0][1:]} name a program or a file of options"
+    stops = "fCbXgHKLNV"
+    names = ("checkpoint-action", "to-command", "use-compress-program", "rsh-command", "info-script", "rmt-command")
+    options = [word for word in arguments if word != "--checkpoint"]
+    if programs.has_flag(options, "IF", *names, "new-volume-script", values=stops):
+        return "an option names a program"
+    if programs.has_flag(options, "T", "files-from", values=stops) and not (
+        "--null" in arguments or "--verbatim-files-from" in arguments
+    ):
+        return "-T reads options from a file; --verbatim-files-from allows that"
+    archives = programs.option_values(arguments, "f", "file", stops="CbXgHKLNV")
+    if "--force-local" not in arguments and any(":" in (archive or "") for archive in archives):
+        return "an archive with a colon is fetched by a remote shell; --force-local allows that"
+    return None
+
+
+def _check_git(arguments: list[str]) -> str | None:
+    at, is_known = programs.command_at(arguments, programs.GIT_OPTIONS)
+    if not is_known or programs.has_flag(arguments[:at], "", "config-env", "exec-path", values="Cc"):
+        return "an option of git tells it where its programs are, or is not known"
+    for setting in programs.option_values(arguments[:at], "c", stops="C"):
+        reason = _check_setting(setting)
+        if reason is not None:
+            return reason
+    if at >= len(arguments):
+        return None
+    verb, rest = arguments[at], arguments[at + 1 :]
+    if verb not in _GIT_COMMANDS:
+        return f"{verb} is not a plain command of git"
+    return _check_git_command(verb, rest)
+
+
+def _check_git_command(verb: str, arguments: list[str]) -> str | None:
+    words = [word for word in arguments if word != "--text"]
+    if programs.has_flag(words, "", *_GIT_OPTIONS):
+        return "an option names a program"
+    if verb in ("clone", "init") and programs.has_flag(words, "", "template"):
+        return "--template brings hooks"
+    if any(word.startswith("ext::") for word in words):
+        return "ext:: is a transport that runs a command"
+    if verb == "rebase" and programs.has_flag(words, "x", values="sXC"):
+        return "rebase -x runs a command"
+    if verb == "grep" and programs.has_flag(words, "O", values="efABCm"):
+        return "grep -O starts a program"
+    if verb == "bisect" and "run" in words[:1]:
+        return "bisect run runs a command"
+    if verb == "submodule" and "foreach" in words:
+        return "submodule foreach runs a command"
+    if verb == "clone" and programs.has_flag(words, "u", values="obcj"):
+        return "clone -u names a program"
+    if verb == "help" and programs.has_flag(words, "wi", "web", "info"):
+        return "help would start a viewer"
+    settings: list[str | None] = []
+    if verb == "clone":
+        settings = programs.option_values(words, "c", "config", stops="obuj")
+    elif verb == "config":
+        if programs.has_flag(words, "e", "edit") or "edit" in words[:1]:
+            return "config would start an editor"
+        operands = programs.positionals(words, programs.Options("f", ("file", "blob", "type", "default", "comment")))
+        operands = operands[1:] if operands[:1] in (["set"], ["add"]) else operands
+        settings = operands[:1] if len(operands) > 1 else []
+    return next((reason for setting in settings if (reason := _check_setting(setting)) is not None), None)
+
+
+def _check_setting(setting: str | None) -> str | None:
+    key = (setting or "").partition("=")[0]
+    return None if key.lower().startswith(_GIT_HARMLESS) else f"the setting {key} may name a program"
+
+
+def _check_sort(arguments: list[str]) -> str | None:
+    return "--compress-program names a program" if programs.has_flag(arguments, "", "compress-program") else None
+
+
+def _check_diff(arguments: list[str]) -> str | None:
+    is_paged = programs.has_flag(arguments, "l", "paginate", values="CUIxXFLSWD")
+    return "-l starts pr" if is_paged else None
+
+
+def _check_curl(arguments: list[str]) -> str | None:
+    if programs.has_flag(arguments, "K", "config", "engine", values="oHdAeubTXFwmxYyzrQtPCcDEk"):
+        return "an option loads code, or hides options in a file"
+    return None
+
+
+def _check_wget(arguments: list[str]) -> str | None:
+    if programs.has_flag(arguments, "", "use-askpass", "config"):
+        return "an option names a program, or hides options in a file"
+    for text in programs.option_values(arguments, "e", "execute", stops="OoaPUtTwQADlIXRBi"):
+        if "askpass" in (text or "").lower().replace("_", "").replace("-", ""):
+            return "-e names a program"
+    return None
+
+
+def _check_zip(arguments: list[str]) -> str | None:
+    is_short = any("TT" in word for word in arguments if word.startswith("-") and not word.startswith("--"))
+    if is_short or programs.has_flag(arguments, "", "unzip-command"):
+        return "-TT names a program"
+    return None
+
+
+_CHECKS: dict[str, Callable[[list[str]], str | None]] = {
+    "env": _check_env,
+    "find": _check_find,
+    "awk": _check_awk,
+    "sed": _check_sed,
+    "tar": _check_tar,
+    "git": _check_git,
+    "sort": _check_sort,
+    "diff": _check_diff,
+    "curl": _check_curl,
+    "wget": _check_wget,
+    "zip": _check_zip,
+}

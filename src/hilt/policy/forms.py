@@ -1,0 +1,589 @@
+"""The forms of a rule: what one line of a rule file says, and which calls it speaks of.
+
+    rule    = "*" | name | name ":" expression | name "(" inside ")" | server
+    server  = "mcp__" name | "mcp__" [ name "__" [ start ] ] "*"
+    inside  = prefix ":*" | "/" expression "/" | "=" command | "path:" glob | "domain:" host | "action:" word
+
+Names may hold colons (`tool::x`): the longest name that is known wins. A form that names a tool means every name of
+that tool, one that names an MCP server all tools of it, or those whose names start so.
+
+A path form means every tool with the effect of the named one (`Write(path:…)` all that write), a domain
+form every tool that uses the network, an action form every tool of that effect when it tightens.
+
+An allow must cover all of a call, a deny or ask only has to find something in it: see `covers` and `finds`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from hilt.policy import expressions, globs, hosts
+from hilt.policy.globs import Found
+from hilt.policy.subject import Subject, Touched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.policy.commands import Part
+
+MAX_LENGTH = 4000
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+(?:::[A-Za-z0-9_.-]+)*")
+# a command that begins with an assignment or a redirection, not with its program
+_PREPARED = re.compile(r"\s*(?:[A-Za-z_]\w*(?:\[|\+?=)|[0-9]*[<>]|\{\w+\}[<>]|&>)")
+_TESTS = ("[", "[[")
+_EVALUATORS = ("eval", "source", ".")
+_GIVES_CODE = re.compile(r"-[a-z]*c")  # an option of a shell
+# a tool of other systems that is not here, and not a misspelt Ask
+_ELSEWHERE = ("Task",)
+# a server's name is without two underscores, which part it from a tool
+_SERVER = re.compile(r"mcp__(?:\*|(?:(?!__)[A-Za-z0-9_-])+(?:__[A-Za-z0-9_-]*\*)?)\Z")
+
+
+class Names(NamedTuple):
+    """The tools that are known: every name with all names of the same tool, and the effects of a tool by name."""
+
+    twins: Mapping[str, frozenset[str]]
+    effects: Callable[[str], frozenset[str]]
+
+
+class Scope(NamedTuple):
+    """What a rule can govern: tools by name, by an effect, by their MCP server, or everything when all are None."""
+
+    names: frozenset[str] | None = None
+    effect: str | None = None
+    server: str | None = None  # what the names of the tools begin with
+
+    def governs(self, subject: Subject) -> bool:
+        """Whether a call is in the scope."""
+        if self.server is not None:
+            return subject.tool.startswith(self.server)
+        if self.names is None and self.effect is None:
+            return True
+        if self.names is not None and self.names & subject.names:
+            return True
+        return self.effect is not None and (
+            self.effect in subject.effects or any(touched.effect == self.effect for touched in subject.touches)
+        )
+
+
+EVERYTHING = Scope()
+
+
+class BadForm(ValueError):
+    """A rule that cannot be used: why, and what it could have governed."""
+
+    def __init__(self, message: str, scope: Scope = EVERYTHING) -> None:
+        super().__init__(message)
+        self.message = message
+        self.scope = scope
+
+
+class Form(Protocol):
+    """What a rule says."""
+
+    @property
+    def scope(self) -> Scope:
+        """What the rule can govern."""
+
+    def covers(self, subject: Subject) -> bool:
+        """Whether an allow of this form covers the whole call."""
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Whether an allow of this form covers one simple command of the call."""
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Whether an allow of this form covers one touch of the call."""
+
+    def finds(self, subject: Subject) -> Found:
+        """Whether a deny or ask of this form speaks of the call; maybe, when that only shows at run time."""
+
+
+class Whole(NamedTuple):
+    """`*`, or the name of a tool: the whole call, or nothing of it."""
+
+    names: frozenset[str] | None
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(self.names)
+
+    def covers(self, subject: Subject) -> bool:
+        """Return whether the call is one of that tool."""
+        return self.names is None or bool(self.names & subject.names)
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Return whether the call is one of that tool."""
+        return self.covers(subject)
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return whether the call is one of that tool."""
+        return self.covers(subject)
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether the call is one of that tool."""
+        return "yes" if self.covers(subject) else "no"
+
+
+class Serving(NamedTuple):
+    """`mcp__server`, `mcp__server__*` or `mcp__server__get_*`: tools of an MCP server by how their names begin."""
+
+    server: str
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(server=self.server)
+
+    def covers(self, subject: Subject) -> bool:
+        """Return whether the call is one of that server."""
+        return subject.tool.startswith(self.server)
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Return whether the call is one of that server."""
+        return self.covers(subject)
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return whether the call is one of that server."""
+        return self.covers(subject)
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether the call is one of that server."""
+        return "yes" if self.covers(subject) else "no"
+
+
+class Matching(NamedTuple):
+    """`Name:expression`: commands of a tool that runs some, else its texts or the targets of its touches."""
+
+    names: frozenset[str]
+    expression: expressions.Expression
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(self.names)
+
+    def covers(self, subject: Subject) -> bool:
+        """Return whether all texts of a call without commands match."""
+        if subject.parts or subject.command or not self.names & subject.names:
+            return False
+        texts = subject.texts or tuple(_shown(touched) for touched in subject.touches)
+        return bool(texts) and all(self.expression.fits(text) for text in texts)
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Return whether all of one simple command matches."""
+        text = _allowed_text(part)
+        if text is None or not self.names & subject.names or not self.expression.fits(text):
+            return False
+        return not _is_by_path(part) or self._fits_path(part)
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return whether the target matches, of a tool that runs no command."""
+        return (
+            not subject.parts
+            and not subject.command
+            and bool(self.names & subject.names)
+            and self.expression.fits(_shown(touched))
+        )
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether something matches in the whole text, in one part, or in a target."""
+        if not self.names & subject.names:
+            return "no"
+        return "yes" if any(self.expression.found_in(text) for text in _all_texts(subject)) else "no"
+
+    def _fits_path(self, part: Part) -> bool:
+        """Whether the expression speaks of this program, and not of a name that a path only begins with.
+
+        `ls.*` matches the letters of `lsx/evil` and of `ls/../evil` and means neither; `.*` means both.
+        """
+        program, *rest = (word or "" for word in part.words)
+        direct = posixpath.normpath(program)
+        spellings = [("./" if program.startswith("./") else "") + direct]
+        if "/" not in self.expression.source:
+            spellings.append("./" + direct)
+        return all(self.expression.fits(" ".join((spelling, *rest))) for spelling in spellings)
+
+
+class Beginning(NamedTuple):
+    """`Name(prefix:*)`: commands that begin with these words."""
+
+    names: frozenset[str]
+    words: tuple[str, ...]
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(self.names)
+
+    def covers(self, subject: Subject) -> bool:
+        """Return whether all texts of a call without commands begin so."""
+        if subject.parts or subject.command or not self.names & subject.names:
+            return False
+        return bool(subject.texts) and all(
+            tuple(text.split())[: len(self.words)] == self.words for text in subject.texts
+        )
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Return whether one simple command begins so."""
+        return (
+            bool(self.names & subject.names)
+            and part.words[: len(self.words)] == self.words
+            and not _PREPARED.match(part.text)
+            and is_allowable(part)
+            and not _is_turned(part)
+        )
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return that a prefix speaks of commands only."""
+        return False
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether one simple command begins so, or could at run time."""
+        if not self.names & subject.names:
+            return "no"
+        found: Found = "no"
+        for words in _all_words(subject):
+            begin = words[: len(self.words)]
+            if begin == self.words:
+                return "yes"
+            if None in begin and _could_begin(begin, self.words):
+                found = "maybe"
+        return "maybe" if any(map(_runs_unseen, subject.parts)) else found
+
+
+class Exactly(NamedTuple):
+    """`Name(=command)`: one command line, character by character; what is kept of an approved one."""
+
+    names: frozenset[str]
+    command: str
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(self.names)
+
+    def covers(self, subject: Subject) -> bool:
+        """Return that the parts of a command are judged one by one."""
+        return False
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Return whether the part belongs to that command line."""
+        return self.finds(subject) == "yes" and is_allowable(part)
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return that a command line speaks of commands only."""
+        return False
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether the call runs that command line."""
+        return "yes" if self.names & subject.names and self.command == subject.command else "no"
+
+
+class Below(NamedTuple):
+    """`Name(path:glob)`: touches of the effect, of any tool; of that tool alone when its effect is not known."""
+
+    names: frozenset[str] | None
+    effect: str | None
+    glob: globs.Glob
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(self.names, self.effect)
+
+    def covers(self, subject: Subject) -> bool:
+        """Return that a path never speaks of a whole call."""
+        return False
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Return that a path speaks of no command."""
+        return False
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return whether the path, and all below it that the call may reach, is inside."""
+        return self._concerns(subject, touched) and globs.covers(self.glob, touched)
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether one path is inside."""
+        found: Found = "no"
+        for touched in subject.touches:
+            if self._concerns(subject, touched):
+                one = globs.finds(self.glob, touched)
+                if one == "yes":
+                    return one
+                found = one if one == "maybe" else found
+        return found
+
+    def _concerns(self, subject: Subject, touched: Touched) -> bool:
+        if self.names is not None:
+            return bool(self.names & subject.names) and touched.effect in ("read", "write")
+        return touched.effect == self.effect
+
+
+class Reaching(NamedTuple):
+    """`Name(domain:host)`: what any tool reaches over the network."""
+
+    domain: hosts.Domain
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(None, "network")
+
+    def covers(self, subject: Subject) -> bool:
+        """Return that a domain never speaks of a whole call."""
+        return False
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Return that a domain speaks of no command."""
+        return False
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return whether a URL certainly leads to the domain."""
+        place = hosts.locate(touched.target) if touched.effect == "network" else None
+        return place is not None and self.domain.covers(place)
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether a URL leads to the domain; maybe, where it cannot be told."""
+        found: Found = "no"
+        for touched in subject.touches:
+            if touched.effect == "network":
+                place = hosts.locate(touched.target)
+                if place is None:
+                    found = "maybe"
+                elif self.domain.names(place):
+                    return "yes"
+        return found
+
+
+class Acting(NamedTuple):
+    """`Name(action:word)`: one action of a tool; a deny or ask means that action of every tool of the same effect."""
+
+    names: frozenset[str]
+    effect: str | None
+    action: str
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(self.names, self.effect)
+
+    def covers(self, subject: Subject) -> bool:
+        """Return whether the call is that action of that tool."""
+        return bool(self.names & subject.names) and self._is(subject)
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Return whether the call is that action of that tool."""
+        return self.covers(subject)
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return whether the call is that action of that tool."""
+        return self.covers(subject)
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether the call is that action of a tool in the scope."""
+        return "yes" if self.scope.governs(subject) and self._is(subject) else "no"
+
+    def _is(self, subject: Subject) -> bool:
+        return self.action in {_plain_word(action) for action in subject.actions}
+
+
+def parse(text: str, names: Names, home: str = "") -> Form:
+    """Read one rule; raise BadForm with its scope as far as that can be told."""
+    if text == "*":
+        return Whole(None)
+    if len(text) > MAX_LENGTH:
+        raise BadForm(f"the rule is longer than {MAX_LENGTH} characters")
+    if text not in names.twins and _SERVER.match(text):
+        return Serving(text[:-1] if text.endswith("*") else text + "__")
+    name, rest = _divide(text, names)
+    twins = names.twins.get(name, frozenset()) | {name}
+    scope = Scope(twins)
+    if name not in names.twins and name not in _ELSEWHERE:
+        _check_spelling(name, names)
+    if not rest:
+        return Whole(twins)
+    try:
+        if rest.startswith(":"):
+            return Matching(twins, expressions.compile_expression(rest[1:]))
+        if not rest.endswith(")"):
+            raise BadForm("the closing parenthesis is missing", scope)
+        return _inside(rest[1:-1], name, twins, names, home)
+    except (expressions.BadExpression, globs.BadGlob, hosts.BadHost) as problem:
+        raise BadForm(str(problem), _reach(rest, name, twins, names)) from None
+
+
+def _divide(text: str, names: Names) -> tuple[str, str]:
+    """Split a rule into its name and the rest; the longest known name wins, else the longest that could be one."""
+    for end in range(len(text), 0, -1):
+        if (end == len(text) or text[end] in ":(") and text[:end] in names.twins:
+            return text[:end], text[end:]
+    found = _NAME.match(text)
+    if found is None or (found.end() < len(text) and text[found.end()] not in ":("):
+        raise BadForm("it does not begin with the name of a tool")
+    return found.group(), text[found.end() :]
+
+
+def _check_spelling(name: str, names: Names) -> None:
+    """Refuse a name that nothing has but that is close to one: it was meant to govern that one."""
+    from difflib import get_close_matches
+
+    folded: dict[str, set[str]] = {}
+    for known in names.twins:
+        folded.setdefault(_plain_word(known), set()).add(known)
+    near = get_close_matches(_plain_word(name), folded, n=3, cutoff=0.8)
+    if near:
+        meant = sorted(known for word in near for known in folded[word])
+        scope = frozenset(twin for known in meant for twin in names.twins[known] | {known})
+        raise BadForm(f"there is no tool {name}; did you mean {meant[0]}?", Scope(scope | {name}))
+
+
+def _inside(inside: str, name: str, twins: frozenset[str], names: Names, home: str) -> Form:
+    kind, colon, value = inside.partition(":")
+    if inside.startswith("=") and len(inside) > 1:
+        return Exactly(twins, inside[1:])
+    if len(inside) > 2 and inside.startswith("/") and inside.endswith("/"):
+        return Matching(twins, expressions.compile_expression(inside[1:-1]))
+    if colon and kind == "path":
+        effect = _path_effect(name, twins, names)
+        return Below(None if effect else twins, effect, globs.parse(value, home))
+    if colon and kind == "domain":
+        return Reaching(hosts.parse(value))
+    if colon and kind == "action":
+        if not _plain_word(value).isalnum():
+            raise BadForm("an action is one word", Scope(twins))
+        return Acting(twins, _action_effect(name, names), _plain_word(value))
+    if inside.endswith(":*"):
+        words = tuple(inside[:-2].split())
+        if not words or "*" in words:
+            raise BadForm("a prefix is one or more words before :*", Scope(twins))
+        return Beginning(twins, words)
+    raise BadForm(
+        "in parentheses stands prefix:*, /expression/, =command, path:glob, domain:host or action:word",
+        _reach("(" + inside, name, twins, names),
+    )
+
+
+def _path_effect(name: str, twins: frozenset[str], names: Names) -> str | None:
+    """Return the effect that a path form of this name means; None when the tool is not known."""
+    if name not in names.twins:
+        return None
+    effects = names.effects(name)
+    for effect in ("write", "read"):
+        if effect in effects:
+            return effect
+    raise BadForm(f"{name} has no paths: name a tool that reads or writes", Scope(twins))
+
+
+def _action_effect(name: str, names: Names) -> str | None:
+    return "control" if name in names.twins and "control" in names.effects(name) else None
+
+
+def _reach(rest: str, name: str, twins: frozenset[str], names: Names) -> Scope:
+    """Return what a rule that is broken behind its name could have governed."""
+    if rest.startswith("(path:"):
+        effects = names.effects(name) if name in names.twins else frozenset()
+        return Scope(twins, next((effect for effect in ("write", "read") if effect in effects), None))
+    return Scope(twins, "network" if rest.startswith("(domain:") else None)
+
+
+def is_allowable(part: Part) -> bool:
+    """Whether a rule can allow this part by its command: a redirection, and words that are computed, it never can."""
+    if part.kind != "command" or None in part.words:
+        return False
+    program = (*part.words, "")[0] or ""
+    # a wildcard may find any program; and a file's name may begin like another command and a blank
+    return program in _TESTS or not any(character.isspace() or character in "*?[" for character in program)
+
+
+def _allowed_text(part: Part) -> str | None:
+    """Return the text that an allow must match of a simple command; None when none can."""
+    if not is_allowable(part) or _is_turned(part):
+        return None
+    # what is set before the program, and what is fed to it, changes what it does
+    if not part.words or _PREPARED.match(part.text) or ("<" in part.text and part.level != "safe"):
+        return part.text
+    return " ".join(word or "" for word in part.words)
+
+
+def _is_turned(part: Part) -> bool:
+    """Whether a command is dangerous here, such as behind a pipe, and by itself is not."""
+    return part.level == "dangerous" and bool(part.words) and not _is_dangerous(part.words)
+
+
+@lru_cache(maxsize=512)  # every rule asks the same of the same part
+def _is_dangerous(words: tuple[str | None, ...]) -> bool:
+    import shlex
+
+    from hilt.policy.commands import classify
+
+    return classify(shlex.join(word or "" for word in words)).level == "dangerous"
+
+
+def _is_by_path(part: Part) -> bool:
+    return bool(part.words) and "/" in (part.words[0] or "") and not _PREPARED.match(part.text)
+
+
+def _all_texts(subject: Subject) -> Iterator[str]:
+    """Yield everything that a deny or ask may find something in."""
+    if subject.command:
+        yield subject.command
+    for part in subject.parts:
+        yield part.text
+        if part.words:
+            words = ["$" if word is None else word for word in part.words]  # a sign for what only shows at run time
+            yield " ".join(words)
+            yield " ".join((words[0].rpartition("/")[2], *words[1:]))
+    if not subject.parts and not subject.command:
+        yield from subject.texts
+        for touched in subject.touches:
+            yield touched.target
+            if touched.relative is not None:
+                yield touched.relative
+
+
+def _all_words(subject: Subject) -> Iterator[tuple[str | None, ...]]:
+    for part in subject.parts:
+        if part.kind == "command" and part.words:
+            yield part.words
+            yield ((part.words[0] or "").rpartition("/")[2] or None, *part.words[1:])
+        yield tuple(part.text.split())
+    if subject.command:
+        yield tuple(subject.command.split())
+    if not subject.parts and not subject.command:
+        yield from (tuple(text.split()) for text in subject.texts)
+
+
+def _runs_unseen(part: Part) -> bool:
+    """Whether a shell is given commands that only show at run time: they are fed to it, or computed."""
+    if part.level != "dangerous" or part.kind != "command" or not part.words:
+        return False
+    from hilt.policy import programs
+
+    name = posixpath.basename(part.words[0] or "")
+    if name not in programs.SHELLS:
+        return name in _EVALUATORS and None in part.words
+    return None in part.words or not any(word and _GIVES_CODE.match(word) for word in part.words[1:])
+
+
+def _could_begin(words: tuple[str | None, ...], wanted: tuple[str, ...]) -> bool:
+    """Whether words that only show at run time could turn out as the wanted ones; each may become several."""
+    for word, want in zip(words, wanted, strict=False):
+        if word is None:
+            return True
+        if word != want:
+            return False
+    return False
+
+
+def _shown(touched: Touched) -> str:
+    return touched.target if touched.relative is None else touched.relative
+
+
+def _plain_word(text: str) -> str:
+    return text.replace("_", "").replace("-", "").casefold()

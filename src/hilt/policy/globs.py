@@ -1,0 +1,205 @@
+"""Globs of path rules: `*` and `?` inside a name, `**` for any number of folders, a backslash before a plain character.
+
+    glob       = [ "/" | "~/" | "./" ] component *( "/" component )
+    component  = "**" | 1*( character | "*" | "?" | "\\" character )
+
+A glob is matched from the workspace, one that begins with "/" or "~/" from the root. What an allow names is read
+narrowly: the whole path, letter by letter. What a deny or ask names is read widely: everything below it too, a glob
+without "/" at any depth, and names that some file systems take for the same.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from hilt.policy.subject import Touched
+
+Found = Literal["yes", "maybe", "no"]
+
+_ANY = "?/"  # no character is two characters long
+_STAR = "*/"
+
+MAX_LENGTH = 2000
+
+
+class BadGlob(ValueError):
+    """A glob that cannot be used; the message says why."""
+
+
+Tokens = tuple[str, ...]
+Component = Tokens | None  # None is `**`
+
+
+class Glob(NamedTuple):
+    """A glob as its components, once as written and once folded."""
+
+    source: str
+    is_absolute: bool
+    exact: tuple[Component, ...]
+    folded: tuple[Component, ...]
+
+
+def parse(source: str, home: str) -> Glob:
+    """Read a glob; raise BadGlob for what is not understood, so that no sign is taken for a letter by mistake."""
+    if not source or len(source) > MAX_LENGTH:
+        raise BadGlob(f"a path glob has 1 to {MAX_LENGTH} characters")
+    if "\0" in source:
+        raise BadGlob("a path holds no NUL character")
+    folders: list[str] = []
+    rest = source
+    if source == "~" or source.startswith("~/"):
+        if not home.startswith("/"):
+            raise BadGlob("the home directory is not known")
+        folders, rest = [name for name in home.split("/") if name], source[2:]
+    elif source.startswith("~"):
+        raise BadGlob("~ is known before a slash only")
+    is_absolute = source.startswith(("/", "~"))
+    components: list[Component] = [tuple(name) for name in folders]
+    for text in rest.split("/"):
+        if text in ("", "."):
+            continue
+        if text == "..":
+            raise BadGlob("a path glob goes down only, without ..")
+        components.append(None if text == "**" else _tokens(text))
+    return Glob(source, is_absolute, tuple(components), tuple(_fold_component(found) for found in components))
+
+
+def covers(glob: Glob, touched: Touched) -> bool:
+    """Whether an allow covers all that the call may reach there."""
+    names = _names(glob, touched)
+    if names is None or len(glob.exact) not in _states(glob.exact, names):
+        return False
+    return not touched.tree or (glob.exact[-1:] == (None,))
+
+
+def finds(glob: Glob, touched: Touched) -> Found:
+    """Whether a deny or ask speaks of what the call reaches there; maybe, when of something below a folder."""
+    names = _names(glob, touched)
+    if names is None:
+        return "no"
+    components = glob.folded
+    if not glob.is_absolute and len(components) == 1:
+        components = (None, *components)
+    states = _start(components)
+    for name in names:
+        if len(components) in states:
+            return "yes"
+        states = _step(components, states, fold(name))
+    if len(components) in states:
+        return "yes"
+    return "maybe" if touched.tree and states else "no"
+
+
+def quote(path: str) -> str:
+    """Return the glob that matches exactly this path."""
+    return "".join("\\" + character if character in "\\*?[]{}~" else character for character in path)
+
+
+def fold(text: str) -> str:
+    """Return a name as file systems that ignore case, form and invisible characters compare it."""
+    if text.isascii():
+        return text.lower()
+    from unicodedata import category, normalize
+
+    kept = "".join(character for character in text if category(character) != "Cf")
+    return normalize("NFKC", normalize("NFKC", kept).casefold())
+
+
+def _names(glob: Glob, touched: Touched) -> list[str] | None:
+    path = touched.target if glob.is_absolute else touched.relative
+    if path is None or (glob.is_absolute and not path.startswith("/")):
+        return None
+    return [name for name in path.split("/") if name not in ("", ".")]
+
+
+def _tokens(text: str) -> Tokens:
+    found: list[str] = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        if character == "\\":
+            position += 1
+            if position == len(text):
+                raise BadGlob("a backslash stands before nothing")
+            found.append(text[position])
+        elif character in "[]{}":
+            raise BadGlob(f"{character} has no meaning in a path glob; write \\{character} for the character")
+        elif character == "*":
+            if found[-1:] == [_STAR]:
+                raise BadGlob("** must be a component of its own")
+            found.append(_STAR)
+        else:
+            found.append(_ANY if character == "?" else character)
+        position += 1
+    return tuple(found)
+
+
+def _fold_component(component: Component) -> Component:
+    """Fold the plain characters of a component; those that follow one another together."""
+    if component is None:
+        return None
+    folded: list[str] = []
+    run = ""
+    for token in (*component, None):
+        if token is not None and len(token) == 1:
+            run += token
+            continue
+        folded += fold(run)
+        run = ""
+        if token is not None:
+            folded.append(token)
+    return tuple(folded)
+
+
+def _start(components: tuple[Component, ...]) -> set[int]:
+    return _closed(components, {0})
+
+
+def _states(components: tuple[Component, ...], names: list[str]) -> set[int]:
+    """Return how many components may be used up when all names are."""
+    states = _start(components)
+    for name in names:
+        states = _step(components, states, name)
+    return states
+
+
+def _step(components: tuple[Component, ...], states: set[int], name: str) -> set[int]:
+    following = set()
+    for state in states:
+        if state < len(components):
+            component = components[state]
+            if component is None:
+                following.add(state)
+            elif _fits(component, name):
+                following.add(state + 1)
+    return _closed(components, following)
+
+
+def _closed(components: tuple[Component, ...], states: set[int]) -> set[int]:
+    """Add what follows each `**`, which may stand for nothing."""
+    closed = set()
+    for state in states:
+        closed.add(state)
+        while state < len(components) and components[state] is None:
+            state += 1
+            closed.add(state)
+    return closed
+
+
+def _fits(tokens: Tokens, name: str) -> bool:
+    """Match one name; after a mismatch only the last star takes one more character."""
+    token = character = 0
+    star, retry = -1, 0
+    while character < len(name):
+        if token < len(tokens) and tokens[token] in (_ANY, name[character]):
+            token += 1
+            character += 1
+        elif token < len(tokens) and tokens[token] == _STAR:
+            star, retry = token, character
+            token += 1
+        elif star >= 0:
+            retry += 1
+            token, character = star + 1, retry
+        else:
+            return False
+    return all(left == _STAR for left in tokens[token:])

@@ -1,0 +1,142 @@
+"""Which names are sensitive (never read, never written) and which are protected (read, not written)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hilt.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+
+SENSITIVE = (".git", ".ssh", ".aws", ".gnupg", ".env", ".env.*")
+READABLE = (".env.example", ".env.sample", ".env.template")
+PROTECTED = (
+    ".hilt",
+    ".nanocoder",
+    ".jcli",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".mcp.json",
+    "agents.config.json",
+)
+
+
+class PathRules:
+    """Judges the names of a path one by one, as they are really walked.
+
+    A pattern without a slash is matched against each name, one with a slash against the path from the workspace.
+    Names are compared without case and in compatibility form, because some file systems take those for the same.
+    """
+
+    def __init__(self, sensitive: Sequence[str], readable: Sequence[str], protected: Sequence[str]) -> None:
+        self._sensitive = _Patterns(sensitive)
+        self._readable = _Patterns(readable)
+        self._protected = _Patterns(protected)
+        self._plain: dict[str, bool] = {}  # names that nothing refuses, wherever they stand
+        self._is_deep = any(patterns.deep for patterns in (self._sensitive, self._readable, self._protected))
+        firsts = self._sensitive.firsts()
+        # the first characters, in either case, of ASCII names that may be sensitive; None when any name may be
+        self.suspect = None if firsts is None else firsts | {first.upper() for first in firsts}
+
+    def check(self, parts: Sequence[str], *, write: bool) -> None:
+        """Judge the last name of a path whose other names were judged before; raise when it is refused."""
+        name = parts[-1]
+        if self._plain.get(name):
+            return
+        path = "/".join(parts)
+        if self.is_sensitive(path):
+            raise ToolError("sensitive_path", f"{path} is sensitive: tools neither read nor write it.", path=path)
+        if self._protected.match(path):
+            if write:
+                raise ToolError(
+                    "protected_path", f"{path} is configuration: tools read it and do not write it.", path=path
+                )
+        elif not self._is_deep and len(self._plain) < 4096:
+            self._plain[name] = True
+
+    def is_sensitive(self, path: str) -> bool:
+        """Whether the last name of the path is sensitive."""
+        return (
+            not self.is_harmless(path.rpartition("/")[2])
+            and self._sensitive.match(path)
+            and not self._readable.match(path)
+        )
+
+    def is_harmless(self, name: str) -> bool:
+        """Whether a name cannot be sensitive, told by its first character: quick, for the many names of a listing."""
+        return self.suspect is not None and name.isascii() and name[:1] not in self.suspect
+
+
+class _Patterns:
+    def __init__(self, patterns: Sequence[str]) -> None:
+        folded = [_fold(pattern) for pattern in patterns]
+        self._names = frozenset(pattern for pattern in folded if not _is_glob(pattern) and "/" not in pattern)
+        self._globs = [pattern for pattern in folded if _is_glob(pattern) and "/" not in pattern]
+        self.deep = [pattern.strip("/") for pattern in folded if "/" in pattern]
+        self._compiled: re.Pattern[str] | None = None
+
+    def firsts(self) -> frozenset[str] | None:
+        """Return the first characters that a matching name can have; None when that cannot be told from a name."""
+        found = {pattern[:1] for pattern in (*self._names, *self._globs)}
+        return None if self.deep or found & {"*", "?", ""} else frozenset(found)
+
+    def match(self, path: str) -> bool:
+        folded = _fold(path)
+        name = folded.rpartition("/")[2]
+        if name in self._names:
+            return True
+        if not self._globs and not self.deep:
+            return False
+        if self._compiled is None:
+            self._compiled = _compile(self._globs, self.deep)
+        return self._compiled.match(name + "\0" + folded) is not None
+
+
+def _fold(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    from unicodedata import category, normalize
+
+    # file systems that ignore format characters take ".g<zero width>it" for ".git"
+    kept = "".join(character for character in text if category(character) != "Cf")
+    return normalize("NFKC", normalize("NFKC", kept).casefold())
+
+
+def _is_glob(pattern: str) -> bool:
+    return any(character in pattern for character in "*?")
+
+
+def _compile(globs: Sequence[str], deep: Sequence[str]) -> re.Pattern[str]:
+    """One expression over "name NUL path"."""
+    import re
+
+    names = [f"{_translate(glob)}\0.*" for glob in globs]
+    paths = [f"[^\0]*\0{_translate(glob)}(?:/.*)?" for glob in deep]
+    return re.compile(f"(?s:{'|'.join(names + paths)})\\Z")
+
+
+def _translate(glob: str) -> str:
+    import re
+
+    parts = []
+    position = 0
+    while position < len(glob):
+        if glob.startswith("**/", position):
+            parts.append("(?:[^\0]*/)?")
+            position += 3
+        elif glob.startswith("**", position):
+            parts.append("[^\0]*")
+            position += 2
+        elif glob[position] == "*":
+            parts.append("[^/\0]*")
+            position += 1
+        elif glob[position] == "?":
+            parts.append("[^/\0]")
+            position += 1
+        else:
+            parts.append(re.escape(glob[position]))
+            position += 1
+    return "".join(parts)

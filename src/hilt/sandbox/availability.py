@@ -1,0 +1,168 @@
+"""Which sandbox works on this system: found by trying, and remembered until something changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+from hilt.sandbox import seccomp
+from hilt.sandbox.profile import Availability
+
+_FORMAT = 1
+_RECORD = "sandbox.json"
+_SYSTEM_PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+_SWITCHES = (
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/user/max_mnt_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "/proc/self/attr/current",
+    "/proc/self/uid_map",
+)
+_SEATBELT = "/usr/bin/sandbox-exec"
+_PROBE_SECONDS = 20.0
+
+
+def find(state: str) -> Availability:
+    """Return what works here: as remembered, or else by trying."""
+    path = os.path.join(state, _RECORD)
+    key = _key()
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        with open(path, "rb") as file:
+            record = json.load(file)
+        if record["key"] == key:
+            fields = record["availability"]
+            return Availability(**{**fields, **{name: tuple(fields[name]) for name in ("missing", "features")}})
+    found = probe()
+    _remember(path, key, found)
+    return found
+
+
+def probe() -> Availability:
+    """Try what this system has, the strongest first."""
+    if sys.platform == "darwin":
+        return _probe_seatbelt()
+    if not sys.platform.startswith("linux"):
+        return Availability("none", f"There is no sandbox for {sys.platform}.")
+    program = find_bubblewrap()
+    found, problem = _probe_bubblewrap(program) if program else (None, "bubblewrap is not installed.")
+    if found:
+        return found
+    from hilt.sandbox import landlock
+
+    remedy = _remedy(program)
+    abi = landlock.abi()
+    if abi:
+        return Availability(
+            "landlock", f"{problem} Landlock (ABI {abi}) confines in part.", landlock.missing(abi), remedy
+        )
+    missing = ("files", "network", "processes")
+    return Availability("none", f"{problem} The kernel has no Landlock either.", missing, remedy)
+
+
+def find_bubblewrap() -> str | None:
+    """Return the path of a bubblewrap that no one but root and the user can have put there."""
+    for path in _candidates():
+        try:
+            real = os.path.realpath(path)
+            statuses = [os.stat(real), os.stat(os.path.dirname(real))]
+        except OSError:
+            continue
+        trusted = all(status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022 for status in statuses)
+        if trusted and stat.S_ISREG(statuses[0].st_mode) and os.access(real, os.X_OK):
+            return real
+    return None
+
+
+def _candidates() -> Iterator[str]:
+    for folder in _SYSTEM_PLACES:
+        yield os.path.join(folder, "bwrap")
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if os.path.isabs(folder):
+            yield os.path.join(folder, "bwrap")
+
+
+def _probe_bubblewrap(program: str) -> tuple[Availability | None, str]:
+    """Have it make everything that a profile needs; on failure say why."""
+    from hilt.sandbox.process import Limits, run
+
+    limits = Limits(timeout=_PROBE_SECONDS)
+    help_text = run((program, "--help"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace")
+    version = run((program, "--version"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace").strip()
+    features = tuple(feature for feature in ("disable-userns", "size") if f"--{feature} " in help_text)
+    if "--perms " not in help_text:
+        return None, f"{version or program} is too old: 0.5 is needed."
+    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    words += ["--unshare-net", "--new-session", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
+    words += ["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--perms", "0500", "--tmpfs", "/run"]
+    reason = ""
+    for tried in dict.fromkeys((features, tuple(feature for feature in features if feature != "disable-userns"))):
+        options = ["--disable-userns"] if "disable-userns" in tried else []
+        result = run((program, *words, *options, "--", "/bin/sh", "-c", ":"), cwd="/", env={}, limits=limits)
+        reason = " ".join((result.stderr.head + result.stderr.tail).decode("utf-8", "replace").split())
+        if result.exit_code == 0:
+            machine = os.uname().machine
+            known = machine in seccomp.MACHINES
+            missing = () if known else (f"Unix sockets: there is no system call filter for {machine}",)
+            return Availability("bubblewrap", f"{version} works.", missing, "", program, tried), ""
+    return None, f"{version} does not work: {reason or 'it gives no reason'}."
+
+
+def _probe_seatbelt() -> Availability:
+    from hilt.sandbox.process import Limits, run
+
+    if not os.access(_SEATBELT, os.X_OK):
+        return Availability("none", f"{_SEATBELT} is missing.", ("files", "network", "processes"))
+    argv = (_SEATBELT, "-p", "(version 1)(allow default)", "/usr/bin/true")
+    if run(argv, cwd="/", env={}, limits=Limits(timeout=_PROBE_SECONDS)).exit_code != 0:
+        return Availability("none", f"{_SEATBELT} does not work here.", ("files", "network", "processes"))
+    from hilt.sandbox import seatbelt
+
+    return Availability("seatbelt", "Seatbelt works.", seatbelt.MISSING, "", _SEATBELT)
+
+
+def _remedy(program: str | None) -> str:
+    if program is None:
+        return "Install bubblewrap: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap."
+    if _read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").strip() == "1":
+        return "Allow user namespaces: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0."
+    if _read("/proc/sys/kernel/unprivileged_userns_clone").strip() == "0":
+        return "Allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1."
+    if _read("/proc/sys/user/max_user_namespaces").strip() == "0":
+        return "Allow user namespaces: sudo sysctl user.max_user_namespaces=15000."
+    return "In a container, allow user namespaces and mounts of /proc (docker: --security-opt seccomp=unconfined)."
+
+
+def _key() -> list[object]:
+    """Everything that the outcome depends on."""
+    system = os.uname()
+    program = find_bubblewrap() if system.sysname == "Linux" else _SEATBELT
+    try:
+        status = os.stat(program) if program else None
+    except OSError:
+        status = None
+    file = [status.st_dev, status.st_ino, status.st_mtime_ns] if status else []
+    switches = [_read(path).strip() for path in _SWITCHES]
+    return [_FORMAT, system.release, system.version, system.machine, os.geteuid(), program, file, switches]
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(4096)
+    except OSError:
+        return ""
+
+
+def _remember(path: str, key: list[object], found: Availability) -> None:
+    """Keep the outcome for the next process; without it that one tries again."""
+    draft = f"{path}.{os.getpid()}"
+    with suppress(OSError):
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        with open(draft, "w", encoding="utf-8") as file:
+            json.dump({"key": key, "availability": found._asdict()}, file)
+        os.replace(draft, path)

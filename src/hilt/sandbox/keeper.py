@@ -1,0 +1,591 @@
+"""The keeper: a small process that starts every child of hilt, and ends it together with all its descendants.
+
+hilt is threaded, and between fork and exec a threaded process may do next to nothing. So it has one single-threaded
+interpreter that forks on its behalf. There, plain fork and exec are safe, and can do what posix_spawn cannot: enter a
+directory by descriptor and set limits.
+
+    hilt ── keeper ─┬─ warden ── program ── its descendants
+                     └─ warden ── program ── its descendants
+
+A warden guards one program and is a sub-reaper: what the program leaves behind by setsid, by a double fork or by the
+death of a parent becomes the warden's own child. "Nothing is left" is therefore exactly "there is no child to wait
+for". It kills its own children, whose ids cannot be reused before it has reaped them, with their process groups, which
+the kernel signals atomically with respect to fork. What the killed leave behind becomes its child in turn and dies in
+the next pass. Passes over the whole tree follow for what keeps making new processes and sessions.
+
+One warden is always ready, with its program forked and waiting for what to become, so that no command waits for a fork.
+hilt speaks with each warden over a socket of its own; when that closes, because hilt has let go or was killed, the
+warden ends its program. When the keeper dies, the wardens go on. When a warden dies, what it guarded falls to the
+keeper, which kills every child that is not a warden.
+
+Without sub-reapers (macOS) descendants are found by parent and by process group, through ps. What has left both before
+its program ends is not found there.
+
+This module runs alone in the keeper, and the first command of every one-shot call waits for its imports. So it imports
+no other part of hilt, and `_socket` and `_signal` instead of the modules around them, whose enums take half as long
+again as the bare interpreter.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]
+import _socket
+import gc
+import marshal
+import os
+import select
+import sys
+from errno import ENOENT, ENOMEM
+from time import monotonic, sleep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+    from typing import NoReturn
+
+    Prctl = Callable[[int, int | bytes], object]
+
+# the keeper's end of the control socket: for every byte that it gets it answers READY with the channel of a new warden,
+# or SCARCE and why there is none
+CONTROL = 3
+READY, SCARCE = b"+", b"-"
+
+# warden to hilt, each followed by a number
+HELLO, STARTED, REFUSED, EXITED, ENDED = b"h", b"s", b"r", b"x", b"e"
+NEWS_BYTES = 5
+# hilt to warden
+TERMINATE, KILL = b"t", b"k"
+
+# `pkill python` in a command must not end what guards it
+_IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+_RETRY_SECONDS = 0.02  # between two passes of killing, when nothing died meanwhile
+# Passes over the children outrun what forks and exits; passes over the tree outweigh what forks and stays. So the
+# first have most of the turns, and the second are repeated until they find nothing new, but not for ever.
+_TURNS, _TREE_TURN, _TREE_PASSES = 8, 4, 20
+
+_SUB_REAPER = sys.platform == "linux"
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
+_LANDLOCK_RESTRICT_SELF = 446  # the number of the system call, the same on every architecture
+# for capset: version 3 of its header, this process; effective, permitted and inheritable ones, twice 32 of each
+_NO_CAPABILITIES = 0x20080522.to_bytes(4, sys.byteorder) + bytes(4), bytes(24)
+_FDS_MAX = 64  # descriptors that come with a request
+
+
+def news(kind: bytes, number: int = 0) -> bytes:
+    """One message of a warden."""
+    return kind + number.to_bytes(NEWS_BYTES - 1, "big")
+
+
+def request(
+    argv: list[bytes],
+    env: dict[bytes, bytes],
+    rlimits: dict[int, int],
+    *,
+    settle: float,
+    grace: float,
+    tty: bool,
+    kept: int,
+    namespaces: int,
+    shielded: bool,
+) -> bytes:
+    """What a program is to become; its descriptors go with the first byte.
+
+    They are stdin, stdout, stderr, cwd and fault, then the `kept` ones that the program inherits from 3 on, then the
+    `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin is to be the controlling terminal. A
+    `shielded` program is told to end through its descendants alone: it confines them, and would take them with it.
+    """
+    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded))
+    return len(body).to_bytes(4, "big") + body
+
+
+def carried(*fds: int) -> list[tuple[int, int, bytes]]:
+    """Descriptors as the ancillary data of a message."""
+    return [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds))]
+
+
+def main() -> None:
+    """Serve until hilt closes the control socket, then end everything."""
+    for name in os.listdir("/dev/fd"):
+        if int(name) > CONTROL:
+            _attempt(os.close, int(name))
+    os.set_inheritable(CONTROL, False)  # noqa: FBT003 -- takes no keyword
+    os.chdir("/")
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    # a collection would write to every page that the wardens share
+    gc.disable()
+    prctl = _load_prctl()
+    prctl(_PR_SET_NAME, b"hilt-keeper")
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _keep(_socket.socket(fileno=CONTROL), prctl)
+    # without sub-reapers the wardens, whom hilt has left as well, end everything
+    if _SUB_REAPER:
+        _end_children()
+
+
+def _keep(control: _socket.socket, prctl: Prctl) -> None:
+    wake = _wake_on_child_exit()
+    poller = select.poll()
+    poller.register(control, select.POLLIN)
+    poller.register(wake, select.POLLIN)
+    wardens: set[int] = set()
+    killer = _Killer(sparing=wardens)
+    strays = False
+    while True:
+        ready = {fd for fd, _ in poller.poll(_RETRY_SECONDS * 1000 if strays else None)}
+        if control.fileno() in ready:
+            wanted = receive(control, 64)[0]
+            if not wanted:
+                return
+            for _ in wanted:
+                warden = _ready_warden(control, wake, prctl)
+                if warden:
+                    wardens.add(warden)
+        if wake in ready:
+            os.read(wake, 4096)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                break
+            if not pid:
+                break
+            if os.WIFSTOPPED(status):
+                # no warden may be kept from its work
+                _attempt(os.kill, pid, signal.SIGCONT)
+                continue
+            # a warden exits with 0 when it has nothing left to guard
+            strays = strays or status != 0 or pid not in wardens
+            wardens.discard(pid)
+        if strays:
+            strays = killer.strike()
+
+
+def _ready_warden(control: _socket.socket, wake: int, prctl: Prctl) -> int:
+    """Fork a warden and send hilt its channel; 0 when there can be none."""
+    channel = theirs = None
+    try:
+        channel, theirs = _socket.socketpair()
+        warden = os.fork()
+    except OSError as error:
+        _attempt(control.send, news(SCARCE, error.errno or 0))
+        warden = 0
+    else:
+        if warden == 0:
+            try:
+                os.close(wake)
+                control.close()
+                theirs.close()
+                _Warden(channel, prctl).guard()
+            finally:
+                os._exit(1)
+        _attempt(control.sendmsg, [news(READY)], carried(theirs.fileno()))
+    for end in (channel, theirs):
+        if end:
+            end.close()
+    return warden
+
+
+class _Warden:
+    """Guards one program: starts it, tells how it exited, ends what it leaves."""
+
+    def __init__(self, channel: _socket.socket, prctl: Prctl) -> None:
+        self._channel = channel
+        self._prctl = prctl
+        self._program = 0
+        self._settle = self._grace = 0.0
+        self._shielded = False
+        self._terminate_at = self._kill_at = float("inf")
+        self._killer = _Killer()
+
+    def guard(self) -> NoReturn:
+        """Fork a program that becomes what hilt asks for, and exit when nothing of it is left."""
+        self._prctl(_PR_SET_NAME, b"hilt-warden")
+        self._prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        wake = _wake_on_child_exit()
+        # without this word hilt knows that nothing was started, and may ask another keeper
+        self._tell(HELLO, os.getpid())
+        patience = self._fork()
+        poller = select.poll()
+        poller.register(wake, select.POLLIN)
+        poller.register(patience, select.POLLIN)
+        while True:
+            progress = self._reap()
+            now = monotonic()
+            if now >= self._terminate_at:
+                self._terminate_at = float("inf")
+                self._kill_at = min(self._kill_at, now + self._grace)
+                self._terminate()
+            if now >= self._kill_at:
+                self._killer.strike(self._program)
+                # a chain of processes that fork and exit is outrun only without a pause
+                wait = 0.0 if progress else _RETRY_SECONDS
+            else:
+                wait = min(self._terminate_at, self._kill_at) - now
+            for fd, _ in poller.poll(None if wait == float("inf") else wait * 1000):
+                if fd == wake:
+                    os.read(wake, 4096)
+                elif fd == patience:
+                    if told := os.read(patience, 256):
+                        self._settle, self._grace, self._shielded = marshal.loads(told)  # noqa: S302 -- our own fork
+                        # the program has read what was for it: from now on the channel carries orders
+                        poller.register(self._channel, select.POLLIN)
+                    poller.unregister(patience)
+                else:
+                    self._obey(poller)
+
+    def _fork(self) -> int:
+        """Fork the program; return the descriptor on which it tells how patient to be, as soon as it knows."""
+        warden = os.getpid()
+        patience, tell_patience = os.pipe()
+        try:
+            self._program = os.fork()
+        except OSError as error:
+            self._tell(REFUSED, error.errno or 0)
+            os._exit(0)
+        if self._program == 0:
+            try:
+                # the program dies even when hilt, keeper and warden are all killed at once
+                self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+                if os.getppid() == warden:
+                    self._become_asked(warden, tell_patience)
+            finally:
+                os._exit(1)
+        os.close(tell_patience)
+        return patience
+
+    def _become_asked(self, warden: int, tell_patience: int) -> None:
+        size, fds = receive(self._channel, 4)
+        missing = int.from_bytes(size, "big")
+        body = bytearray()
+        while len(body) < missing and (part := self._channel.recv(1 << 16)):
+            body += part
+        if not missing or len(body) < missing:
+            return
+        (argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded) = marshal.loads(body)  # noqa: S302 -- hilt
+        os.write(tell_patience, marshal.dumps((settle, grace, shielded)))
+        # told from here, for the program may kill the warden before the warden's next step
+        self._tell(STARTED, os.getpid())
+        *streams, cwd, fault = fds[:5]
+        inherited, entered, rulesets = (
+            fds[5 : 5 + kept],
+            fds[5 + kept : 5 + kept + namespaces],
+            fds[5 + kept + namespaces :],
+        )
+        step = "start"
+        try:
+            os.setsid()
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+            if tty:
+                _take_terminal()
+            step = "cwd"
+            os.fchdir(cwd)
+            for signal_number in _IGNORED + _IGNORED_BY_PYTHON:
+                signal.signal(signal_number, signal.SIG_DFL)
+            step = "limits"
+            _limit(rlimits)
+            step = "confinement"
+            if entered:
+                _enter(entered)
+                # entering a user namespace makes the kernel forget it
+                self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+                if os.getppid() != warden:
+                    return
+            for ruleset in rulesets:
+                _restrict(ruleset)
+            step = "start"
+            fault = _inherit(inherited, fault)
+            step = "exec"
+            _execute(argv, env)
+        except OSError as error:
+            os.write(fault, marshal.dumps((step, error.errno or 0)))
+        except MemoryError:
+            os.write(fault, marshal.dumps((step, ENOMEM)))
+
+    def _reap(self) -> bool:
+        """Collect what has exited, and say whether anything had; exit when nothing is left."""
+        progress = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                if _SUB_REAPER or not _descendants(self._program):
+                    self._tell(ENDED)
+                    os._exit(0)
+                return progress
+            if not pid:
+                return progress
+            progress = True
+            if pid == self._program:
+                self._tell(EXITED, status)
+                self._terminate_at = min(self._terminate_at, monotonic() + self._settle)
+
+    def _terminate(self) -> None:
+        if self._shielded:
+            tree = _descendants(self._program)
+            _signal_each([process for process in tree if process[0] != self._program], signal.SIGTERM, signal.SIGCONT)
+            return
+        for group in _groups(_descendants(self._program)):
+            _attempt(os.killpg, group, signal.SIGTERM)
+            # a stopped process takes no signal but SIGKILL until it goes on
+            _attempt(os.killpg, group, signal.SIGCONT)
+
+    def _obey(self, poller: select.poll) -> None:
+        try:
+            order = self._channel.recv(1)
+        except ConnectionError:
+            order = b""
+        if order == TERMINATE:
+            self._terminate_at = 0.0
+        else:
+            self._kill_at = 0.0
+        if not order:
+            poller.unregister(self._channel)
+
+    def _tell(self, kind: bytes, number: int = 0) -> None:
+        _attempt(self._channel.send, news(kind, number))
+
+
+def _take_terminal() -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _enter(namespaces: list[int]) -> None:
+    for namespace in namespaces:
+        _call_kernel("setns", namespace, 0)
+
+
+def _restrict(ruleset: int) -> None:
+    _call_kernel("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _call_kernel("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    # Landlock leaves root what it may do besides files; without new privileges no program gets that back
+    _call_kernel("capset", *_NO_CAPABILITIES)
+
+
+def _call_kernel(name: str, *arguments: int | bytes) -> None:
+    import ctypes
+
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    if function(*(each if isinstance(each, bytes) else ctypes.c_long(each) for each in arguments)) != 0:
+        raise OSError(ctypes.get_errno(), name)
+
+
+def _inherit(fds: list[int], fault: int) -> int:
+    """Give the program these descriptors, from 3 on; return the one for faults, which may have had to move."""
+    if not fds:
+        return fault
+    import fcntl
+
+    first = 3 + len(fds)
+    fault, *moved = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, first) for fd in (fault, *fds))
+    for number, fd in enumerate(moved, 3):
+        os.dup2(fd, number)
+    return fault
+
+
+def _limit(rlimits: dict[int, int]) -> None:
+    if rlimits:
+        import resource
+
+        for kind, most in rlimits.items():
+            hard = resource.getrlimit(kind)[1]
+            if hard != resource.RLIM_INFINITY:
+                most = min(most, hard)
+            resource.setrlimit(kind, (most, most))
+
+
+def _execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
+    program = argv[0]
+    if b"/" in program:
+        os.execve(program, argv, env)  # noqa: S606 -- no shell on purpose
+    refusal = OSError(ENOENT, "")
+    for folder in env.get(b"PATH", os.defpath.encode()).split(b":"):
+        # a relative entry would let the workspace supply the program
+        if folder.startswith(b"/"):
+            path = folder + b"/" + program
+            try:
+                os.execve(path, argv, env)  # noqa: S606 -- no shell on purpose
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except PermissionError as error:
+                # else it is the folder that cannot be looked into
+                if os.access(path, os.F_OK):
+                    refusal = error
+    raise refusal
+
+
+class _Killer:
+    """Kills all that is below this process, in passes; the dead are for the caller to reap."""
+
+    def __init__(self, sparing: Collection[int] = ()) -> None:
+        self._sparing = sparing
+        self._passes = 0
+
+    def strike(self, program: int = 0) -> bool:
+        """Make one pass; whether there was anything to kill."""
+        if not _SUB_REAPER:
+            groups = _groups(_descendants(program, self._sparing))
+            for group in groups:
+                _attempt(os.killpg, group, signal.SIGKILL)
+            return bool(groups)
+        self._passes += 1
+        if self._passes % _TURNS == _TREE_TURN:
+            self._fell_tree()
+        children = [pid for pid in _children() if pid not in self._sparing]
+        for pid in children:
+            group = os.getpgid(pid)
+            # between fork and setsid a program is still in the group of the keeper
+            if group == os.getpgrp():
+                os.kill(pid, signal.SIGKILL)
+            else:
+                _attempt(os.killpg, group, signal.SIGKILL)
+        return bool(children)
+
+    def _fell_tree(self) -> None:
+        """Kill every descendant before any is reaped: while the dead keep their places, a limit lets no others in."""
+        struck: set[int] = set()
+        for _ in range(_TREE_PASSES):
+            tree = _descendants(sparing=self._sparing)
+            if struck.issuperset(pid for pid, _, _ in tree):
+                return
+            struck.update(pid for pid, _, _ in tree)
+            _signal_each(tree, signal.SIGKILL)
+
+
+def _signal_each(tree: list[tuple[int, int, int]], *signals: int) -> None:
+    """Send signals to processes below this one, as they were just listed."""
+    parents = {os.getpid(), *(parent for _, parent, _ in tree), *(pid for pid, _, _ in tree)}
+    for pid, _, _ in tree:
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:
+            continue
+        # the id may have passed to a stranger since it was listed, the handle cannot
+        stat = _stat(pid)
+        if stat and stat[0] in parents:
+            for number in signals:
+                _attempt(signal.pidfd_send_signal, handle, number)
+        os.close(handle)
+
+
+def _end_children() -> None:
+    killer = _Killer()
+    try:
+        while True:
+            killer.strike()
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                sleep(_RETRY_SECONDS)
+    except ChildProcessError:
+        return
+
+
+def _children() -> list[int]:
+    """The children of this process, the newest first: they are the ones that may soon be gone."""
+    try:
+        with open("/proc/thread-self/children", "rb", buffering=0) as file:
+            return [int(pid) for pid in reversed(file.readall().split())]
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        own = os.getpid()
+        return [pid for pid, parent, _, _ in reversed(_processes()) if parent == own]
+
+
+def _descendants(program: int = 0, sparing: Collection[int] = ()) -> list[tuple[int, int, int]]:
+    """Id, parent and group of what lives below this process."""
+    table = _processes()
+    below = {os.getpid()}
+    # a sub-reaper is above everything; elsewhere orphans are known by the group of their program
+    groups = set() if _SUB_REAPER else {program}
+    size = 0
+    while size != len(below):
+        size = len(below)
+        for pid, parent, group, _ in table:
+            if (parent in below or group in groups) and pid not in sparing:
+                below.add(pid)
+    below.remove(os.getpid())
+    return [(pid, parent, group) for pid, parent, group, state in table if pid in below and state != b"Z"]
+
+
+def _groups(processes: Iterable[tuple[int, int, int]]) -> set[int]:
+    return {group for _, _, group in processes} - {os.getpgrp()}
+
+
+def _processes() -> list[tuple[int, int, int, bytes]]:
+    """Id, parent, group and state of every process."""
+    if not _SUB_REAPER:
+        return _processes_by_ps()
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [(pid, *stat) for pid in pids if (stat := _stat(pid))]
+
+
+def _stat(pid: int) -> tuple[int, int, bytes] | None:
+    """Parent, group and state of a process; None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            # the name of a program may hold blanks and parentheses
+            state, parent, group, _ = file.readall().rpartition(b")")[2].split(None, 3)
+    except OSError:
+        return None
+    return int(parent), int(group), state
+
+
+def _processes_by_ps() -> list[tuple[int, int, int, bytes]]:
+    reading, writing = os.pipe()
+    ps = os.posix_spawn(
+        "/bin/ps", ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat="], {}, file_actions=[(os.POSIX_SPAWN_DUP2, writing, 1)]
+    )
+    os.close(writing)
+    with open(reading, "rb") as file:
+        rows = [line.split() for line in file]
+    os.waitpid(ps, 0)
+    return [(int(pid), int(parent), int(group), state[:1]) for pid, parent, group, state in rows if int(pid) != ps]
+
+
+def receive(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
+    """The next bytes and the descriptors that came with them; nothing when the other side has gone."""
+    try:
+        data, ancillary, _, _ = sock.recvmsg(size, _socket.CMSG_SPACE(_FDS_MAX * 4))
+    except ConnectionError:
+        return b"", []
+    fds = [
+        int.from_bytes(carried_bytes[start : start + 4], sys.byteorder)
+        for _, _, carried_bytes in ancillary
+        for start in range(0, len(carried_bytes), 4)
+    ]
+    for fd in fds:
+        os.set_inheritable(fd, False)  # noqa: FBT003 -- takes no keyword
+    return data, fds
+
+
+def _wake_on_child_exit() -> int:
+    """A descriptor that can be read when a child has exited."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    inherited = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    if inherited >= 0:
+        os.close(inherited)
+    return reading
+
+
+def _load_prctl() -> Prctl:
+    if not _SUB_REAPER:
+        return lambda option, value: None
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl
+    prctl.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    return prctl
+
+
+def _attempt(act: Callable[..., object], *args: object) -> None:
+    """Do what may come too late: the process has ended, or hilt has gone."""
+    try:
+        act(*args)
+    except OSError:
+        return

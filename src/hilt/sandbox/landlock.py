@@ -1,0 +1,233 @@
+"""A profile as a Landlock ruleset: the fallback where bubblewrap does not work.
+
+Landlock only allows, by trees of files. So what is hidden outside of the workspace is left out by allowing its
+neighbours one by one; inside of a writable folder nothing can be left out, because new files must be allowed too.
+`missing` says what that and the rest amount to, for the user to decide.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from hilt.errors import ToolError
+from hilt.sandbox import sensitive
+from hilt.sandbox.process import Confined
+from hilt.sandbox.profile import Profile, innermost, is_below, own_variables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.sensitive import Search
+
+# the same numbers on every machine
+_CREATE_RULESET, _ADD_RULE = 444, 445
+_VERSION_FLAG, _PATH_BENEATH = 1, 1
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _REMOVE_DIR, _REMOVE_FILE, _MAKE_CHAR, _MAKE_DIR = (
+    1 << bit for bit in range(8)
+)
+_MAKE_REG, _MAKE_SOCK, _MAKE_FIFO, _MAKE_BLOCK, _MAKE_SYM, _REFER, _TRUNCATE, _IOCTL_DEV = (
+    1 << bit for bit in range(8, 16)
+)
+_BIND_TCP, _CONNECT_TCP = 1, 2
+_SCOPE_ABSTRACT_SOCKET, _SCOPE_SIGNAL = 1, 2
+
+_FIRST = (1 << 13) - 1
+_READ = _EXECUTE | _READ_FILE
+_WRITE = (
+    _WRITE_FILE
+    | _REMOVE_DIR
+    | _REMOVE_FILE
+    | _MAKE_DIR
+    | _MAKE_REG
+    | _MAKE_SOCK
+    | _MAKE_FIFO
+    | _MAKE_SYM
+    | _REFER
+    | _TRUNCATE
+)
+_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+
+# not /dev/pts: the user's terminals are in there, beside those that a program would make
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+_SHARED = ("/tmp", "/var/tmp", "/run", "/dev")  # noqa: S108 -- what belongs to everyone is not shown
+_DEEPEST = 40
+
+
+class _RulesetAttributes(ctypes.Structure):
+    _fields_ = (
+        ("handled_access_fs", ctypes.c_uint64),
+        ("handled_access_net", ctypes.c_uint64),
+        ("scoped", ctypes.c_uint64),
+    )
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
+
+
+def abi() -> int:
+    """Return the version of Landlock that the kernel has; 0 for none."""
+    try:
+        return _call(_CREATE_RULESET, None, 0, _VERSION_FLAG)
+    except OSError:
+        return 0
+
+
+def missing(version: int) -> tuple[str, ...]:
+    """Return what this version does not enforce."""
+    gaps = [
+        "protected names (.git hooks and config, .hilt and the like) in the workspace can be written",
+        "sensitive files (.env and the like) in a writable workspace can be read",
+        "names of hidden files can be listed",
+        "modes, owners and times of the user's files can be changed everywhere",
+        "UDP, multipath, Unix and other such sockets reach the host and the network",
+        "the /tmp of the system is not hidden by one of the session's own",
+        "other processes can be seen, and their shared memory and the user's keyrings used",
+    ]
+    if version < 3:
+        gaps.append("files outside the workspace can be cut to length 0" if version < 2 else "files can be truncated")
+    if version < 4:
+        gaps.append("TCP reaches the host and the network")
+    if version < 6:
+        gaps.append("signals reach other processes of the user")
+    return tuple(gaps)
+
+
+@contextmanager
+def confine(profile: Profile, search: Search) -> Iterator[Confined]:
+    """Yield how to start a program under a ruleset for the profile."""
+    if profile.network == "loopback":
+        raise ToolError(
+            "sandbox_unavailable",
+            "A network for the session alone needs bubblewrap, which does not work here.",
+            suggestion="Run the command with the network none or full.",
+        )
+    for path in map(os.path.realpath, profile.closed):
+        if root := innermost(path, profile.writable):
+            raise ToolError(
+                "sandbox_unavailable",
+                f"{path} lies in the workspace {root}, where Landlock cannot keep commands from changing it.",
+                suggestion="Open a smaller folder as the workspace, or install bubblewrap.",
+                path=path,
+            )
+    fd = make_ruleset(profile, search, abi())
+    try:
+        yield Confined(prefix=("/usr/bin/env", *own_variables(profile)), ruleset=fd)
+    finally:
+        os.close(fd)
+
+
+def make_ruleset(profile: Profile, search: Search, version: int) -> int:
+    """Return the descriptor of a ruleset; the process that restricts itself by it is confined."""
+    handled = _FIRST
+    for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
+        if version >= since:
+            handled |= right
+    net = _BIND_TCP | _CONNECT_TCP if version >= 4 and profile.network == "none" else 0
+    scoped = _SCOPE_ABSTRACT_SOCKET | _SCOPE_SIGNAL if version >= 6 else 0
+    attributes = _RulesetAttributes(handled, net, scoped)
+    # older kernels know only the first fields
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    fd = _call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
+    try:
+        # what a folder holds can be listed everywhere: the rule for one folder is the rule for all in it
+        _allow(fd, "/", _READ_DIR & handled)
+        for path in readable(profile, search):
+            _allow(fd, path, _READ & handled)
+        for path in writable(profile):
+            _allow(fd, path, (_READ | _WRITE) & handled)
+        for path in _DEVICES:
+            _allow(fd, path, (_READ_FILE | _WRITE_FILE | _IOCTL_DEV | _TRUNCATE) & handled)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def writable(profile: Profile) -> tuple[str, ...]:
+    """Return the trees in which a program may write."""
+    own = tuple(os.path.join(profile.private, name) for name in ("tmp", "var-tmp", "cache"))
+    return profile.writable + own
+
+
+def readable(profile: Profile, search: Search) -> Iterator[str]:
+    """Yield trees that together hold everything but what is hidden."""
+    home = os.path.realpath(profile.home)
+    shown = [*profile.roots, *profile.shown]
+    if profile.folder:
+        shown.append(os.path.realpath(profile.folder))
+    if profile.network == "full":
+        shown.append(os.path.realpath("/etc/resolv.conf"))
+    hidden = {os.path.realpath(path) for path in (*profile.closed, *_SHARED)}
+    for each in sensitive.homes(home):
+        hidden.update(os.path.realpath(path) for path in sensitive.home_secrets(each, profile.is_sensitive))
+    if os.geteuid() == 0:
+        hidden.update(path for path in sensitive.SYSTEM if os.path.lexists(path))
+    if profile.read == "workspace":
+        hidden.add(home)
+        shown += sensitive.toolchains(home, os.environ.get("PATH", ""))
+    elif any(is_below(home, path) for path in hidden):
+        shown.append(home)
+    for root in profile.roots:
+        if root not in profile.writable:
+            found = search.find(root, profile.is_sensitive, tuple(hidden))
+            hidden.update(map(os.path.realpath, found.sensitive))
+    yield from _around("/", hidden)
+    for path in shown:
+        yield from _around(path, hidden - {path})
+
+
+def _around(folder: str, hidden: set[str], depth: int = 0) -> Iterator[str]:
+    """Yield trees that hold everything of a folder but what is hidden in it."""
+    inside = {path for path in hidden if is_below(path, folder)}
+    if folder in inside:
+        return
+    if not inside:
+        yield folder
+        return
+    if depth > _DEEPEST:
+        raise ToolError("sandbox_unavailable", f"What is hidden in {folder} lies too deep for Landlock.", path=folder)
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        # a link is allowed by what it leads to
+        if path not in inside and not os.path.islink(path):
+            yield from _around(path, inside, depth + 1)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # gone, or out of reach: what is not allowed is refused
+    try:
+        if not os.path.isdir(path):
+            rights &= _ON_FILES
+        if rights:
+            rule = _PathBeneath(rights, fd)
+            with suppress(OSError):
+                _call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
+    finally:
+        os.close(fd)
+
+
+def _call(number: int, *arguments: object) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    result: int = libc.syscall(ctypes.c_long(number), *(_wide(argument) for argument in arguments))
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def _wide(argument: object) -> object:
+    # a system call takes whole registers
+    return ctypes.c_long(argument) if isinstance(argument, int) else argument

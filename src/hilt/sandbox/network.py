@@ -1,0 +1,90 @@
+"""Networks of confined programs: one loopback for each session, and the sockets of others that a path would reach."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from hilt.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.profile import Availability
+
+_ALONE = ("--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/")
+_LISTED_UNIX = "/proc/net/unix"
+
+
+class Loopbacks:
+    """A network of its own for each session, with nothing but a loopback device.
+
+    It exists as long as we hold its descriptors, or a program runs in it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[int, int]] = {}
+
+    def enter(self, session: str, available: Availability) -> tuple[int, int]:
+        """Return copies of the session's namespaces, user first, that the caller closes."""
+        with self._lock:
+            if session not in self._open:
+                self._open[session] = _make(available)
+            user, net = self._open[session]
+            return os.dup(user), os.dup(net)
+
+    def close(self) -> None:
+        """Let go of all of them."""
+        with self._lock:
+            descriptors = [fd for pair in self._open.values() for fd in pair]
+            self._open.clear()
+        for fd in descriptors:
+            os.close(fd)
+
+
+def _make(available: Availability) -> tuple[int, int]:
+    """Have bubblewrap make the namespaces, and take hold of them before it ends."""
+    from hilt.sandbox import process
+
+    word_in, word_out = os.pipe()
+    hold_in, hold_out = os.pipe()
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        child = process.start(
+            (available.program, *_ALONE, "--", "/bin/sh", "-c", "echo $$; read -r line"),
+            cwd="/",
+            env={},
+            stdin=hold_in,
+            stdout=word_out,
+            stderr=null,
+        )
+        os.close(word_out)
+        word_out = -1
+        with child:
+            pid = os.read(word_in, 32).strip()
+            if not pid.isdigit():
+                raise ToolError("sandbox_unavailable", "bubblewrap could not make a network for the session.")
+            folder = f"/proc/{int(pid)}/ns/"
+            user = os.open(folder + "user", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return user, os.open(folder + "net", os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                os.close(user)
+                raise
+    except OSError as error:
+        raise ToolError("sandbox_unavailable", f"The session's network cannot be entered: {error.strerror}.") from error
+    finally:
+        for fd in (word_in, word_out, hold_in, hold_out, null):
+            if fd >= 0:
+                os.close(fd)
+
+
+def host_sockets() -> set[str]:
+    """Return the paths at which programs outside listen: a path reaches them from any network."""
+    try:
+        with open(_LISTED_UNIX, "rb") as file:
+            lines = file.read().splitlines()[1:]
+    except OSError:
+        return set()
+    rows = (line.split(None, 7) for line in lines)
+    return {os.fsdecode(fields[7]) for fields in rows if len(fields) == 8 and fields[7].startswith(b"/")}

@@ -1,0 +1,786 @@
+"""Child processes: started, fed, captured, bounded and ended. Nothing that a call starts outlives it.
+
+`run` is a whole call; `start` is the part of it that serves a process left running. Both may be used from many threads
+at once. keeper.py tells how a process is started, and how its descendants are found and ended.
+"""
+
+from __future__ import annotations
+
+import _socket
+import errno
+import marshal
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from io import FileIO
+from math import inf
+from time import monotonic
+from typing import Literal, NamedTuple, Self
+
+from hilt.errors import ToolError
+from hilt.sandbox import keeper
+
+Reason = Literal["exit", "signal", "timeout", "cancelled", "limit"]
+StrPath = str | os.PathLike[str]
+
+SCREEN = (40, 120)  # lines and columns of a terminal
+
+_CHUNK_BYTES = 1 << 16
+_CANCEL_SECONDS = 0.025  # how often a wait looks at the cancel event
+_START_SECONDS = 20.0  # a program that does not run by then is stuck in the kernel, or the keeper was stopped
+_DEATH_SECONDS = 5.0  # what lives this long after SIGKILL is stuck in the kernel, or belongs to another user
+
+_LAUNCH = "import sys; sys.path.append(sys.argv[1]); import keeper; keeper.main()"
+_SCARCITIES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS)
+
+
+class Limits(NamedTuple):
+    """What a process may use: times in seconds, sizes in bytes.
+
+    At the timeout SIGTERM is sent, and SIGKILL after `grace`. What a program leaves running when it exits may finish
+    within `settle`, as the `tee` of a process substitution does. Of each stream `keep_bytes` stay in memory; more than
+    `max_bytes` from both together end the process. Memory is limited as `address_space`, which counts what is only
+    reserved too, or as `data`, which counts what can be written. The kernel counts `processes` over everything the
+    user runs, and holds root to no such limit.
+    """
+
+    timeout: float | None = 30.0
+    grace: float = 0.5
+    settle: float = 0.2
+    keep_bytes: int = 1 << 20
+    max_bytes: int = 64 << 20
+    address_space: int | None = None
+    data: int | None = None
+    processes: int | None = None
+    file_size: int | None = None
+
+
+class Captured(NamedTuple):
+    """The output of one stream: all of it in `head`, or else its two ends, and every byte in the file `spill`."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    total: int = 0
+    spill: str | None = None
+
+    @property
+    def omitted(self) -> int:
+        """How many bytes are missing between head and tail."""
+        return self.total - len(self.head) - len(self.tail)
+
+
+class Exit(NamedTuple):
+    """Why and with which code a program ended.
+
+    The code is the program's own for "exit", 128 + the signal for "signal", 124 for "timeout", 130 for "cancelled", and
+    137 for "limit", which is more output than `max_bytes`.
+    """
+
+    reason: Reason
+    code: int
+
+
+class Confined(NamedTuple):
+    """How a program is started confined: what stands in front of it, what it inherits, what it enters and obeys."""
+
+    prefix: tuple[str, ...] = ()
+    fds: tuple[int, ...] = ()  # the program has them as 3, 4, 5 ...
+    namespaces: tuple[int, ...] = ()  # entered in this order
+    ruleset: int | None = None  # of Landlock
+    has_run: Callable[[], bool] = lambda: True  # whether the program itself ran, asked when all has ended
+
+
+class Finished(NamedTuple):
+    """What `run` returns. Merged streams are in `stdout`. Not `clean`: something could not be killed."""
+
+    exit_code: int
+    reason: Reason
+    stdout: Captured
+    stderr: Captured
+    duration: float
+    clean: bool
+
+
+_DEFAULT_LIMITS = Limits()
+_UNCONFINED = Confined()
+_TIMEOUT, _CANCELLED, _LIMIT = Exit("timeout", 124), Exit("cancelled", 130), Exit("limit", 137)
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: StrPath | int,
+    env: Mapping[str, str],
+    stdin: bytes = b"",
+    limits: Limits = _DEFAULT_LIMITS,
+    cancelled: threading.Event | None = None,
+    spill: StrPath | Callable[[], StrPath] | None = None,
+    merge: bool = False,
+    tty: bool = False,
+    confined: Confined = _UNCONFINED,
+    hear: Callable[[bytes], None] | None = None,
+) -> Finished:
+    """Run a program to its end and return its output; nothing that it started is left.
+
+    With `merge` both streams share one pipe, so that their order is kept; with `tty` they share a terminal.
+    `cwd` is a path or the descriptor of a directory, `env` the whole environment. `spill` is the directory for output
+    that memory does not keep, or a function that is asked for it when it is needed; without it, head and tail are all.
+    Cancellation ends the program as the timeout does. `hear` gets the output as it comes, on this thread.
+    """
+    began = monotonic()
+    with _scarcity(), ExitStack() as ours:
+        outputs = ours.enter_context(_Outputs(limits, spill, hear))
+        feed = None
+        with ExitStack() as theirs:
+            sinks = []
+            for _ in range(1 if merge or tty else 2):
+                reading, writing = _terminal() if tty else _pipe()
+                outputs.add(reading)
+                sinks.append(theirs.enter_context(writing))
+            if tty:
+                source = sinks[0]
+            elif stdin:
+                source, writing = _pipe()
+                feed = ours.enter_context(_Feed(writing, stdin))
+            else:
+                source = FileIO(os.devnull)
+            theirs.enter_context(source)
+            child = start(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=source.fileno(),
+                stdout=sinks[0].fileno(),
+                stderr=sinks[-1].fileno(),
+                limits=limits,
+                confined=confined,
+                tty=tty,
+            )
+            ours.enter_context(child)
+        deadline = inf if limits.timeout is None else began + limits.timeout
+        reason, exit_code = _attend(child, outputs, feed, limits, deadline, cancelled)
+        stdout, stderr = outputs.captured()
+        if reason == "exit" and not confined.has_run():
+            told = b" ".join((stdout.head, stderr.head)).decode("utf-8", "replace").strip()
+            raise _unstarted(argv[0], told or f"exit {exit_code}")
+        return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended)
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    cwd: StrPath | int,
+    env: Mapping[str, str],
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    limits: Limits = _DEFAULT_LIMITS,
+    confined: Confined = _UNCONFINED,
+    tty: bool = False,
+) -> Child:
+    """Start a program on three descriptors of the caller, and return when it runs.
+
+    The limits on time and output are the caller's to watch. With `tty`, stdin is a terminal that the program controls.
+    """
+    if not argv:
+        raise ToolError("invalid_args", "There is no program to run.")
+    message = _request([*confined.prefix, *argv], env, limits, confined, tty)
+    rulesets = () if confined.ruleset is None else (confined.ruleset,)
+    carried = (*confined.fds, *confined.namespaces, *rulesets)
+    refusal = 0
+    with _scarcity(), _directory(cwd) as directory:
+        for _ in range(2):
+            channel, server = _KEEPER.take_channel()
+            child = Child(confined.prefix[0] if confined.prefix else argv[0], channel)
+            try:
+                if child._begin(message, (stdin, stdout, stderr, directory), carried):
+                    return child
+            except TimeoutError:
+                _KEEPER.discard(server)
+                raise ToolError(
+                    "resource_limit", f"{child.program} did not start within {_START_SECONDS:.0f} seconds."
+                ) from None
+            refusal = child._refusal
+            if not refusal:
+                _KEEPER.discard(server)
+        if refusal:
+            raise OSError(refusal, os.strerror(refusal))
+    raise ToolError("internal", "The keeper, which starts all programs, ends as soon as it is started.")
+
+
+class Child:
+    """A running program and everything it starts. Closing it ends them, and so does losing it."""
+
+    def __init__(self, program: str, channel: _socket.socket) -> None:
+        self.program = program
+        self.pid = 0
+        # as far as `poll` has heard: how the program itself ended, and whether what it left has ended too
+        self.exit: Exit | None = None
+        self.ended = False
+        self._channel = channel
+        self._warden = 0
+        self._refusal = 0
+        self._unread = b""
+        self._lost = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        """A descriptor that can be read when `poll` may have something new."""
+        return self._channel.fileno()
+
+    def poll(self) -> Exit | None:
+        """How the program ended, once nothing is left of it and of all that it started; None before."""
+        if not self.ended:
+            self._listen()
+            if self._lost:
+                raise ToolError(
+                    "internal",
+                    f"The process that watched over {self.program} was killed, so the outcome is unknown.",
+                    suggestion="Look at what the command has done before you send it again.",
+                    pid=self.pid,
+                )
+        return self.exit if self.ended else None
+
+    def wait(self, timeout: float | None = None) -> Exit | None:
+        """As `poll`, after waiting at most `timeout` seconds for the end."""
+        deadline = inf if timeout is None else monotonic() + timeout
+        while (outcome := self.poll()) is None and _readable(self, deadline):
+            pass
+        return outcome
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the program and its descendants, and SIGKILL after the grace. Returns at once."""
+        self._order(keeper.TERMINATE)
+
+    def kill(self) -> None:
+        """Send SIGKILL to the program and its descendants. Returns at once."""
+        self._order(keeper.KILL)
+
+    def close(self) -> None:
+        """Kill what still runs, wait until it is gone, and let go."""
+        if self.fileno() >= 0 and self._warden and not self._over():
+            self.kill()
+            deadline = monotonic() + _DEATH_SECONDS
+            while not self._over() and _readable(self, deadline):
+                self._listen()
+            if not self._over():
+                self._give_up()
+        self._channel.close()
+
+    def _over(self) -> bool:
+        return self.ended or self._lost or self._refusal != 0
+
+    def _give_up(self) -> None:
+        """Kill a warden that does not do its work: what it guards falls to the keeper."""
+        # the open channel is proof that the warden lives, so its id is still its own
+        with suppress(ProcessLookupError):
+            os.kill(self._warden, signal.SIGKILL)
+        self._channel.close()
+
+    def _begin(self, message: bytes, places: tuple[int, ...], carried: tuple[int, ...]) -> bool:
+        """Have the program started; False when that was refused, or the warden was gone before it heard of it."""
+        deadline = monotonic() + _START_SECONDS
+        fault, faulted = _pipe()
+        with ExitStack() as unless_started, fault:
+            unless_started.callback(self.close)
+            with faulted, suppress(ConnectionError):
+                self._channel.settimeout(_START_SECONDS)
+                sent = self._channel.sendmsg([message], keeper.carried(*places, faulted.fileno(), *carried))
+                self._channel.sendall(message[sent:])
+            self._channel.settimeout(0)
+            while not (self.pid or self._over()):
+                if not _readable(self, deadline):
+                    raise TimeoutError
+                self._listen()
+            if self._refusal or not self.pid:
+                return False
+            # closes by itself when the program runs, and tells before that why it cannot
+            if not _readable(fault, deadline):
+                raise TimeoutError
+            if failure := fault.read():
+                raise _refusal(self.program, *marshal.loads(failure))  # noqa: S302 -- our own keeper wrote it
+            unless_started.pop_all()
+        return True
+
+    def _order(self, order: bytes) -> None:
+        # what is over needs no orders
+        with suppress(OSError):
+            self._channel.send(order)
+
+    def _listen(self) -> None:
+        """Take in what the warden has told."""
+        try:
+            heard = self._channel.recv(1024)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            heard = b""
+        self._unread += heard
+        while len(self._unread) >= keeper.NEWS_BYTES:
+            kind, number = self._unread[:1], int.from_bytes(self._unread[1 : keeper.NEWS_BYTES], "big")
+            self._unread = self._unread[keeper.NEWS_BYTES :]
+            if kind == keeper.HELLO:
+                self._warden = number
+            elif kind == keeper.STARTED:
+                self.pid = number
+            elif kind == keeper.REFUSED:
+                self._refusal = number
+            elif kind == keeper.EXITED:
+                code = os.waitstatus_to_exitcode(number)
+                self.exit = Exit("exit", code) if code >= 0 else Exit("signal", 128 - code)
+            elif kind == keeper.ENDED:
+                self.ended = True
+        if not heard and not self._over():
+            self._lost = True
+            # the keeper ends what the warden guarded, unless it was killed as well
+            if self.pid:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, signal.SIGKILL)
+
+
+def _attend(
+    child: Child,
+    outputs: _Outputs,
+    feed: _Feed | None,
+    limits: Limits,
+    deadline: float,
+    cancelled: threading.Event | None,
+) -> Exit:
+    """Move bytes until nothing of the child is left; end it when its time or its room is up, or nobody wants it."""
+    poller = select.poll()
+    poller.register(child, select.POLLIN)
+    for fd in outputs.streams:
+        poller.register(fd, select.POLLIN)
+    if feed:
+        poller.register(feed, select.POLLOUT)
+    outcome: Exit | None = None
+    give_up = inf
+    while (ended := child.poll()) is None:
+        now = monotonic()
+        if outcome is None:
+            if child.exit:
+                outcome, give_up = child.exit, now + limits.settle + limits.grace + _DEATH_SECONDS
+            elif now >= deadline or (cancelled and cancelled.is_set()):
+                outcome, give_up = _TIMEOUT if now >= deadline else _CANCELLED, now + limits.grace + _DEATH_SECONDS
+                child.terminate()
+        elif now >= give_up:
+            outputs.drain()
+            child._give_up()
+            return outcome
+        if outputs.overrun and outcome in (None, child.exit):
+            outcome, give_up = _LIMIT, now + _DEATH_SECONDS
+            child.kill()
+        until = deadline if outcome is None else give_up
+        if cancelled and outcome is None:
+            until = min(until, now + _CANCEL_SECONDS)
+        for fd, _ in poller.poll(_milliseconds(until)):
+            if feed and fd == feed.fileno():
+                if not feed.push():
+                    poller.unregister(fd)
+                    feed.close()
+            elif fd != child.fileno() and not outputs.pull(fd):
+                poller.unregister(fd)
+    # everything that could write is gone, so what was written is in the pipes
+    outputs.drain()
+    if outputs.overrun and outcome in (None, child.exit):
+        return _LIMIT
+    return outcome or ended
+
+
+class _Feed:
+    """Bytes on their way to the standard input of a child, as fast as it reads them."""
+
+    def __init__(self, sink: FileIO, data: bytes) -> None:
+        os.set_blocking(sink.fileno(), False)
+        self._sink = sink
+        self._left = memoryview(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        return -1 if self._sink.closed else self._sink.fileno()
+
+    def push(self) -> bool:
+        """Write what the pipe takes; False when all is written, or the child reads no more."""
+        try:
+            self._left = self._left[self._sink.write(self._left) or 0 :]
+        except BrokenPipeError:
+            return False
+        return bool(self._left)
+
+    def close(self) -> None:
+        self._sink.close()
+
+
+class _Outputs:
+    """The output streams of one child, and the room that they share."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        spill: StrPath | Callable[[], StrPath] | None,
+        hear: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self.streams: dict[int, _Stream] = {}
+        self.overrun = False
+        self._limits = limits
+        self._spill = spill
+        self._hear = hear
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        for stream in self.streams.values():
+            stream.close()
+            if failure and stream.path:
+                with suppress(FileNotFoundError):
+                    os.unlink(stream.path)
+
+    def add(self, source: FileIO) -> None:
+        os.set_blocking(source.fileno(), False)
+        self.streams[source.fileno()] = _Stream(source, self._limits.keep_bytes, self._spill)
+
+    def pull(self, fd: int) -> bool:
+        """Take in what has arrived; False when nothing more will, or may."""
+        room = self._limits.max_bytes - sum(stream.total for stream in self.streams.values())
+        try:
+            chunk = self.streams[fd].source.read(min(room, _CHUNK_BYTES) or 1)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            chunk = b""  # how a terminal says that its other side is closed
+        if chunk is None:
+            return True
+        if chunk and not room:
+            self.overrun = True
+        if not chunk or self.overrun:
+            return False
+        self.streams[fd].take(chunk)
+        if self._hear is not None:
+            self._hear(chunk)
+        return True
+
+    def drain(self) -> None:
+        """Take in what is still in the pipes; someone else may hold them open for ever."""
+        for fd, stream in self.streams.items():
+            before = -1
+            while before != stream.total:
+                before = stream.total
+                self.pull(fd)
+
+    def captured(self) -> tuple[Captured, Captured]:
+        """What was taken in, of standard output and of standard error."""
+        first, *second = (stream.captured() for stream in self.streams.values())
+        return first, second[0] if second else Captured()
+
+
+class _Stream:
+    """One output: its two ends in memory, and all of it in a file when memory does not hold it."""
+
+    def __init__(self, source: FileIO, keep: int, spill: StrPath | Callable[[], StrPath] | None) -> None:
+        self.source = source
+        self.total = 0
+        self.path: str | None = None
+        self._keep = keep
+        self._spill = spill
+        self._file: FileIO | None = None
+        self._head = bytearray()
+        self._tail = bytearray()
+
+    def take(self, chunk: bytes) -> None:
+        whole = self.total <= self._keep
+        self.total += len(chunk)
+        if not whole:
+            self._write(chunk)
+            self._tail += chunk
+        else:
+            self._head += chunk
+            if self.total <= self._keep:
+                return
+            self._open_file()
+            self._write(self._head)
+            middle = self._keep - self._keep // 2
+            self._tail += self._head[middle:]
+            del self._head[middle:]
+        del self._tail[: max(0, len(self._tail) - self._keep // 2)]
+
+    def captured(self) -> Captured:
+        return Captured(bytes(self._head), bytes(self._tail), self.total, self.path)
+
+    def close(self) -> None:
+        self.source.close()
+        if self._file:
+            self._file.close()
+
+    def _open_file(self) -> None:
+        if self._spill is None:
+            return
+        directory = self._spill() if callable(self._spill) else self._spill
+        path = os.path.join(directory, f"{os.urandom(8).hex()}.out")
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unkept(error) from error
+        self.path = path
+        self._file = FileIO(fd, "wb")
+
+    def _write(self, data: bytes | bytearray) -> None:
+        if self._file:
+            left = memoryview(data)
+            while left:
+                try:
+                    left = left[self._file.write(left) or 0 :]
+                except OSError as error:
+                    raise _unkept(error) from error
+
+
+class _Keeper:
+    """The process that starts all others: started when it is first needed, and again when it has died."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control: _socket.socket | None = None
+        self._pid = 0
+        self._registered = False
+
+    def take_channel(self) -> tuple[_socket.socket, int]:
+        """The channel of a warden that is ready, and the id of the keeper that has it."""
+        with self._lock:
+            try:
+                return self._take(self._control or self._launch()), self._pid
+            except (ConnectionError, TimeoutError):
+                self._bury()
+                return self._take(self._launch()), self._pid
+
+    def _take(self, control: _socket.socket) -> _socket.socket:
+        word, fds = keeper.receive(control, keeper.NEWS_BYTES)
+        with ExitStack() as unless_taken:
+            for fd in fds:
+                unless_taken.callback(os.close, fd)
+            # the next one is made ready while this one is used; a keeper that is gone cannot be told
+            if not word or not control.send(b"+"):
+                raise ConnectionResetError
+            if word[:1] == keeper.SCARCE:
+                number = int.from_bytes(word[1:], "big")
+                raise OSError(number, os.strerror(number))
+            unless_taken.pop_all()
+        return _socket.socket(fileno=fds[0])
+
+    def discard(self, pid: int) -> None:
+        """Give up a keeper that does not answer, unless another thread has done so."""
+        with self._lock:
+            if pid == self._pid:
+                self._bury()
+
+    def _launch(self) -> _socket.socket:
+        if not self._registered:
+            import atexit
+
+            atexit.register(self._close)
+            os.register_at_fork(after_in_child=self._forget)
+            self._registered = True
+        ours, theirs = _socket.socketpair()
+        with ExitStack() as unless_launched, closing(theirs):
+            unless_launched.callback(ours.close)
+            try:
+                self._pid = os.posix_spawn(
+                    sys.executable,
+                    [sys.executable, "-I", "-S", "-c", _LAUNCH, os.path.dirname(keeper.__file__)],
+                    # the interpreter may need them to find its libraries
+                    {name: value for name, value in os.environ.items() if name.startswith(("LD_", "DYLD_"))},
+                    file_actions=[
+                        (os.POSIX_SPAWN_DUP2, theirs.fileno(), keeper.CONTROL),
+                        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+                        (os.POSIX_SPAWN_DUP2, 0, 1),
+                        (os.POSIX_SPAWN_DUP2, 0, 2),
+                    ],
+                    # an interrupt from the terminal is for hilt alone
+                    setpgroup=0,
+                    setsigmask=(),
+                    setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+                )
+            except FileNotFoundError as error:
+                raise ToolError("runtime_missing", f"The Python interpreter {sys.executable!r} is gone.") from error
+            unless_launched.pop_all()
+        ours.settimeout(_START_SECONDS)
+        ours.send(b"+")
+        self._control = ours
+        return ours
+
+    def _bury(self) -> None:
+        # killed before its socket closes: else it would take the programs of other calls with it
+        with suppress(ChildProcessError):
+            # no status yet means that the id is still the keeper's
+            if os.waitpid(self._pid, os.WNOHANG) == (0, 0):
+                os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
+        self._close()
+
+    def _close(self) -> None:
+        if self._control:
+            self._control.close()
+        self._control, self._pid = None, 0
+
+    def _forget(self) -> None:
+        """In a fork of this process: the keeper is the parent's, and must end when the parent does."""
+        self._lock = threading.Lock()
+        self._close()
+
+
+_KEEPER = _Keeper()
+
+
+def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits, confined: Confined, tty: bool) -> bytes:
+    try:
+        words = [os.fsencode(word) for word in argv]
+        variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+    except UnicodeEncodeError as error:
+        raise ToolError("invalid_args", f"{error.object!r} cannot be passed to a program.") from error
+    if any(b"\0" in word for word in (*words, *variables, *variables.values())):
+        raise ToolError(
+            "invalid_args", f"An argument or a variable of {os.path.basename(argv[0])!r} holds a NUL character."
+        )
+    if bad := next((name for name in variables if not name or b"=" in name), None):
+        raise ToolError("invalid_args", f"{os.fsdecode(bad)!r} cannot be the name of a variable.")
+    rlimits = {}
+    if any(most is not None for most in (limits.address_space, limits.data, limits.processes, limits.file_size)):
+        import resource
+
+        kinds = {
+            resource.RLIMIT_AS: limits.address_space,
+            resource.RLIMIT_DATA: limits.data,
+            resource.RLIMIT_NPROC: limits.processes,
+            resource.RLIMIT_FSIZE: limits.file_size,
+        }
+        rlimits = {kind: most for kind, most in kinds.items() if most is not None}
+    return keeper.request(
+        words,
+        variables,
+        rlimits,
+        settle=limits.settle,
+        grace=limits.grace,
+        tty=tty,
+        kept=len(confined.fds),
+        namespaces=len(confined.namespaces),
+        shielded=bool(confined.prefix) and confined.ruleset is None and sys.platform == "linux",
+    )
+
+
+@contextmanager
+def _directory(cwd: StrPath | int) -> Iterator[int]:
+    """The descriptor of a directory, which stays the same directory whatever happens to its path."""
+    if isinstance(cwd, int):
+        yield cwd
+        return
+    name = os.fspath(cwd)
+    try:
+        fd = os.open(name, os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY))
+    except PermissionError as error:
+        raise ToolError("permission_denied", f"The directory {name!r} cannot be entered.", path=name) from error
+    except NotADirectoryError as error:
+        raise ToolError("file_not_found", f"{name!r} is not a directory.", path=name) from error
+    except (OSError, ValueError) as error:
+        raise ToolError("file_not_found", f"There is no directory {name!r}.", path=name) from error
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _refusal(program: str, step: str, number: int) -> ToolError:
+    """Why a program could not be started, from the step that failed before it ran."""
+    problem = os.strerror(number)
+    if step == "cwd":
+        code = "permission_denied" if number == errno.EACCES else "file_not_found"
+        message = f"The directory to run {program} in cannot be entered: {problem}."
+    elif step == "confinement":
+        code, message = "sandbox_unavailable", f"{program} cannot be confined: {problem}."
+    elif number in (errno.EACCES, errno.EPERM):
+        code, message = "permission_denied", f"{program} is not executable."
+    elif number in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
+        if "/" in program:
+            message = f"{program} does not exist, or the interpreter that its first line names does not."
+        else:
+            message = f"{program} is not on the PATH."
+        code = "runtime_missing"
+    elif number == errno.ENOEXEC:
+        code, message = "runtime_missing", f"{program} is not a program that this system can run."
+    elif number == errno.ETXTBSY:
+        code, message = "busy", f"{program} is being written."
+    elif number == errno.E2BIG:
+        code, message = "resource_limit", f"The arguments and the environment of {program} are too long."
+    elif number in _SCARCITIES:
+        code, message = "resource_limit", f"{program} cannot be started: {problem}."
+    else:
+        code, message = "internal", f"{program} cannot be started: {problem} ({step})."
+    return ToolError(code, message, program=program)
+
+
+def _unstarted(program: str, told: str) -> ToolError:
+    """Why a program did not run, from what its confinement told in its place."""
+    numbers = (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.E2BIG)
+    number = next((number for number in numbers if told.endswith(f": {os.strerror(number)}")), errno.ENOENT)
+    # these are said when all is set up, and only the program or its directory is not right
+    if told.startswith(f"bwrap: execvp {program}: "):
+        return _refusal(program, "exec", number)
+    if told.startswith("bwrap: Can't chdir to "):
+        return _refusal(program, "cwd", number)
+    return ToolError("sandbox_unavailable", f"The sandbox could not be set up: {told}.")
+
+
+def _unkept(error: OSError) -> ToolError:
+    return ToolError(
+        "resource_limit",
+        f"The output is too large for memory and cannot be kept on disk: {error.strerror}.",
+        suggestion="Make the command print less, or free some space.",
+    )
+
+
+@contextmanager
+def _scarcity() -> Iterator[None]:
+    """Turn a system that has run out of something into the error that says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _SCARCITIES:
+            raise
+        raise ToolError("resource_limit", f"No process can be started now: {error.strerror}.") from error
+
+
+def _pipe() -> tuple[FileIO, FileIO]:
+    reading, writing = os.pipe()
+    return FileIO(reading, "rb"), FileIO(writing, "wb")
+
+
+def _terminal() -> tuple[FileIO, FileIO]:
+    import termios
+
+    ours, theirs = os.openpty()
+    # a new one has no lines and no columns, and programs that draw then draw nothing
+    termios.tcsetwinsize(theirs, SCREEN)
+    return FileIO(ours, "rb"), FileIO(theirs, "rb+")
+
+
+def _readable(file: FileIO | Child, deadline: float) -> bool:
+    """Wait until there is something to read, or its end; False when the deadline comes first."""
+    poller = select.poll()
+    poller.register(file, select.POLLIN)
+    return bool(poller.poll(_milliseconds(deadline)))
+
+
+def _milliseconds(deadline: float) -> float | None:
+    return None if deadline == inf else max(0.0, deadline - monotonic()) * 1000

@@ -1,0 +1,201 @@
+"""Sandbox profiles: what a child process may do, and the one door through which it is confined.
+
+bubblewrap.py, landlock.py and seatbelt.py each turn a profile into the means of one system; availability.py finds out
+which of them works here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Literal, NamedTuple
+
+from hilt.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.mountpoints import MountPoints
+    from hilt.sandbox.network import Loopbacks
+    from hilt.sandbox.process import Confined
+    from hilt.sandbox.sensitive import Search
+
+Name = Literal["read-only", "workspace-write", "full"]
+Network = Literal["none", "loopback", "full"]
+Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
+
+_OWN_FOLDERS = ("tmp", "var-tmp", "cache")
+_STAND_INS = {"blank-file": 0o400, "sealed-file": 0}
+_CLOSE_SECONDS = 6.0  # a program that was told to end is gone by then, or stuck in the kernel
+
+
+class Profile(NamedTuple):
+    """What a child process may do.
+
+    All paths are real and absolute. `is_sensitive` judges a path from a root by its last name. `protected` are names in
+    each root that stay as they are, `closed` are paths that are not visible at all. `read` "workspace" hides what the
+    home directory holds besides programs. `write` narrows what "workspace-write" lets a program write to these paths in
+    the roots, and `shown` can be read although something around them is hidden, or they themselves. `session` says
+    whose loopback network and private /tmp it is, `private` is the folder that keeps them (ours alone, below the state
+    directory), and `folder` the session's own folder, which can be read.
+    """
+
+    name: Name
+    roots: tuple[str, ...]
+    is_sensitive: Callable[[str], bool]
+    protected: tuple[str, ...]
+    closed: tuple[str, ...]
+    home: str
+    read: Literal["all", "workspace"] = "all"
+    network: Network = "none"
+    session: str = "default"
+    private: str = ""
+    folder: str | None = None
+    write: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """The workspace folders that can be written, or what of them can be."""
+        return (self.write or self.roots) if self.name == "workspace-write" else ()
+
+
+class Availability(NamedTuple):
+    """Which sandbox works here, and why; what it does not enforce; the command that mends it."""
+
+    kind: Kind
+    facts: str
+    missing: tuple[str, ...] = ()
+    remedy: str = ""
+    program: str = ""
+    features: tuple[str, ...] = ()
+
+
+class Sandbox:
+    """Confines child processes. One for each runtime; any number of threads may use it."""
+
+    def __init__(self, state: str) -> None:
+        self._state = state
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._confined = 0  # programs that are confined now
+        self._available: Availability | None = None
+        self._means: tuple[Search, MountPoints, Loopbacks] | None = None
+
+    def availability(self) -> Availability:
+        """Return what works here; probed once, and remembered in the state directory until something changes."""
+        with self._lock:
+            if self._available is None:
+                from hilt.sandbox.availability import find
+
+                self._available = find(self._state)
+            return self._available
+
+    @contextmanager
+    def confine(self, profile: Profile, cwd: str, *, tty: bool = False) -> Iterator[Confined]:
+        """Hold everything that a program under this profile needs, from before its start until after its end.
+
+        A program on a terminal of its own (`tty`) keeps that terminal; every other one is cut off from any.
+        """
+        from hilt.sandbox.process import Confined
+
+        if profile.name == "full":
+            yield Confined()
+            return
+        available = self.availability()
+        if available.kind == "none":
+            raise ToolError(
+                "sandbox_unavailable",
+                f"Commands cannot be confined here: {available.facts}",
+                suggestion=available.remedy or None,
+                missing=list(available.missing),
+            )
+        if any(is_below(available.program, root) for root in profile.writable if root != "/"):
+            raise ToolError(
+                "sandbox_unavailable",
+                f"{available.program} lies in the workspace, where a command could change it.",
+                suggestion="Install bubblewrap with the packages of the system.",
+            )
+        make_private(profile)
+        with self._counted(), self._confine(available, profile, cwd, tty=tty) as confined:
+            yield confined
+
+    def close(self) -> None:
+        """Wait for programs that were told to end, and let go of the sessions' networks.
+
+        What was made in the workspace for a program is there until it has ended, and whoever closes a sandbox is often
+        about to exit. A program that does not end keeps what it has.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._confined, _CLOSE_SECONDS)
+            means, self._means = self._means, None
+        if means:
+            means[1].close()
+            means[2].close()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._lock:
+            self._confined += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._confined -= 1
+                self._changed.notify_all()
+
+    def _confine(
+        self, available: Availability, profile: Profile, cwd: str, *, tty: bool
+    ) -> AbstractContextManager[Confined]:
+        search, points, loopbacks = self._get_means()
+        if available.kind == "bubblewrap":
+            from hilt.sandbox import bubblewrap
+
+            return bubblewrap.confine(profile, cwd, available, search, points, loopbacks, tty=tty)
+        if available.kind == "landlock":
+            from hilt.sandbox import landlock
+
+            return landlock.confine(profile, search)
+        from hilt.sandbox import seatbelt
+
+        return seatbelt.confine(profile, available, search)
+
+    def _get_means(self) -> tuple[Search, MountPoints, Loopbacks]:
+        with self._lock:
+            if self._means is None:
+                from hilt.sandbox.mountpoints import MountPoints
+                from hilt.sandbox.network import Loopbacks
+                from hilt.sandbox.sensitive import Search
+
+                self._means = Search(), MountPoints(os.path.join(self._state, "mountpoints")), Loopbacks()
+            return self._means
+
+
+def make_private(profile: Profile) -> None:
+    """Make the folders that stand in for /tmp, /var/tmp and the cache, and the files that stand in for hidden ones."""
+    if not profile.private:
+        raise ToolError("internal", "A sandbox profile needs a private folder for its session.")
+    os.makedirs(profile.private, 0o700, exist_ok=True)
+    for name in _OWN_FOLDERS:
+        with suppress(FileExistsError):
+            os.mkdir(os.path.join(profile.private, name), 0o700)
+    for name, mode in _STAND_INS.items():
+        with suppress(FileExistsError):
+            path = os.path.join(profile.private, name)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode))
+
+
+def own_variables(profile: Profile) -> tuple[str, ...]:
+    """The settings that send temporary files and caches to the private folder, where no mount does it."""
+    return f"TMPDIR={profile.private}/tmp", f"XDG_CACHE_HOME={profile.private}/cache"  # noqa: S108
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def innermost(path: str, folders: tuple[str, ...]) -> str | None:
+    """Return the deepest of the folders that hold a path, if any does."""
+    return max((folder for folder in folders if is_below(path, folder)), key=len, default=None)

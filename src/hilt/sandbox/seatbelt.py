@@ -1,0 +1,154 @@
+"""A profile as a Seatbelt policy for macOS.
+
+Paths reach the policy as parameters and are never pasted into its text. Of two rules that match, the later one wins,
+so the policy goes from what is allowed in general to what is refused in particular. Rules are about paths and not about
+files that exist, so nothing has to be made for names that are missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.sandbox import repositories, sensitive
+from hilt.sandbox.process import Confined
+from hilt.sandbox.profile import Availability, Profile, innermost, is_below, own_variables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.sensitive import Found, Search
+
+MISSING = ("the /tmp of the system is not hidden by one of the session's own", "other processes can be seen")
+
+# what programs need to start at all, and what most of them ask the system for
+_GENERAL = """\
+(version 1)
+(deny default)
+(allow process-exec process-fork)
+(allow process-info* (target same-sandbox))
+(allow signal (target same-sandbox))
+(allow sysctl-read)
+(allow file-ioctl (literal "/dev/tty") (literal "/dev/ptmx") (regex #"^/dev/ttys[0-9]+$"))
+(allow pseudo-tty)
+(allow ipc-posix-sem ipc-posix-shm)
+(allow mach-lookup
+    (global-name "com.apple.system.opendirectoryd.libinfo")
+    (global-name "com.apple.system.logger")
+    (global-name "com.apple.system.notification_center")
+    (global-name "com.apple.SystemConfiguration.configd")
+    (global-name "com.apple.trustd.agent")
+    (global-name "com.apple.bsd.dirhelper"))
+(allow file-read*)
+(allow file-write-data
+    (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (literal "/dev/ptmx")
+    (regex #"^/dev/ttys[0-9]+$"))"""
+_NETWORKS = {
+    "none": "(deny network*)",
+    "full": '(allow network*)\n(deny network-outbound (subpath "/private/var/run"))',
+}
+_TEMPORARY = ("/private/tmp", "/private/var/tmp")
+
+
+class Rule(NamedTuple):
+    """One line of the policy: what it is for, the operation, and the paths it is about."""
+
+    purpose: str
+    head: str
+    match: str
+    paths: tuple[str, ...]
+
+
+@contextmanager
+def confine(profile: Profile, available: Availability, search: Search) -> Iterator[Confined]:
+    """Yield how to start a program under the policy for the profile."""
+    if profile.network == "loopback":
+        raise ToolError(
+            "sandbox_unavailable",
+            "macOS has no network for a session alone.",
+            suggestion="Run the command with the network none or full.",
+        )
+    finds = [search.find(root, profile.is_sensitive, profile.closed) for root in profile.roots]
+    found = sensitive.Found(*(tuple(path for one in each for path in one) for each in zip(*finds, strict=True)))
+    text, parameters = write(profile, make_rules(profile, found))
+    words = [word for name, value in parameters.items() for word in ("-D", f"{name}={value}")]
+    yield Confined(prefix=(available.program, *words, "-p", text, "/usr/bin/env", *own_variables(profile)))
+
+
+def make_rules(profile: Profile, found: Found) -> list[Rule]:
+    """Decide what a program may read and write."""
+    home = os.path.realpath(profile.home)
+    own = tuple(os.path.join(profile.private, name) for name in ("tmp", "var-tmp", "cache"))
+    rules = [Rule("temporary files of others", "deny file-read* file-write*", "subpath", _TEMPORARY)]
+    if profile.read == "workspace":
+        rules.append(Rule("home", "deny file-read*", "subpath", (home,)))
+        programs = tuple(dict.fromkeys(sensitive.toolchains(home, os.environ.get("PATH", ""))))
+        rules.append(Rule("programs in the home", "allow file-read*", "subpath", programs))
+    rules.append(Rule("workspace", "allow file-read*", "subpath", (*profile.roots, *profile.shown)))
+    if profile.writable:
+        rules.append(Rule("workspace writable", "allow file-write*", "subpath", profile.writable))
+        guarded = tuple(dict.fromkeys(_guarded(profile, found, home)))
+        rules.append(Rule("guarded", "deny file-write*", "subpath", guarded))
+        # whoever can rename a folder can put another in its place
+        ways = tuple(dict.fromkeys(way for path in guarded for way in _way(path, profile.writable)))
+        rules.append(Rule("way", "deny file-write-unlink", "literal", ways))
+    secrets = [path for each in sensitive.homes(home) for path in sensitive.home_secrets(each, profile.is_sensitive)]
+    hidden = (*secrets, *found.sensitive, *found.unreadable)
+    closed = tuple(dict.fromkeys(os.path.realpath(path) for path in (*hidden, *profile.closed)))
+    rules.append(Rule("hidden", "deny file-read* file-write*", "subpath", closed))
+    shown = tuple(path for path in profile.shown if innermost(path, closed))
+    rules.append(Rule("shown", "allow file-read*", "subpath", shown))
+    if profile.folder:
+        rules.append(Rule("session folder", "allow file-read*", "subpath", (os.path.realpath(profile.folder),)))
+    rules.append(Rule("private folders", "allow file-read* file-write*", "subpath", own))
+    # a path cannot be walked without looking at the folders on it
+    inner = (*profile.roots, *profile.shown, *own, *((profile.folder,) if profile.folder else ()))
+    ancestors = tuple(dict.fromkeys(folder for path in inner for folder in _ancestors(path)))
+    rules.append(Rule("folders around", "allow file-read-metadata", "literal", ancestors))
+    return [rule for rule in rules if rule.paths]
+
+
+def write(profile: Profile, rules: list[Rule]) -> tuple[str, dict[str, str]]:
+    """Return the text of the policy, and the parameters that its paths are."""
+    lines = [_GENERAL]
+    parameters: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for rule in rules:
+        matches = []
+        for path in rule.paths:
+            name = names.setdefault(path, f"P{len(names)}")
+            parameters[name] = path
+            matches.append(f'({rule.match} (param "{name}"))')
+        lines.append(f"({rule.head}\n    {' '.join(matches)})")
+    lines.append(_NETWORKS[profile.network])
+    return "\n".join(lines) + "\n", parameters
+
+
+def _guarded(profile: Profile, found: Found, home: str) -> Iterator[str]:
+    for root in profile.writable:
+        for name in profile.protected:
+            yield os.path.join(root, name)
+        if not os.path.lexists(os.path.join(root, ".git")):
+            yield os.path.join(root, ".git")
+        if repositories.is_bare(root):
+            yield from repositories.guarded(root)
+    for git in found.repositories:
+        yield from repositories.guarded(git)
+        yield os.path.join(git, "commondir")
+    for name in (*sensitive.START_FILES, *sensitive.UNMAKEABLE):
+        if innermost(path := os.path.join(home, name), profile.writable):
+            yield path
+
+
+def _way(path: str, roots: tuple[str, ...]) -> Iterator[str]:
+    root = innermost(path, roots)
+    while root and (path := os.path.dirname(path)) != root and is_below(path, root):
+        yield path
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    while path != "/":
+        path = os.path.dirname(path)
+        yield path

@@ -1,0 +1,555 @@
+"""JSON Schema from a signature and its docstring, and the check of arguments against it.
+
+Built-in tools use the subset of JSON Schema that a signature can express, checked here with the standard library.
+Custom and remote tools bring any JSON Schema; `check_any` hands those to jsonschema-rs. Both report every violation
+in the same shape.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from hilt.errors import ToolError
+from hilt.params import Bounds, Items, Mark
+
+Schema = dict[str, Any]
+
+CLAMP = "x-clamp"  # marks a number that is moved to its limit instead of refused
+TOUCH = "x-touch"  # the effect of the call on what the argument names
+TEXT = "x-text"  # marks an output schema of a tool that answers some calls with text instead
+
+TOLD_MAX = 20  # violations in the message
+FOREIGN_CHARACTERS = 300  # of one violation as another library tells it
+LISTED_MAX = 100  # violations in the details; a request can hold millions
+
+_TYPES: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_ARTICLES = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+
+
+# what a tool's output schema is made of
+STRING: Schema = {"type": "string"}
+INTEGER: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+BOOLEAN: Schema = {"type": "boolean"}
+NEXT: Schema = {  # the call that goes on where an answer ends
+    "type": "object",
+    "properties": {"tool": STRING, "args": {"type": "object"}},
+    "required": ["tool", "args"],
+}
+
+
+def array(items: Schema) -> Schema:
+    """Return the schema of an array."""
+    return {"type": "array", "items": items}
+
+
+def mapping(values: Schema) -> Schema:
+    """Return the schema of an object with any names."""
+    return {"type": "object", "additionalProperties": values}
+
+
+def record(properties: dict[str, Schema], *, optional: str = "") -> Schema:
+    """Return the schema of an object that has these properties; `optional` names those it may lack, by blanks."""
+    absent = optional.split()
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in absent],
+    }
+
+
+class Violation(NamedTuple):
+    """One thing that is wrong with the arguments."""
+
+    path: str
+    message: str
+    suggestion: str | None = None
+
+
+class Checked(NamedTuple):
+    """Arguments with defaults filled, and notes on values that were moved to a limit."""
+
+    args: dict[str, Any]
+    notes: list[str]
+
+
+# --- schema from a signature ------------------------------------------------------------------------------------
+
+
+def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Split a docstring into its description and the entries of its `Args:` section."""
+    description: list[str] = []
+    entries: dict[str, str] = {}
+    current: str | None = None
+    in_args = False
+    for raw in text.strip().split("\n"):
+        line = raw.strip()
+        if line == "Args:":
+            in_args = True
+        elif not in_args:
+            description.append(line)
+        elif line:
+            name, colon, rest = line.partition(":")
+            if colon and name.isidentifier() and _indent(raw) <= 8:
+                current = name
+                entries[name] = rest.strip()
+            elif current is not None:
+                entries[current] = f"{entries[current]} {line}".strip()
+    return "\n".join(description).strip(), entries
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def from_function(function: Callable[..., Any], *, skip: int) -> tuple[str, Schema, dict[str, Any]]:
+    """Return the description, the schema of the parameters after the first `skip`, and their annotations."""
+    code = function.__code__
+    names = code.co_varnames[skip : code.co_argcount + code.co_kwonlyargcount]
+    hints = _annotations(function)
+    positional = function.__defaults__ or ()
+    defaults = dict(
+        zip(code.co_varnames[code.co_argcount - len(positional) : code.co_argcount], positional, strict=True)
+    )
+    defaults.update(function.__kwdefaults__ or {})
+    description, entries = parse_docstring(function.__doc__ or "")
+    annotations = {name: hints[name] for name in names}
+    return description, _object(annotations, defaults, entries), annotations
+
+
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    hints = function.__annotations__
+    if any(isinstance(hint, str) for hint in hints.values()):
+        from typing import get_type_hints
+
+        return get_type_hints(function, include_extras=True)
+    return hints
+
+
+def _object(annotations: dict[str, Any], defaults: dict[str, Any], entries: dict[str, str]) -> Schema:
+    properties: dict[str, Schema] = {}
+    for name, annotation in annotations.items():
+        schema = from_annotation(annotation)
+        if name in entries:
+            schema["description"] = entries[name]
+        if defaults.get(name) is not None:
+            schema["default"] = defaults[name]
+        properties[name] = schema
+    schema = {"type": "object", "properties": properties}
+    required = [name for name in annotations if name not in defaults]
+    if required:
+        schema["required"] = required
+    schema["additionalProperties"] = False
+    return schema
+
+
+def from_annotation(annotation: Any) -> Schema:
+    """Return the schema of one annotation; `| None` only says that the argument may be left out."""
+    if annotation in _TYPES:
+        return {"type": _TYPES[annotation]}
+    origin = get_origin(annotation)
+    metadata = getattr(annotation, "__metadata__", None)
+    if metadata is not None:
+        return _marked(from_annotation(annotation.__origin__), metadata)
+    if origin is Literal:
+        return {"type": "string", "enum": list(get_args(annotation))}
+    if origin is list:
+        return {"type": "array", "items": from_annotation(get_args(annotation)[0])}
+    if origin is dict or annotation is dict:
+        values = get_args(annotation)
+        extra = from_annotation(values[1]) if values and values[1] is not Any else True
+        return {"type": "object", "additionalProperties": extra}
+    if origin is Union or origin is UnionType:
+        choices = [from_annotation(choice) for choice in get_args(annotation) if choice is not NoneType]
+        return choices[0] if len(choices) == 1 else {"anyOf": choices}
+    if isinstance(annotation, type) and hasattr(annotation, "_field_defaults"):
+        _, entries = parse_docstring(annotation.__doc__ or "")
+        return _object(_field_annotations(annotation), annotation._field_defaults, entries)
+    if annotation is Any:
+        return {}
+    raise TypeError(f"a tool parameter cannot have the type {annotation!r}")
+
+
+def _field_annotations(record: Any) -> dict[str, Any]:
+    if any(isinstance(hint, str) or type(hint).__name__ == "ForwardRef" for hint in record.__annotations__.values()):
+        from typing import get_type_hints
+
+        return get_type_hints(record, include_extras=True)
+    return dict(record.__annotations__)
+
+
+def _marked(schema: Schema, metadata: Iterable[object]) -> Schema:
+    for mark in metadata:
+        if isinstance(mark, Mark):
+            schema[TOUCH] = mark.effect
+        elif isinstance(mark, Bounds):
+            if mark.minimum is not None:
+                schema["minimum"] = mark.minimum
+            if mark.maximum is not None:
+                schema["maximum"] = mark.maximum
+            if mark.clamp:
+                schema[CLAMP] = True
+        elif isinstance(mark, Items):
+            if mark.minimum is not None:
+                schema["minItems"] = mark.minimum
+            if mark.maximum is not None:
+                schema["maxItems"] = mark.maximum
+    return schema
+
+
+def public(schema: Any) -> Any:
+    """Return the schema without the marks that only hilt reads."""
+    if isinstance(schema, dict):
+        return {key: public(value) for key, value in schema.items() if key not in (CLAMP, TOUCH, TEXT)}
+    if isinstance(schema, list):
+        return [public(item) for item in schema]
+    return schema
+
+
+# --- what a model is shown --------------------------------------------------------------------------------------
+
+
+def compact(schema: Schema) -> Schema:
+    """Return a schema made from a signature as a model is shown it, without what it need not know to call the tool.
+
+    That is a default of false, 0 or "", a lower limit of 0 or 1, limits that a number is only moved to, and that other
+    arguments are refused.
+    """
+    unsaid = [CLAMP, TOUCH]
+    if schema.get("default") in (False, ""):
+        unsaid.append("default")
+    unsaid += [limit for limit in ("minimum", "minItems") if schema.get(limit) in (0, 1)]
+    if schema.get(CLAMP):
+        unsaid += ["minimum", "maximum"]
+    if schema.get("additionalProperties") is False:
+        unsaid.append("additionalProperties")
+    return _inside({key: value for key, value in schema.items() if key not in unsaid}, compact)
+
+
+def lean(schema: Schema) -> Schema:
+    """Return a schema without the descriptions of what it describes."""
+    return _inside({key: value for key, value in schema.items() if key != "description"}, lean)
+
+
+_HOLDS_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+
+
+def _inside(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
+    """Return the schema with the schemas directly inside it changed; names of properties are not keywords."""
+    for key, inner in schema.items():
+        if key in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas") and isinstance(
+            inner, dict
+        ):
+            schema[key] = {name: change(known) if isinstance(known, dict) else known for name, known in inner.items()}
+        elif key in ("anyOf", "oneOf", "allOf", "prefixItems", "items") and isinstance(inner, list):
+            schema[key] = [change(choice) if isinstance(choice, dict) else choice for choice in inner]
+        elif key in _HOLDS_ONE and isinstance(inner, dict):
+            schema[key] = change(inner)
+    return schema
+
+
+def cost(entry: Schema) -> int:
+    """Return what a tool costs a model that is shown it: the characters of name, description and schema as JSON."""
+    return len(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
+
+
+def promised(output: Schema | None) -> Schema | None:
+    """Return the schema that `structured` answers fit, an object as MCP wants it; None when some answers are text."""
+    if output is None or output.get(TEXT):
+        return None
+    shown: Schema = public(output)
+    if _is_object(output):
+        return shown
+    if '"$ref"' in json.dumps(shown):
+        return None  # which would lead elsewhere from inside another schema
+    return {"type": "object", "properties": {"result": shown}, "required": ["result"]}
+
+
+def structured(output: Schema | None, data: Any) -> dict[str, Any]:
+    """Return the data of an answer as an object: itself, or as the `result` of one, as `promised` says."""
+    return data if isinstance(data, dict) and (output is None or _is_object(output)) else {"result": data}
+
+
+def _is_object(output: Schema) -> bool:
+    return output.get("type") == "object"
+
+
+def build(annotation: Any, value: Any) -> Any:
+    """Turn a checked value into what the function expects: records become their NamedTuple."""
+    metadata = getattr(annotation, "__metadata__", None)
+    if metadata is not None:
+        return build(annotation.__origin__, value)
+    if isinstance(value, list) and get_origin(annotation) is list:
+        item = get_args(annotation)[0]
+        return [build(item, element) for element in value]
+    if isinstance(value, dict) and isinstance(annotation, type) and hasattr(annotation, "_field_defaults"):
+        fields = _field_annotations(annotation)
+        return annotation(**{name: build(fields[name], element) for name, element in value.items()})
+    return value
+
+
+# --- the check --------------------------------------------------------------------------------------------------
+
+
+def check(schema: Schema, args: Any) -> Checked:
+    """Return the arguments with defaults filled, or raise `invalid_args` naming every violation."""
+    violations: list[Violation] = []
+    notes: list[str] = []
+    value = _check(schema, _decoded(schema, args), "", violations, notes)
+    if violations:
+        raise refusal(violations)
+    return Checked(value, notes)
+
+
+def check_any(schema: Schema, args: Any) -> Checked:
+    """As `check`, for any JSON Schema (draft 2020-12 unless it says otherwise), by jsonschema-rs."""
+    value = _with_defaults(schema, _decoded(schema, args))
+    fit(schema, value)
+    return Checked(value, [])
+
+
+def fit(schema: Schema, value: Any) -> None:
+    """Raise unless a value is as a JSON Schema says."""
+    import jsonschema_rs
+
+    try:
+        validator = jsonschema_rs.validator_for(schema, retriever=no_retrieval)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise ToolError("tool_invalid", f"The schema of the tool is not usable: {shown(str(error))}.") from error
+    errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.instance_path)))
+    if errors:
+        raise refusal([violation for error in errors for violation in _foreign(schema, error)])
+
+
+def refusal(violations: list[Violation]) -> ToolError:
+    """Return the one error that reports all violations."""
+    message = "; ".join(violation.message for violation in violations[:TOLD_MAX])
+    if len(violations) > TOLD_MAX:
+        message += f"; and {len(violations) - TOLD_MAX} more"
+    return ToolError(
+        "invalid_args",
+        message + ("" if message.endswith("?") else "."),
+        suggestion=next((violation.suggestion for violation in violations if violation.suggestion), None),
+        violations=[{"path": violation.path, "message": violation.message} for violation in violations[:LISTED_MAX]],
+    )
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str | None:
+    """Return the name that is nearest to the word, if any is near."""
+    from difflib import get_close_matches
+
+    plain = {name.replace("_", "").replace("-", "").casefold(): name for name in names}
+    close = get_close_matches(word.replace("_", "").replace("-", "").casefold(), plain, n=1, cutoff=0.6)
+    return plain[close[0]] if close else None
+
+
+def _decoded(schema: Schema, value: Any) -> Any:
+    """Decode, once, JSON text that stands where an object or array is wanted: some models send that."""
+    wanted = schema.get("type")
+    if isinstance(value, str) and wanted in ("object", "array"):
+        try:
+            if kind_of(json.loads(value)) != wanted:
+                return value
+        except (ValueError, RecursionError):
+            return value
+        from hilt.wire import decode_value
+
+        return decode_value(value.encode("utf-8", "surrogatepass"))  # what a request refuses, it refuses here too
+    return value
+
+
+def kind_of(value: Any) -> str:
+    """Return the JSON Schema type of a value; 10.0 is an integer."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def shown(value: Any) -> str:
+    """Return a value as it is quoted in a message, short."""
+    # a caller from Python may send anything
+    text = json.dumps(value, ensure_ascii=False, default=repr, skipkeys=True)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _check(schema: Schema, value: Any, path: str, violations: list[Violation], notes: list[str]) -> Any:
+    if "anyOf" in schema:
+        return _check_choices(schema["anyOf"], value, path, violations, notes)
+    wanted = schema.get("type")
+    if wanted is None:
+        return value
+    kind = kind_of(value)
+    if kind != wanted and not (wanted == "number" and kind == "integer"):
+        expected = _ARTICLES[wanted]
+        violations.append(
+            Violation(path, f"{path or 'args'} must be {expected}, not {_ARTICLES[kind]} ({shown(value)})")
+        )
+        return value
+    if "enum" in schema and value not in schema["enum"]:
+        choices = ", ".join(map(str, schema["enum"]))
+        near = did_you_mean(value, schema["enum"])
+        hint = f'Use {path} "{near}".' if near else f"Use one of: {choices}."
+        violations.append(Violation(path, f"{path} must be one of {choices}, not {shown(value)}", hint))
+    if wanted in ("integer", "number"):
+        return _check_number(schema, int(value) if kind == "integer" else value, path, violations, notes)
+    if wanted == "array":
+        return _check_array(schema, value, path, violations, notes)
+    if wanted == "object":
+        return _check_object(schema, value, path, violations, notes)
+    return value
+
+
+def _check_choices(choices: list[Schema], value: Any, path: str, violations: list[Violation], notes: list[str]) -> Any:
+    kind = kind_of(value)
+    for choice in choices:
+        if choice.get("type") in (kind, None) or (choice.get("type") == "number" and kind == "integer"):
+            return _check(choice, value, path, violations, notes)
+    expected = " or ".join(_ARTICLES[choice["type"]] for choice in choices)
+    violations.append(Violation(path, f"{path} must be {expected}, not {_ARTICLES[kind]} ({shown(value)})"))
+    return value
+
+
+def _check_number(schema: Schema, value: Any, path: str, violations: list[Violation], notes: list[str]) -> Any:
+    for bound, words in (("minimum", "at least"), ("maximum", "at most")):
+        limit = schema.get(bound)
+        if limit is not None and (value < limit if bound == "minimum" else value > limit):
+            if schema.get(CLAMP):
+                notes.append(f"{path} {shown(value)} was changed to {limit}, its {bound}")
+                return limit
+            violations.append(Violation(path, f"{path} must be {words} {limit}, not {shown(value)}"))
+    return value
+
+
+def _check_array(schema: Schema, value: Any, path: str, violations: list[Violation], notes: list[str]) -> Any:
+    least, most = schema.get("minItems"), schema.get("maxItems")
+    if least is not None and len(value) < least:
+        violations.append(
+            Violation(path, f"{path} must hold at least {least} item{'s' * (least != 1)}, not {len(value)}")
+        )
+    if most is not None and len(value) > most:
+        hint = f"Send at most {most} in one call."
+        violations.append(Violation(path, f"{path} must hold at most {most} items, not {len(value)}", hint))
+        return value
+    items = schema.get("items")
+    if items is None:
+        return value
+    return [_check(items, item, f"{path}[{index}]", violations, notes) for index, item in enumerate(value)]
+
+
+def _check_object(schema: Schema, value: Any, path: str, violations: list[Violation], notes: list[str]) -> Any:
+    properties: dict[str, Schema] = schema.get("properties", {})
+    required = schema.get("required", ())
+    extra = schema.get("additionalProperties", True)
+    checked: dict[str, Any] = {}
+    prefix = f"{path}." if path else ""
+    for name, item in value.items():
+        known = properties.get(name)
+        if known is None:
+            if extra is False:
+                violations.append(_unknown(prefix, name, properties, guess=len(violations) < TOLD_MAX))
+            elif isinstance(extra, dict):
+                checked[name] = _check(extra, item, prefix + name, violations, notes)
+            else:
+                checked[name] = item
+        elif item is None and name not in required:
+            continue
+        else:
+            checked[name] = _check(known, _decoded(known, item), prefix + name, violations, notes)
+    for name, known in properties.items():
+        if name not in checked and "default" in known:
+            checked[name] = known["default"]
+    violations.extend(
+        Violation(prefix + name, f"{prefix}{name} is required and missing", f"Add {prefix}{name}.")
+        for name in required
+        if name not in value
+    )
+    return checked
+
+
+def _unknown(prefix: str, name: str, properties: Iterable[str], *, guess: bool) -> Violation:
+    """Return the violation for a name that is no argument; guessing what was meant is dear, so only when it is told."""
+    path = prefix + (name if len(name) <= 100 else name[:100] + "…")
+    near = did_you_mean(name, properties) if guess else None
+    if near:
+        return Violation(path, f"{path} is not an argument; did you mean {near}?", f"Use {near}.")
+    known = ", ".join(properties) or "none"
+    return Violation(path, f"{path} is not an argument; the arguments are: {known}")
+
+
+def _with_defaults(schema: Any, value: Any) -> Any:
+    """Treat a value as `check` does, at any depth: defaults filled, null absent where it may be, 10.0 an integer."""
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(schema.get("anyOf"), list):
+        fitting = [choice for choice in schema["anyOf"] if isinstance(choice, dict) and _has_type(choice, value)]
+        return _with_defaults(fitting[0], value) if len(fitting) == 1 else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value) if schema.get("type") in ("integer", "number") else value
+    if isinstance(value, list):
+        return [_with_defaults(schema.get("items"), item) for item in value]
+    return _object_with_defaults(schema, value) if isinstance(value, dict) else value
+
+
+def _object_with_defaults(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    required = schema.get("required", ())
+    filled = {}
+    for name, item in value.items():
+        if not isinstance(known.get(name), dict):
+            filled[name] = _with_defaults(schema.get("additionalProperties"), item)
+        elif item is not None or name in required:
+            filled[name] = _with_defaults(known[name], _decoded(known[name], item))
+    for name, inner in known.items():
+        if name not in filled and isinstance(inner, dict) and "default" in inner:
+            filled[name] = inner["default"]
+    return filled
+
+
+def _has_type(schema: Schema, value: Any) -> bool:
+    kind = kind_of(value)
+    return schema.get("type") in (kind, None) or (schema["type"] == "number" and kind == "integer")
+
+
+def no_retrieval(uri: str) -> Any:
+    """Refuse to follow a reference: a schema is data, and checking against it opens no file and no connection."""
+    raise ToolError("tool_invalid", f"The schema refers to {uri}, which is not part of it.")
+
+
+def _foreign(schema: Schema, error: Any) -> list[Violation]:
+    path = ""
+    for part in error.instance_path:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    if type(error.kind).__name__.endswith("AdditionalProperties"):
+        holder: Any = schema
+        try:
+            for part in error.schema_path[:-1]:
+                holder = holder[part]
+            names = list(holder.get("properties", {}))
+        except (AttributeError, IndexError, KeyError, TypeError):
+            names = []  # by way of a reference
+        prefix = f"{path}." if path else ""
+        return [
+            _unknown(prefix, name, names, guess=index < TOLD_MAX) for index, name in enumerate(error.kind.unexpected)
+        ]
+    told = error.message  # with the whole value in front, and what is wrong with it behind
+    if len(told) > FOREIGN_CHARACTERS:
+        told = f"{told[:60]}...{told[60 - FOREIGN_CHARACTERS :]}"
+    return [Violation(path, f"{path or 'args'}: {told}")]

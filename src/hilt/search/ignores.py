@@ -1,0 +1,102 @@
+"""What .gitignore files hide, read as git and ripgrep read them.
+
+A line is a glob; `!` before it takes back, `/` at its end is for folders only, a `/` elsewhere ties it to the folder of
+the file. The last line that matches decides, and the deepest file before those above it. What is in a hidden folder
+is hidden whatever is said about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from hilt.search import globs
+from hilt.search.globs import Component, Glob
+
+NAME = ".gitignore"
+FILE_BYTES = 1 << 20
+
+
+class Line(NamedTuple):
+    """One line: whether it takes back, whether it is for folders only, and its glob from the folder of the file."""
+
+    negated: bool
+    folders: bool
+    globs: tuple[Glob, ...]
+
+
+def lines(data: bytes) -> Iterator[Line]:
+    """Read a file; lines that are no globs are passed over."""
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    for raw in text.split("\n"):
+        parsed = _line(raw.removesuffix("\r"))
+        if parsed is not None:
+            yield parsed
+
+
+def _line(text: str) -> Line | None:
+    if text.startswith("#"):
+        return None
+    if not text.endswith("\\ "):
+        text = text.rstrip()
+    negated = text.startswith("!")
+    text = text[negated:]
+    folders = text.endswith("/")
+    text = text.removesuffix("/")
+    if not text or text.endswith("/") or "//" in text or "." in text.split("/"):
+        return None  # no path is spelt like that
+    try:
+        found = globs.parse(text)
+    except globs.BadGlob:
+        return None
+    if "/" in text and not text.startswith(("**/", "/**/")):
+        found = [Glob((Component(()), *glob.components)) if glob.anywhere else glob for glob in found]
+    return Line(negated, folders, tuple(found))
+
+
+class Rules:
+    """The lines of one file, ready to be asked about paths below its folder."""
+
+    def __init__(self, found: Iterable[Line]) -> None:
+        self._lines: list[tuple[Line, Callable[[str], bool]]] = [(line, globs.matcher(line.globs)) for line in found]
+        self._lines.reverse()
+
+    def verdict(self, path: str, *, folder: bool) -> bool | None:
+        """Whether the path is hidden (True), taken back (False), or not spoken of (None)."""
+        for line, matches in self._lines:
+            if (folder or not line.folders) and matches(path):
+                return not line.negated
+        return None
+
+
+def moved(line: Line, chain: Sequence[str]) -> Line | None:
+    """Return a line of a folder as it reads from the folder that the names of the chain lead down to."""
+    ends: list[Glob] = []
+    for glob in line.globs:
+        if glob.anywhere:
+            ends.append(glob)
+            continue
+        rests = {glob.components}
+        for name in chain:
+            rests = {rest for before in rests for rest in _descended(before, name)}
+        ends += [Glob((Component(()), *rest)) for rest in rests if rest and rest != (Component(()),)]
+    return line._replace(globs=tuple(ends)) if ends else None
+
+
+def _descended(components: tuple[Component, ...], name: str) -> Iterator[tuple[Component, ...]]:
+    """Yield what is left of a glob after one name."""
+    first, rest = components[0], components[1:]
+    if not first.tokens:  # the anchor
+        yield from _descended(rest, name)
+    elif first.deep:
+        yield components
+        if rest:
+            yield from _descended(rest, name)
+    elif rest and globs.component_matcher(first)(name):
+        yield rest
+
+
+def written(line: Line) -> Iterator[str]:
+    """Write a line again, one for each of its globs."""
+    for glob in line.globs:
+        yield "!" * line.negated + globs.written(glob) + "/" * line.folders

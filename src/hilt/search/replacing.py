@@ -1,0 +1,198 @@
+"""Matches and what takes their place, found in texts that are held in memory, by the same program that searches."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, NamedTuple
+
+from hilt.context import Context
+from hilt.errors import ToolError
+from hilt.search import regexes, ripgrep
+from hilt.search.events import plain
+from hilt.search.ripgrep import MEMORY_BYTES, Pattern
+from hilt.search.tree import SECONDS, failure
+
+_CONTINUATION = frozenset(bytes([number]) for number in range(0x80, 0xC0))
+SMALL_BYTES = 4 << 20
+EVENT_BYTES = 512 << 20  # of one stretch of neighbouring matches
+
+
+class Replaced(NamedTuple):
+    """Bytes start to end of a text, and what takes their place."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+def find(ctx: Context, pattern: Pattern, texts: Sequence[bytes], *, limit: int) -> list[list[Replaced]]:
+    """Return the matches in each text; together with what replaces them, no text may grow beyond the limit."""
+    program = ripgrep.find()
+    if program is not None:
+        try:
+            with _in_memory(texts) if hasattr(os, "memfd_create") else _written(ctx, texts) as held:
+                return _found(ctx, pattern, texts, held, limit, program)
+        except ripgrep.Broken:
+            pass
+    with _written(ctx, texts) as held:
+        return _found(ctx, pattern, texts, held, limit, None)
+
+
+class _Held(NamedTuple):
+    """Texts as files: their folder, the name of each by its number, and the descriptors that the names stand for."""
+
+    folder: int
+    prefix: str
+    first: int
+    fds: tuple[int, ...] = ()
+
+
+def _found(
+    ctx: Context, pattern: Pattern, texts: Sequence[bytes], held: _Held, limit: int, program: str | None
+) -> list[list[Replaced]]:
+    found: list[list[Replaced]] = [[] for _ in texts]
+    sizes = [len(text) for text in texts]
+    complete = False
+    names = [f"{held.prefix}{number}" for number in range(held.first, held.first + len(texts))]
+    argv, env = _command(program, pattern, names, small=sum(sizes) < SMALL_BYTES)
+    with ExitStack() as stack:
+        try:
+            stream = stack.enter_context(
+                ctx.processes.stream(argv, cwd=held.folder, env=env, fds=held.fds, seconds=SECONDS, memory=MEMORY_BYTES)
+            )
+        except ToolError as error:
+            if program is not None and error.code in ripgrep.UNUSABLE:
+                raise ripgrep.Broken from error
+            raise
+        for line in _lines(stream):
+            try:
+                event = json.loads(line)
+            except ValueError:
+                raise ripgrep.Broken from None
+            complete = complete or event["type"] == "summary"
+            if event["type"] == "match":
+                data = event["data"]
+                index = int(data["path"]["text"].rpartition("/")[2]) - held.first
+                for replaced in _replaced(data, data["absolute_offset"], texts[index]):
+                    sizes[index] += len(replaced.new)
+                    if sizes[index] > limit:
+                        raise ToolError(
+                            "file_too_large",
+                            f"The replacements would make a file larger than {limit >> 20} MB.",
+                            suggestion="Replace less at once, or by something shorter.",
+                        )
+                    found[index].append(replaced)
+    if stream.timed_out:
+        raise ToolError("timeout", f"The pattern took longer than {SECONDS:g} s.")
+    if not complete:
+        if program is not None and ripgrep.is_broken(stream.exit_code, stream.stderr):
+            raise ripgrep.Broken
+        raise failure(stream.stderr.decode("utf-8", "replace"), stream.exit_code, pattern)
+    return [[*spans, *_at_end(pattern, text, spans)] for text, spans in zip(texts, found, strict=True)]
+
+
+def _replaced(data: Any, offset: int, text: bytes) -> Iterator[Replaced]:
+    for submatch in data["submatches"]:
+        start, end = offset + submatch["start"], offset + submatch["end"]
+        # ripgrep also finds nothing in the middle of a character
+        if start != end or text[start : start + 1] not in _CONTINUATION:
+            yield Replaced(start, end, plain(submatch["replacement"]))
+
+
+def _at_end(pattern: Pattern, text: bytes, found: Sequence[Replaced]) -> list[Replaced]:
+    """Return a match of nothing behind everything, as `$` has it in a last line without an end: ripgrep has none."""
+    size = len(text)
+    if not text or pattern.literal or (found and found[-1].end == size) or (pattern.lines and text.endswith(b"\n")):
+        return []
+    translated = regexes.translate(
+        pattern.text, ignore_case=pattern.ignore_case, lines=pattern.lines, crlf=pattern.crlf
+    )
+    if translated.unsupported is not None:
+        return []
+    line = text[-4096:].decode("utf-8", "surrogateescape")
+    match = re.compile(translated.source).match(line, len(line))
+    return [] if match is None else [Replaced(size, size, regexes.expanded(pattern.replacement or "", match).encode())]
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    pieces: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            yield b"".join((*pieces, line))
+            pieces.clear()
+            size = 0
+        pieces.append(rest)
+        size += len(rest)
+        if size > EVENT_BYTES:
+            raise ToolError(
+                "resource_limit",
+                "There are too many matches in one place to be replaced at once.",
+                suggestion="Replace less at once, or use a pattern that matches longer pieces.",
+            )
+
+
+def _command(
+    program: str | None, pattern: Pattern, names: list[str], *, small: bool
+) -> tuple[list[str], dict[str, str]]:
+    if program is None:
+        from hilt.search import standin
+
+        task = {"mode": "json", "pattern": pattern._asdict(), "paths": names, "context": 0, "per_file": None}
+        return standin.command(task), standin.environment()
+    argv = [program, "--no-config", "--color=never", "--no-mmap", "--json", "--text", "--encoding=none"]
+    if small:
+        argv.append("--threads=1")  # to start another takes longer
+    return [*argv, *ripgrep.pattern_arguments(pattern), "--", *names], {}
+
+
+@contextmanager
+def _in_memory(texts: Sequence[bytes]) -> Iterator[_Held]:
+    """Yield the texts as files that are in no folder: quick to make, and gone with the programs that hold them."""
+    with ExitStack() as stack:
+        folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, folder)
+        fds = []
+        for text in texts:
+            descriptor = os.memfd_create("text", os.MFD_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            _write(descriptor, text)
+            fds.append(descriptor)
+        # as the program sees them: what it inherits begins there
+        yield _Held(folder, "/proc/self/fd/", 3, tuple(fds))
+
+
+def _write(descriptor: int, text: bytes) -> None:
+    view = memoryview(text)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+@contextmanager
+def _written(ctx: Context, texts: Sequence[bytes]) -> Iterator[_Held]:
+    """Yield a folder of our own that holds the texts as files."""
+    # beside what is too long to answer with: for this user only, and cleaned by age should we be killed
+    os.makedirs(ctx.overflow.directory, mode=0o700, exist_ok=True)
+    path = os.path.join(ctx.overflow.directory, f"replacing-{os.urandom(8).hex()}")
+    os.mkdir(path, 0o700)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for number, text in enumerate(texts):
+            descriptor = os.open(str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            try:
+                _write(descriptor, text)
+            finally:
+                os.close(descriptor)
+        yield _Held(folder, "./", 0)
+    finally:
+        for number in range(len(texts)):
+            with suppress(FileNotFoundError):
+                os.unlink(str(number), dir_fd=folder)
+        os.close(folder)
+        with suppress(OSError):
+            os.rmdir(path)

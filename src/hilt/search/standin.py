@@ -1,0 +1,368 @@
+"""The stand-in for ripgrep: the same answers in the same words, from Python, when the program is missing or broken.
+
+It runs as a child process of its own, because Python's regular expressions may take for ever and only a process can be
+ended. It reads its task from its argument, and what to search from its working directory or its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+from hilt.search import globs, ignores, regexes
+from hilt.search.ignores import Rules
+from hilt.search.selection import EXCLUDED
+from hilt.search.walking import FILE, Folder, walk
+
+LAUNCH = "import sys; sys.path.insert(0, sys.argv[1]); from hilt.search.standin import main; main(sys.argv[2])"
+UNSUPPORTED = 3  # the exit code for a pattern that only ripgrep understands
+
+_MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+
+def main(task_text: str) -> None:
+    """Do the task and exit as ripgrep would: 0 when something was found, 1 when nothing, 2 when something failed."""
+    task = json.loads(task_text)
+    writer = _Writer()
+    try:
+        found = _Search(task, writer).run()
+        writer.flush()
+    except regexes.Unsupported as error:
+        sys.stderr.write(f"{error}\n")
+        os._exit(UNSUPPORTED)
+    except BrokenPipeError:
+        os._exit(2)
+    # nothing here has to be put in order, and a large heap takes time to tear down
+    os._exit(2 if writer.failures else 0 if found else 1)
+
+
+class _Writer:
+    """Standard output in large pieces, and complaints."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self._pending: list[bytes] = []
+        self._size = 0
+
+    def put(self, data: bytes) -> None:
+        self._pending.append(data)
+        self._size += len(data)
+        if self._size > 1 << 16:
+            self.flush()
+
+    def event(self, kind: str, data: dict[str, Any]) -> None:
+        text = json.dumps({"type": kind, "data": data}, separators=(",", ":"), ensure_ascii=False)
+        self.put(text.encode() + b"\n")
+
+    def flush(self) -> None:
+        view = memoryview(b"".join(self._pending))
+        while view:
+            view = view[os.write(1, view) :]
+        self._pending.clear()
+        self._size = 0
+
+    def failed(self, path: str, error: OSError) -> None:
+        self.failures += 1
+        shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        sys.stderr.write(f"rg: ./{shown}: {os.strerror(error.errno or 0)} (os error {error.errno})\n")
+
+
+class _Search:
+    def __init__(self, task: dict[str, Any], writer: _Writer) -> None:
+        self._task = task
+        self._writer = writer
+        self._totals = [0, 0, 0]  # searched files, matched lines, matches
+        pattern = task.get("pattern")
+        options = (
+            {} if pattern is None else {name: pattern[name] for name in ("literal", "ignore_case", "lines", "crlf")}
+        )
+        self._regex = re.compile("") if pattern is None else regexes.compiled(pattern["text"], **options)
+
+    def run(self) -> bool:
+        """Write what is asked for; whether there was anything."""
+        mode = self._task["mode"]
+        found = False
+        for path, descriptor in self._files():
+            if mode == "files":
+                self._writer.put(b"./" + os.fsencode(path) + b"\0")
+                found = True
+                continue
+            try:
+                data = _read(descriptor)
+            except OSError as error:
+                self._writer.failed(path, error)
+                continue
+            found = self._search(path, data) or found
+        if mode == "json":
+            searched, lines, matches = self._totals
+            stats = {"matched_lines": lines, "matches": matches, "searches": searched}
+            self._writer.event("summary", {"stats": stats})
+        return found
+
+    def _files(self) -> Iterator[tuple[str, int]]:
+        """Yield paths and, where contents are asked for, open files."""
+        if self._task.get("stdin"):
+            yield "<stdin>", 0
+            return
+        only = self._task.get("paths")
+        opening = self._task["mode"] != "files"
+        handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+        found = ((handle, path, path) for path in only) if only is not None else self._walk(handle)
+        for folder, path, name in found:
+            if not opening:
+                yield path, -1
+                continue
+            try:
+                descriptor = os.open(name, FILE, dir_fd=folder)
+            except OSError as error:
+                self._writer.failed(path, error)
+                continue
+            try:
+                if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    yield path, descriptor
+            finally:
+                os.close(descriptor)
+
+    def _walk(self, handle: int) -> Iterator[tuple[int, str, str]]:
+        gate = Gate(
+            names=self._task["names"],
+            hidden=self._task["hidden"],
+            sensitive=self._task["sensitive"],
+            above=None if self._task["no_ignore"] else self._task["above"],
+            repository=self._task["repository"],
+        )
+        return walk(handle, gate.wants, failed=self._writer.failed, enter=gate.enter, leave=gate.leave)
+
+    # --- one file -------------------------------------------------------------------------------------------------
+
+    def _search(self, path: str, data: bytes) -> bool:
+        for mark, codec in _MARKS:
+            if data.startswith(mark):
+                data = data[2:].decode(codec, "replace").encode()
+                break
+        data = data.removeprefix(b"\xef\xbb\xbf")
+        self._totals[0] += 1
+        if b"\0" in data:
+            return False
+        matched = self._multiline(data) if self._task["pattern"]["multiline"] else self._by_line(data)
+        matches = list(matched)
+        if not matches:
+            return False
+        lines = sum(1 for match in matches)
+        spans = sum(len(match[3]) for match in matches)
+        self._totals[1] += lines
+        self._totals[2] += spans
+        if self._task["mode"] == "count":
+            count = spans if self._task["pattern"]["multiline"] else lines
+            self._writer.put(b"./" + os.fsencode(path) + b"\0%d\n" % count)
+            return True
+        self._tell(path, data, matches, lines, spans)
+        return True
+
+    def _by_line(self, data: bytes) -> Iterator[tuple[int, int, bytes, list[dict[str, Any]]]]:
+        """Yield number, offset, text and spans of each line that matches."""
+        offset = 0
+        most = self._task.get("per_file")
+        found = 0
+        for number, line in enumerate(data.split(b"\n"), 1):
+            last = offset + len(line) >= len(data)
+            if last and not line:
+                return
+            whole = line if last else line + b"\n"
+            spans = self._spans(line.removesuffix(b"\r") if self._task["pattern"]["crlf"] else line)
+            if spans:
+                yield number, offset, whole, spans
+                found += 1
+                if most is not None and found >= most:
+                    return
+            offset += len(whole)
+
+    def _multiline(self, data: bytes) -> Iterator[tuple[int, int, bytes, list[dict[str, Any]]]]:
+        """Yield each match with the lines it is on."""
+        number, counted = 1, 0
+        for span in self._spans(data):
+            start, end = span["start"], span["end"]
+            if start == len(data):
+                return  # nothing, behind everything: ripgrep does not speak of it
+            first = data.rfind(b"\n", 0, start) + 1
+            stop = data.find(b"\n", max(start, end - 1))
+            stop = len(data) if stop < 0 else stop + 1
+            number += data.count(b"\n", counted, first)
+            counted = first
+            yield number, first, data[first:stop], [{**span, "start": start - first, "end": end - first}]
+
+    def _spans(self, data: bytes) -> list[dict[str, Any]]:
+        text = data.decode("utf-8", "surrogateescape")
+        replacement = self._task["pattern"]["replacement"]
+        spans: list[dict[str, Any]] = []
+        at = done = 0  # bytes and characters passed
+        for match in _found(self._regex, text):
+            start, end = match.span()
+            at += _size(text[done:start])
+            span: dict[str, Any] = {"match": _value(_bytes(match[0])), "start": at}
+            at += _size(match[0])
+            done = end
+            span["end"] = at
+            if replacement is not None:
+                span["replacement"] = _value(_bytes(regexes.expanded(replacement, match)))
+            spans.append(span)
+        return spans
+
+    def _tell(
+        self,
+        path: str,
+        data: bytes,
+        matches: list[tuple[int, int, bytes, list[dict[str, Any]]]],
+        lines: int,
+        spans: int,
+    ) -> None:
+        shown = _value(os.fsencode(path if path == "<stdin>" else f"./{path}"))
+        self._writer.event("begin", {"path": shown})
+        around = self._task["context"]
+        taken = {number for number, _, text, _ in matches for number in range(number, number + _height(text))}
+        rows = data.removesuffix(b"\n").split(b"\n") if around else []
+        told: set[int] = set()
+        for number, offset, text, submatches in matches:
+            last = number + _height(text)
+            before = [line for line in range(max(1, number - around), number) if line not in taken]
+            self._context(shown, rows, before, told)
+            fields = {"path": shown, "lines": _value(text), "line_number": number, "absolute_offset": offset}
+            self._writer.event("match", {**fields, "submatches": submatches})
+            after = [line for line in range(last, min(len(rows), last + around - 1) + 1) if line not in taken]
+            self._context(shown, rows, after, told)
+        stats = {"searches": 1, "searches_with_match": 1, "matched_lines": lines, "matches": spans}
+        self._writer.event("end", {"path": shown, "binary_offset": None, "stats": stats})
+
+    def _context(self, path: dict[str, str], rows: list[bytes], numbers: list[int], told: set[int]) -> None:
+        for number in numbers:
+            if number not in told:
+                told.add(number)
+                fields = {"path": path, "lines": _value(rows[number - 1] + b"\n"), "line_number": number}
+                self._writer.event("context", {**fields, "absolute_offset": 0, "submatches": []})
+
+
+class Gate:
+    """Decides, on the way down a tree, what is looked at; the rules of each folder hold until it is left."""
+
+    def __init__(
+        self,
+        *,
+        names: list[str],
+        hidden: bool,
+        sensitive: list[str],
+        above: list[str] | None,
+        repository: bool,
+    ) -> None:
+        self._named = globs.matcher([glob for name in names for glob in globs.parse(name)]) if names else None
+        self._hidden = hidden
+        self._sensitive = frozenset(name.lower() for name in sensitive)
+        self._ignoring = above is not None
+        self._repository = repository
+        rules = Rules(ignores.lines("\n".join(above or ()).encode("utf-8", "surrogateescape")))
+        # (path of the folder, its rules, whether those above it count)
+        self._rules: list[tuple[str, Rules | None, bool]] = [("", rules, True)]
+
+    def enter(self, folder: Folder) -> None:
+        """Take in the rules of a folder."""
+        rules = None
+        names = {entry.name for entry in folder.entries}
+        if self._ignoring and ignores.NAME in names:
+            rules = _rules(folder.handle)
+        top = self._repository and ".git" in names and bool(folder.path)
+        self._rules.append((folder.path, rules, not top))
+
+    def leave(self, folder: Folder) -> None:
+        """Forget the rules of a folder."""
+        self._rules.pop()
+
+    def wants(self, folder: Folder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
+        """Whether a file is looked at, or a folder entered."""
+        name = entry.name
+        if name.lower() in self._sensitive or (not self._hidden and name.startswith(".")):
+            return False
+        if is_folder and name in EXCLUDED:
+            return False
+        if self._ignoring and self._is_ignored(folder.path + name, folder=is_folder):
+            return False
+        return is_folder or self._named is None or self._named(name)
+
+    def _is_ignored(self, path: str, *, folder: bool) -> bool:
+        for prefix, rules, go_on in reversed(self._rules):
+            if rules is not None:
+                verdict = rules.verdict(path[len(prefix) :], folder=folder)
+                if verdict is not None:
+                    return verdict
+            if not go_on:
+                return False
+        return False
+
+
+def _rules(folder: int) -> Rules | None:
+    try:
+        descriptor = os.open(ignores.NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        return Rules(ignores.lines(os.read(descriptor, ignores.FILE_BYTES)))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int) -> bytes:
+    pieces = []
+    while piece := os.read(descriptor, 1 << 24):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _found(regex: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches as ripgrep has them: nothing right behind a match is no match."""
+    at, last = 0, -1
+    while at <= len(text) and (match := regex.search(text, at)) is not None:
+        start, at = match.span()
+        if start == at:
+            at += 1
+            if start == last:
+                continue
+        last = match.end()
+        yield match
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(_bytes(text))
+
+
+def _height(text: bytes) -> int:
+    return text.removesuffix(b"\n").count(b"\n") + 1
+
+
+def _value(data: bytes) -> dict[str, str]:
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError:
+        return {"bytes": b64encode(data).decode("ascii")}
+
+
+def command(task: dict[str, Any]) -> list[str]:
+    """Return the command that does a task."""
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return [sys.executable, "-I", "-S", "-c", LAUNCH, home, json.dumps(task)]
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that the interpreter may need to find its libraries."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("LD_", "DYLD_"))}

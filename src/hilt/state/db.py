@@ -1,0 +1,172 @@
+"""SQLite in WAL mode, opened so that many processes can use it at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from hilt.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    import _sqlite3 as sqlite3  # the package around it also loads dates and times, which no table holds
+
+T = TypeVar("T")
+
+# how long a caller waits for other writers before it is told to come back
+PATIENCE_SECONDS = 60.0
+
+
+def unwritable(reason: str) -> ToolError:
+    """Return the error for a state directory that cannot take what has to be kept."""
+    return ToolError(
+        "resource_limit",
+        f"The state directory cannot be written: {reason}.",
+        suggestion="Free disk space, or set HILT_STATE_DIR to a folder that can be written.",
+    )
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Tell failures of the file system as failures of the state directory."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(os.strerror(error.errno or 0)) from error
+
+
+class Database:
+    """One database file: opened on first use, migrated once, one connection guarded by one lock."""
+
+    def __init__(self, path: str, migrations: Sequence[str], *, durable: bool) -> None:
+        self._path = path
+        self._migrations = migrations
+        self._synchronous = "FULL" if durable else "NORMAL"
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def exists(self) -> bool:
+        """Whether the file is there, without creating it."""
+        return os.path.exists(self._path)
+
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in one transaction that no other writer can interleave."""
+        deadline = 0.0
+        while True:
+            with self._lock:
+                try:
+                    connection = self._open()
+                    connection.execute("BEGIN IMMEDIATE")
+                    try:
+                        value = work(connection)
+                        connection.execute("COMMIT")
+                        return value
+                    except BaseException:
+                        if connection.in_transaction:
+                            connection.execute("ROLLBACK")
+                        raise
+                except sqlite3.DatabaseError as error:
+                    deadline = deadline or time.monotonic() + PATIENCE_SECONDS
+                    self._bear(error, deadline)
+            time.sleep(0.01)
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` outside a transaction."""
+        deadline = 0.0
+        while True:
+            with self._lock:
+                try:
+                    return work(self._open())
+                except sqlite3.DatabaseError as error:
+                    deadline = deadline or time.monotonic() + PATIENCE_SECONDS
+                    self._bear(error, deadline)
+            time.sleep(0.01)
+
+    def checkpoint(self, size: int) -> None:
+        """Fold a write-ahead log larger than this into the file: the next process to open it reads it all."""
+        try:
+            with self._lock:
+                if self._connection is not None and os.path.getsize(self._path + "-wal") > size:
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except (OSError, sqlite3.DatabaseError):
+            return  # somebody else is at it, or will be
+
+    def close(self) -> None:
+        """Close the connection; the next use opens it again."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _bear(self, error: sqlite3.DatabaseError, deadline: float) -> None:
+        """Let the caller try again while another process is at work; otherwise raise what can be told."""
+        text = str(error)
+        if "locked" in text or "busy" in text:
+            if time.monotonic() < deadline:
+                return
+            raise ToolError("busy", f"The state database has been in use for {PATIENCE_SECONDS:.0f} s.") from error
+        if "full" in text or "readonly" in text or "disk I/O" in text or "unable to open" in text:
+            raise unwritable(text) from error
+        if "malformed" in text or "not a database" in text:
+            name = os.path.basename(self._path)
+            raise ToolError(
+                "internal",
+                f"The database {name} is damaged: {text}.",
+                suggestion=f"Ask the user to move {name} out of the state directory; hilt then starts a new one.",
+            ) from error
+        raise error
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            with writing():
+                try:
+                    connection = self._connect()
+                except FileNotFoundError:
+                    os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+                    connection = self._connect()
+            self._connection = connection
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        if not os.path.exists(self._path):
+            # created with its final mode, and raising FileNotFoundError when the folder is missing
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(
+            self._path,
+            timeout=PATIENCE_SECONDS / 4,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=64,
+        )
+        try:
+            if connection.execute("PRAGMA user_version").fetchone()[0] < len(self._migrations):
+                self._migrate(connection)
+            connection.execute(f"PRAGMA synchronous={self._synchronous}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        from hilt.state.locks import held
+
+        # switching to WAL does not wait for others as transactions do, so one process at a time prepares the file
+        with held(self._path + ".setup"):
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                version = connection.execute("PRAGMA user_version").fetchone()[0]
+                for number, script in enumerate(self._migrations[version:], start=version + 1):
+                    for statement in script.split(";\n"):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version={number:d}")
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise

@@ -1,0 +1,545 @@
+"""state.db: snapshots before every change, the journal that makes a change whole, and the blobs they refer to.
+
+A change is one call's set of files. Before any file is touched its old contents are in the database, committed with
+synchronous FULL, together with what each file is about to become. A file in the journal folder, locked for as long
+as its process lives, marks the change as unfinished: a change whose lock can be taken was cut off and is mended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from hilt.digests import sha256
+from hilt.errors import ToolError
+from hilt.state.db import writing
+from hilt.state.locks import try_lock
+from hilt.state.tables import open_state
+
+INLINE_BYTES = 1024 * 1024  # larger blobs are files of their own
+COMPRESS_BYTES = 64 * 1024  # larger ones are compressed later, off the path of the call
+
+
+class Snapshot(NamedTuple):
+    """A file before a change; `before` None means it was not there, `after` None that the change removed it."""
+
+    path: str
+    before: bytes | None
+    mode: int
+    size: int
+    after: bytes | None
+    folders: tuple[str, ...]  # parents that the change makes for the file, or removes with it
+    new_mode: int | None = None  # where the change sets one
+
+
+class Change(NamedTuple):
+    """One call's set of snapshots."""
+
+    id: str
+    session: str
+    operation: str
+    at: int  # nanoseconds since the epoch
+    snapshots: tuple[Snapshot, ...]
+
+
+class _Blob(NamedTuple):
+    hash: bytes
+    size: int
+    packed: int
+    data: bytes
+
+
+# gives the file at a path of the workspace a second name, when that is possible and safe
+Linker = Callable[[str, str], bool]
+
+
+class Recording:
+    """An unfinished change: its marker in the journal folder is locked until it is closed."""
+
+    def __init__(
+        self, history: History, id: str, marker: str, descriptor: int, linked: Mapping[bytes, bytes | None]
+    ) -> None:
+        self.id = id
+        self._history = history
+        self._marker = marker
+        self._descriptor = descriptor
+        self._linked = linked
+
+    def keep(self) -> None:
+        """The change is complete: its snapshots are now history."""
+        with writing():
+            for hash, data in self._linked.items():
+                self._history.secure(hash, data, self.id)
+        self._history._settle(self.id, keep=True)
+        self._close()
+
+    def drop(self) -> None:
+        """The change was taken back: forget it."""
+        self._history._settle(self.id, keep=False)
+        self._close()
+
+    def release(self) -> None:
+        """Leave the change, if it is not settled, for the next one who looks."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _close(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._marker)
+        self.release()
+
+
+class History:
+    """Snapshots and journal of one workspace."""
+
+    def __init__(self, directory: str, journal: str, workspace: str, *, calls: int, megabytes: int) -> None:
+        self._db = open_state(directory)
+        self._blobs = os.path.join(directory, "blobs")
+        self._journal = journal
+        self._workspace = workspace
+        self._calls = calls
+        self._bytes = megabytes * 1024 * 1024
+
+    # --- recording ----------------------------------------------------------------------------------------------
+
+    def begin(
+        self, session: str, operation: str, files: Sequence[tuple[Snapshot, bytes | None]], link: Linker | None = None
+    ) -> Recording:
+        """Store the snapshots with their old contents durably, and open the journal entry.
+
+        `link` may give an old file a second name; a large one is then kept under it instead of being copied, until
+        `secure` has looked whether somebody still writes to it.
+        """
+        id = os.urandom(6).hex()
+        with writing():
+            return self._begin(id, session, operation, files, link)
+
+    def _begin(
+        self,
+        id: str,
+        session: str,
+        operation: str,
+        files: Sequence[tuple[Snapshot, bytes | None]],
+        link: Linker | None,
+    ) -> Recording:
+        marker, descriptor = self._mark(id)
+        try:
+            blobs = [_packed(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
+            large = [blob for blob in blobs if len(blob.data) > INLINE_BYTES]
+            snapshots = [snapshot for snapshot, _ in files]
+            paths = {snapshot.before: snapshot.path for snapshot in snapshots}
+            linked: list[_Blob] = []
+            stored = False
+            while not stored:
+                linked += [blob for blob in large if self._write_blob(blob, id, paths[blob.hash], link)]
+                stored = self._db.write(lambda db: self._insert(db, id, session, operation, snapshots, blobs))
+        except BaseException:
+            with suppress(ToolError, OSError):
+                self._sweep_blobs(id)
+            os.unlink(marker)
+            os.close(descriptor)
+            raise
+        return Recording(self, id, marker, descriptor, {blob.hash: blob.data for blob in linked})
+
+    def _mark(self, id: str) -> tuple[str, int]:
+        # locked before it gets its name, so that nobody ever sees an unlocked marker of a living process
+        hidden = os.path.join(self._journal, f".{id}")
+        marker = os.path.join(self._journal, id)
+        while True:
+            try:
+                descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                os.makedirs(self._journal, mode=0o700, exist_ok=True)
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                os.rename(hidden, marker)
+            except FileNotFoundError:
+                os.close(descriptor)  # somebody swept it away before it was locked
+            else:
+                return marker, descriptor
+
+    def _insert(
+        self,
+        db: sqlite3.Connection,
+        id: str,
+        session: str,
+        operation: str,
+        snapshots: Sequence[Snapshot],
+        blobs: Sequence[_Blob],
+    ) -> bool:
+        """Store the change; False when a large blob was evicted since its file was seen."""
+        for blob in blobs:
+            known = db.execute("SELECT data IS NULL FROM blobs WHERE hash=?", (blob.hash,)).fetchone()
+            apart = len(blob.data) > INLINE_BYTES if known is None else known[0]
+            if apart and not os.path.exists(self._blob_path(blob.hash)):
+                return False
+            if known is None:
+                db.execute("INSERT INTO blobs VALUES (?,?,?,?)", (*blob[:3], None if apart else blob.data))
+        number = db.execute(
+            "INSERT INTO changes (id, workspace, session, operation, at, bytes, open) VALUES (?,?,?,?,?,?,1)",
+            (id, self._workspace, session, operation, time.time_ns(), sum(snapshot.size for snapshot in snapshots)),
+        ).lastrowid
+        db.executemany(
+            "INSERT INTO snapshots VALUES (?,?,?,?,?,?,?,?,?)",
+            (
+                (number, position, s.path, s.before, s.mode, s.size, s.after, "\0".join(s.folders), s.new_mode)
+                for position, s in enumerate(snapshots)
+            ),
+        )
+        return True
+
+    def _write_blob(self, blob: _Blob, id: str, source: str, link: Linker | None) -> bool:
+        """Keep a large blob as a file, synced, unless it is there; tell whether it is only a link."""
+        path = self._blob_path(blob.hash)
+        names = _names(path)
+        if names == 1:
+            return False
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        temporary = f"{path}.{id}"  # by its name others see whether its writer lives
+        # a second name means that another change has linked, and not yet replaced, a file that can still be written to
+        linked = not names and link is not None and hasattr(fcntl, "F_SETLEASE") and link(source, temporary)
+        if not linked:
+            _write_synced(temporary, blob.data)
+        os.rename(temporary, path)
+        _sync_folder(os.path.dirname(path))
+        return linked
+
+    def secure(self, hash: bytes, data: bytes | None, id: str) -> None:
+        """Make a linked file the history's own; a copy takes its place when somebody has it open for writing.
+
+        Once its old name is gone, nobody can open it any more: who does not write to it then never will.
+        """
+        path = self._blob_path(hash)
+        if _names(path) > 1 or _is_written(path):
+            _write_synced(f"{path}.{id}", self.blob(hash) if data is None else data)
+            os.rename(f"{path}.{id}", path)
+            _sync_folder(os.path.dirname(path))
+        else:
+            with suppress(OSError):
+                os.chmod(path, 0o600)  # its mode in the workspace is on record
+
+    def _is_sound(self, hash: bytes) -> bool:
+        """Whether a blob is a file of its own that holds what it should."""
+        if not os.path.exists(self._blob_path(hash)):
+            return False
+        try:
+            self.blob(hash)
+        except ToolError:
+            return False
+        return True
+
+    def _blob_path(self, hash: bytes) -> str:
+        name = hash.hex()
+        return os.path.join(self._blobs, name[:2], name)
+
+    def _settle(self, id: str, *, keep: bool) -> None:
+        def work(db: sqlite3.Connection) -> list[bytes]:
+            if keep:
+                db.execute("UPDATE changes SET open=0 WHERE id=?", (id,))
+                return self._evict(db)
+            query = "SELECT number FROM changes WHERE id=?"
+            return self._remove(db, [number for (number,) in db.execute(query, (id,)).fetchall()])
+
+        self._unlink_unused(self._db.write(work))
+
+    def _evict(self, db: sqlite3.Connection) -> list[bytes]:
+        """Remove the oldest calls beyond the bounds, whole; return the hashes of blobs that went with them."""
+        count, total = db.execute(
+            "SELECT count(*), coalesce(sum(bytes), 0) FROM changes WHERE workspace=? AND NOT open", (self._workspace,)
+        ).fetchone()
+        if count <= self._calls and total <= self._bytes:
+            return []
+        query = "SELECT number, bytes FROM changes WHERE workspace=? AND NOT open ORDER BY number"
+        numbers = []
+        for number, size in db.execute(query, (self._workspace,)):
+            if count <= 1 or (count <= self._calls and total <= self._bytes):
+                break
+            numbers.append(number)
+            count, total = count - 1, total - size
+        return self._remove(db, numbers)
+
+    def _remove(self, db: sqlite3.Connection, numbers: Iterable[int]) -> list[bytes]:
+        """Delete changes with their snapshots and the blobs that nothing else needs; return the hashes of those."""
+        removed = []
+        for number in numbers:
+            query = "SELECT DISTINCT before FROM snapshots WHERE change=? AND before NOT NULL"
+            hashes = [hash for (hash,) in db.execute(query, (number,))]
+            db.execute("DELETE FROM snapshots WHERE change=?", (number,))
+            db.execute("DELETE FROM changes WHERE number=?", (number,))
+            for hash in hashes:
+                if db.execute("SELECT 1 FROM snapshots WHERE before=? LIMIT 1", (hash,)).fetchone() is None:
+                    db.execute("DELETE FROM blobs WHERE hash=?", (hash,))
+                    removed.append(hash)
+        return removed
+
+    def _unlink_unused(self, hashes: Iterable[bytes]) -> None:
+        """Remove the files of blobs that no row refers to, only after the transaction that took the rows is durable.
+
+        Inside a transaction, because a writer that found the file looks again inside its own. What a kill leaves
+        behind here, or a fault, is swept up later.
+        """
+        apart = [hash for hash in hashes if os.path.exists(self._blob_path(hash))]
+
+        def work(db: sqlite3.Connection) -> None:
+            for hash in apart:
+                query = "SELECT 1 FROM blobs WHERE hash=? AND data IS NULL"
+                if db.execute(query, (hash,)).fetchone() is None:
+                    with suppress(FileNotFoundError):
+                        os.unlink(self._blob_path(hash))
+
+        if apart:
+            with suppress(ToolError, OSError):
+                self._db.write(work)
+
+    # --- what a cut-off process left ------------------------------------------------------------------------------
+
+    def is_unfinished(self, paths: Iterable[str]) -> bool:
+        """Whether a change under way, or cut off, is about any of these paths.
+
+        The database is asked, not the journal folder: after a power loss a row can be there without its marker.
+        """
+        wanted = set(paths)
+        query = "SELECT path FROM snapshots WHERE change IN (SELECT number FROM changes WHERE workspace=? AND open)"
+
+        def work(db: sqlite3.Connection) -> bool:
+            return any(path in wanted for (path,) in db.execute(query, (self._workspace,)))
+
+        return self._db.exists() and self._db.read(work)
+
+    def cut_off(self) -> Iterator[tuple[Change, Recording]]:
+        """Yield the changes whose process is gone, each with its marker locked by the caller until it lets it go."""
+        with writing():
+            for id in self._open_ids():
+                marker = os.path.join(self._journal, id)
+                if not os.path.exists(marker):
+                    # the row survived a power loss that its marker did not
+                    os.makedirs(self._journal, mode=0o700, exist_ok=True)
+                    os.close(os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                descriptor = try_lock(marker)
+                if descriptor is None:
+                    continue
+                changes = self._load("id=? AND open", (id,))
+                if changes:
+                    # which of them are links died with the process: all are looked at
+                    apart = [
+                        file.before for file in changes[0].snapshots if file.before and self._is_sound(file.before)
+                    ]
+                    yield changes[0], Recording(self, id, marker, descriptor, dict.fromkeys(apart))
+                else:
+                    os.close(descriptor)
+            self._sweep()
+
+    def _open_ids(self) -> list[str]:
+        if not self._db.exists():
+            return []
+        query = "SELECT id FROM changes WHERE workspace=? AND open"
+        return [id for (id,) in self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchall())]
+
+    def _sweep(self) -> None:
+        """Remove markers whose process died before its change was stored, or after it was settled."""
+        known = set(self._open_ids())
+        for name in os.listdir(self._journal) if os.path.isdir(self._journal) else ():
+            path = os.path.join(self._journal, name)
+            if name.lstrip(".") in known:
+                continue
+            descriptor = try_lock(path)
+            if descriptor is not None:
+                # a change may have been stored and settled since `known` was read; either way nobody needs the marker
+                if name not in self._open_ids():
+                    self._sweep_blobs(name.lstrip("."))
+                    with suppress(FileNotFoundError):
+                        os.unlink(path)
+                os.close(descriptor)
+
+    def _sweep_blobs(self, dead: str) -> None:
+        """Remove what a dead change left among the blob files: half written ones, and ones nothing refers to."""
+        whole = []
+        for folder, _, names in os.walk(self._blobs):
+            for name in names:
+                hash, dot, id = name.partition(".")
+                if not dot:
+                    with suppress(ValueError):  # not a file of ours
+                        whole.append(bytes.fromhex(hash))
+                elif id == dead or not self._is_marked(id):
+                    with suppress(FileNotFoundError):
+                        os.unlink(os.path.join(folder, name))
+        self._unlink_unused(whole)
+
+    def _is_marked(self, id: str) -> bool:
+        """Whether a change of any workspace has a marker that its process holds."""
+        journals = os.path.dirname(self._journal)
+        for workspace in os.listdir(journals):
+            marker = os.path.join(journals, workspace, id)
+            descriptor = try_lock(marker)
+            if descriptor is not None:
+                os.close(descriptor)
+            elif os.path.exists(marker):
+                return True
+        return False
+
+    # --- looking back ---------------------------------------------------------------------------------------------
+
+    def changes(self, limit: int | None = None) -> list[Change]:
+        """Return finished changes, newest first."""
+        if not self._db.exists():
+            return []
+        return self._load("workspace=? AND NOT open", (self._workspace,), limit)
+
+    def total(self) -> int:
+        """Return how many snapshots there are."""
+        if not self._db.exists():
+            return 0
+        query = "SELECT count(*) FROM snapshots JOIN changes ON change=number WHERE workspace=? AND NOT open"
+        return int(self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchone()[0]))
+
+    def find(self, prefix: str) -> Change:
+        """Return the finished change with this id, or the only one whose id begins so."""
+        if not prefix or prefix.strip("0123456789abcdef"):
+            raise _no_snapshot(prefix)
+        if not self._db.exists():
+            raise _no_snapshot(prefix)
+        found = self._load("workspace=? AND NOT open AND id GLOB ?", (self._workspace, prefix + "*"), 11)
+        exact = [change for change in found if change.id == prefix]
+        if exact or len(found) == 1:
+            return (exact or found)[0]
+        if not found:
+            raise _no_snapshot(prefix)
+        ids = [change.id for change in found]
+        raise ToolError(
+            "ambiguous_id",
+            f"{prefix} is the beginning of {len(ids)}{'+' * (len(ids) > 10)} snapshot ids: {', '.join(ids[:10])}.",
+            candidates=ids[:10],
+        )
+
+    def blob(self, hash: bytes) -> bytes:
+        """Return the contents with this hash, checked."""
+        query = "SELECT packed, data FROM blobs WHERE hash=?"
+        row = self._db.read(lambda db: db.execute(query, (hash,)).fetchone())
+        if row is None:
+            raise ToolError("not_found", f"The contents {hash.hex()[:12]} are not in the history any more.")
+        packed, data = row
+        try:
+            if data is None:
+                with open(self._blob_path(hash), "rb") as file:
+                    data = file.read()
+            contents = zlib.decompress(data) if packed else bytes(data)
+        except (OSError, zlib.error) as error:
+            raise _damaged(hash) from error
+        if sha256(contents) != hash:
+            raise _damaged(hash)
+        return contents
+
+    def clear(self) -> int:
+        """Forget all finished changes of the workspace; return how many snapshots that were."""
+        if not self._db.exists():
+            return 0
+        count = self.total()
+
+        def work(db: sqlite3.Connection) -> list[bytes]:
+            query = "SELECT number FROM changes WHERE workspace=? AND NOT open"
+            return self._remove(db, [number for (number,) in db.execute(query, (self._workspace,)).fetchall()])
+
+        self._unlink_unused(self._db.write(work))
+        return count
+
+    def compress(self, seconds: float) -> None:
+        """Pack large contents that were stored as they were, for about this long."""
+        if not self._db.exists():
+            return
+        deadline = time.monotonic() + seconds
+        query = "SELECT hash FROM blobs WHERE NOT packed AND size>?"
+        for (hash,) in self._db.read(lambda db: db.execute(query, (COMPRESS_BYTES,)).fetchall()):
+            if time.monotonic() > deadline:
+                return
+            with suppress(ToolError):  # evicted since, or damaged: nothing to pack
+                self._pack(hash)
+
+    def _pack(self, hash: bytes) -> None:
+        packed = zlib.compress(self.blob(hash), 6)
+        self._db.write(lambda db: db.execute("UPDATE blobs SET packed=1, data=? WHERE hash=?", (packed, hash)))
+        # only now that the packed contents are durable
+        self._unlink_unused([hash])
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def _load(self, condition: str, values: Sequence[object], limit: int | None = None) -> list[Change]:
+        query = f"SELECT number, id, session, operation, at FROM changes WHERE {condition} ORDER BY number DESC LIMIT ?"  # noqa: S608
+
+        def work(db: sqlite3.Connection) -> list[Change]:
+            found = db.execute(query, (*values, -1 if limit is None else limit)).fetchall()
+            return [Change(row[1], row[2], row[3], row[4], _snapshots(db, row[0])) for row in found]
+
+        return self._db.read(work)
+
+
+def _names(path: str) -> int:
+    """Return how many names a file has; 0 when it is not there."""
+    try:
+        return os.stat(path).st_nlink
+    except FileNotFoundError:
+        return 0
+
+
+def _write_synced(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(path: str) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _is_written(path: str) -> bool:
+    """Whether somebody has the file open for writing, or that cannot be known."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _packed(hash: bytes, data: bytes) -> _Blob:
+    if len(data) <= COMPRESS_BYTES:
+        return _Blob(hash, len(data), 1, zlib.compress(data, 1))
+    return _Blob(hash, len(data), 0, data)
+
+
+def _snapshots(db: sqlite3.Connection, change: int) -> tuple[Snapshot, ...]:
+    columns = "path, before, mode, size, after, folders, new_mode"
+    query = f"SELECT {columns} FROM snapshots WHERE change=? ORDER BY position"  # noqa: S608  # constant names
+    return tuple(
+        Snapshot(path, before, mode, size, after, tuple(folders.split("\0")) if folders else (), new_mode)
+        for path, before, mode, size, after, folders, new_mode in db.execute(query, (change,))
+    )
+
+
+def _no_snapshot(prefix: str) -> ToolError:
+    return ToolError("not_found", f"There is no snapshot {prefix!r}.", suggestion='Use action "list" to see the ids.')
+
+
+def _damaged(hash: bytes) -> ToolError:
+    return ToolError("internal", f"The stored contents {hash.hex()[:12]} are damaged and were not used.")

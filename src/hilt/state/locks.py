@@ -1,0 +1,68 @@
+"""Locks between processes: flock on files, released by the kernel when the holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from zlib import crc32
+
+from hilt.state.db import writing
+
+BUCKETS = 256  # each is a descriptor while it is held, and a process may have 1,024 of those
+
+
+def try_lock(path: str) -> int | None:
+    """Open the file and lock it; return its descriptor, or None when it is gone or somebody else holds it."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return descriptor
+
+
+@contextmanager
+def held(path: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold the lock of a file, waiting for it; `check` is called while waiting and may raise."""
+    with writing():
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        pause = 0.0005
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                check()
+                time.sleep(pause)
+                pause = min(pause * 1.5, 0.02)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def targets(directory: str, paths: Iterable[str], check: Callable[[], None]) -> Iterator[None]:
+    """Hold the locks of several targets at once, in one order everywhere so that nobody waits in a circle.
+
+    Targets share a fixed number of lock files, so that the folder does not grow; names are folded because some file
+    systems take two spellings for one file.
+    """
+    numbers = sorted({crc32(path.casefold().encode("utf-8", "surrogateescape")) % BUCKETS for path in paths})
+    with ExitStack() as stack:
+        for number in numbers:
+            stack.enter_context(held(os.path.join(directory, f"{number:02x}"), check))
+        yield

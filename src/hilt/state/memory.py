@@ -1,0 +1,364 @@
+"""memory.db: what agents keep from one call to the next, by scope and key; the user's, in the configuration directory.
+
+A scope is "global" or the real path of a project. Everything is in the database and nothing in the process, so that
+one process per call, a session and twenty processes at once see the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from hilt.errors import ToolError
+from hilt.state.db import Database
+from hilt.state.locks import held
+
+T = TypeVar("T")
+
+KEY_CHARACTERS = 128
+VALUE_BYTES = 16 * 1024
+TAGS_MAX = 16
+TAG_CHARACTERS = 64
+PATIENCE_SECONDS = 5.0
+GLOBAL = "global"
+
+_IMPORT_BYTES = 64 * 1024 * 1024
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_WORD = re.compile(r"[^\W_]+")
+_QUERY_WORDS = 32
+_UNDIVIDED = "\u0e00"  # from here on there are scripts without blanks between words: the index holds whole sentences
+# every text has some of these, so that they find everything
+_FILLER_TEXT = "a an and are as at be by do does for from how in is it of on or that the this to was what which with"
+_FILLERS = frozenset(_FILLER_TEXT.split())
+
+# the triggers keep the index true whatever changes a row; a row and its text can never disagree
+_MIGRATIONS = (
+    """CREATE TABLE memories (
+         id INTEGER PRIMARY KEY, scope TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, tags TEXT NOT NULL,
+         created INTEGER NOT NULL, updated INTEGER NOT NULL, expires INTEGER, UNIQUE (scope, key));
+CREATE INDEX memories_expires ON memories (expires) WHERE expires NOT NULL;
+CREATE VIRTUAL TABLE words USING fts5(
+         key, value, tags, content='memories', content_rowid='id', tokenize='porter unicode61');
+CREATE TRIGGER memories_added AFTER INSERT ON memories BEGIN
+         INSERT INTO words (rowid, key, value, tags) VALUES (new.id, new.key, new.value, new.tags); END;
+CREATE TRIGGER memories_removed AFTER DELETE ON memories BEGIN
+         INSERT INTO words (words, rowid, key, value, tags)
+         VALUES ('delete', old.id, old.key, old.value, old.tags); END;
+CREATE TRIGGER memories_changed AFTER UPDATE OF key, value, tags ON memories BEGIN
+         INSERT INTO words (words, rowid, key, value, tags)
+         VALUES ('delete', old.id, old.key, old.value, old.tags);  \
+INSERT INTO words (rowid, key, value, tags) VALUES (new.id, new.key, new.value, new.tags); END""",
+)
+
+_SAVE = (
+    "INSERT INTO memories (scope, key, value, tags, created, updated, expires) VALUES (?,?,?,?,?,?,?) "
+    "ON CONFLICT (scope, key) DO UPDATE SET "
+    "value=excluded.value, tags=excluded.tags, updated=excluded.updated, expires=excluded.expires"
+)
+
+
+class Kept(NamedTuple):
+    """One entry; times in nanoseconds since 1970."""
+
+    key: str
+    value: str
+    tags: tuple[str, ...]
+    updated: int
+    expires: int | None
+    snippet: str = ""
+
+
+class Page(NamedTuple):
+    """Some of the entries that fit, and how many fit in all."""
+
+    entries: list[Kept]
+    total: int
+
+
+class Memory:
+    """The user's memory, as seen from one workspace."""
+
+    def __init__(self, folder: str, workspace: str) -> None:
+        self._folder = folder
+        self._workspace = workspace
+        self._db = Database(os.path.join(folder, "memory.db"), _MIGRATIONS, durable=True)
+        self.notes: list[str] = []  # what could not be taken over from memory.json
+
+    def scope(self, given: str | None) -> str:
+        """Return the scope that an argument names; none: the project, which is the nearest folder with a .git."""
+        if given is None or given == "project":
+            return self._project()
+        if given == GLOBAL:
+            return GLOBAL
+        if "\0" in given or not os.path.isabs(given):
+            raise ToolError(
+                "invalid_args",
+                f"scope must be {GLOBAL!r} or an absolute path, not {given[:200]!r}.",
+                suggestion=f'Leave scope out for the current project, or pass "{GLOBAL}".',
+            )
+        _encodable("scope", given)
+        return _stored(os.path.realpath(given))
+
+    def _project(self) -> str:
+        folder = self._workspace
+        while not os.path.lexists(os.path.join(folder, ".git")):
+            parent = os.path.dirname(folder)
+            if parent == folder:
+                return _stored(self._workspace)
+            folder = parent
+        return _stored(folder)
+
+    def save(
+        self,
+        scope: str,
+        key: str,
+        value: str,
+        *,
+        tags: Sequence[str] = (),
+        seconds: int | None = None,
+        commit: Callable[[], None],
+    ) -> None:
+        """Keep a value, in place of the one there was; `commit` is called last and may raise to prevent it."""
+        size = len(_encodable("value", value))
+        if size > VALUE_BYTES:
+            raise ToolError(
+                "invalid_args",
+                f"The value of {key} has {size} bytes; the limit is {VALUE_BYTES}.",
+                suggestion="Shorten the value, or split it across several keys.",
+                size=size,
+                limit=VALUE_BYTES,
+            )
+
+        def work(db: sqlite3.Connection) -> None:
+            now = time.time_ns()
+            db.execute("DELETE FROM memories WHERE expires<=?", (now,))
+            expires = None if seconds is None else now + seconds * 1_000_000_000
+            db.execute(_SAVE, (scope, key, value, _joined(tags), now, now, expires))
+            commit()
+
+        self._write(work)
+
+    def recall(self, scope: str, key: str) -> Kept | None:
+        """Return an entry that has not expired, or None."""
+        query = f"SELECT {_columns(whole=True)} FROM memories WHERE scope=? AND key=? AND {_ALIVE}"  # noqa: S608
+        row = self._read(lambda db: db.execute(query, (scope, key, time.time_ns())).fetchone())
+        return None if row is None else _kept(row)
+
+    def forget(self, scope: str, key: str, *, commit: Callable[[], None]) -> bool:
+        """Remove an entry; return whether it was there."""
+
+        def work(db: sqlite3.Connection) -> bool:
+            removed = db.execute("DELETE FROM memories WHERE scope=? AND key=?", (scope, key)).rowcount > 0
+            commit()
+            return removed
+
+        return self._write(work)
+
+    def entries(
+        self, scope: str, *, tags: Sequence[str] = (), whole: bool = True, limit: int = -1, offset: int = 0
+    ) -> Page:
+        """Return the entries of a scope that have all these tags, by key; unless `whole`, the beginnings of values."""
+        condition, values = _conditions(scope, tags)
+        query = f"SELECT {_columns(whole=whole)} FROM memories WHERE {condition} ORDER BY key LIMIT ? OFFSET ?"  # noqa: S608
+        count = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608
+
+        def work(db: sqlite3.Connection) -> Page:
+            found = [_kept(row) for row in db.execute(query, (*values, limit, min(offset, _FARTHEST))).fetchall()]
+            return Page(found, int(db.execute(count, values).fetchone()[0]))
+
+        return self._read(work)
+
+    def search(
+        self,
+        scope: str,
+        words: str,
+        *,
+        tags: Sequence[str] = (),
+        whole: bool = True,
+        limit: int = 20,
+        offset: int = 0,
+    ) -> Page:
+        """Return the entries of a scope that hold any of the words, best first, each with a snippet."""
+        given = list(dict.fromkeys(_WORD.findall(words.lower())))
+        terms = ([word for word in given if word not in _FILLERS] or given)[:_QUERY_WORDS]
+        if not terms:
+            return Page([], 0)
+        condition, values = _conditions(scope, tags)
+        if max(map(max, terms)) >= _UNDIVIDED:
+            hits = " + ".join(["(instr(lower(key || ' ' || value || tags), ?) > 0)"] * len(terms))
+            source = f"(SELECT *, {hits} AS hits FROM memories) AS memories WHERE hits AND {condition}"  # noqa: S608
+            values = [*terms, *values]
+            snippet, order = f"substr(memories.value, 1, {_BEGINNING})", "hits DESC"
+        else:
+            source = f"words JOIN memories ON memories.id=words.rowid WHERE words MATCH ? AND {condition}"
+            values = [" OR ".join(f'"{term}"' for term in terms), *values]
+            snippet, order = "snippet(words, 1, '', '', '…', 24)", "bm25(words, 4.0, 1.0, 3.0)"
+        query = (
+            f"SELECT {_columns(whole=whole)}, {snippet} FROM {source} "  # noqa: S608  # constant names
+            f"ORDER BY {order}, memories.key LIMIT ? OFFSET ?"
+        )
+        count = f"SELECT count(*) FROM {source}"  # noqa: S608
+
+        def work(db: sqlite3.Connection) -> Page:
+            found = [_kept(row) for row in db.execute(query, (*values, limit, min(offset, _FARTHEST))).fetchall()]
+            return Page(found, int(db.execute(count, values).fetchone()[0]))
+
+        return self._read(work)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    # --- memory.json ----------------------------------------------------------------------------------------------
+
+    def _import(self) -> None:
+        """Take over a memory.json of earlier days, once, and rename it."""
+        path = os.path.join(self._folder, "memory.json")
+        if not os.path.exists(path):
+            return
+        with held(os.path.join(self._folder, "memory.db.import")):
+            try:
+                with open(path, "rb") as file:
+                    data = file.read(_IMPORT_BYTES)
+            except FileNotFoundError:
+                return  # somebody else has just done it
+            try:
+                found = json.loads(data.decode("utf-8-sig"))
+            except (ValueError, RecursionError) as error:
+                self.notes = [f"memory.json was left where it is: it is not JSON ({error})"]
+                return
+            if not isinstance(found, dict):
+                self.notes = ["memory.json was left where it is: it is not a JSON object"]
+                return
+            rows, refused = _importable(found)
+            now = time.time_ns()
+
+            def work(db: sqlite3.Connection) -> None:
+                insert = (
+                    "INSERT OR IGNORE INTO memories (scope, key, value, tags, created, updated) VALUES (?,?,?,?,?,?)"
+                )
+                db.executemany(insert, ((GLOBAL, key, value, "", now, now) for key, value in rows))
+
+            self._db.read(lambda db: _transaction(db, work))
+            os.replace(path, path + ".migrated")
+            if refused:
+                shown = ", ".join(repr(key[:40]) for key in refused[:5])
+                self.notes = [f"{len(refused)} entries of memory.json were not taken over: {shown}"]
+
+    # --- the database ---------------------------------------------------------------------------------------------
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return self._reached(lambda: self._db.read(work))
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return self._reached(lambda: self._db.read(lambda db: _transaction(db, work)))
+
+    def _reached(self, work: Callable[[], T]) -> T:
+        """Run the work; what the file system or SQLite refuses becomes an error that names the memory."""
+        try:
+            self._import()
+            return work()
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            message = f"The memory cannot be opened: {reason}."
+            raise ToolError("permission_denied", message, suggestion=_ADVICE) from error
+        except sqlite3.DatabaseError as error:
+            raise ToolError("internal", f"memory.db cannot be used: {error}.", suggestion=_DAMAGED) from error
+        except ToolError as error:
+            if error.code == "resource_limit":
+                message = error.message.replace("state directory", "configuration directory")
+                raise ToolError("resource_limit", message, suggestion=_ADVICE) from error
+            if error.code == "internal":
+                raise ToolError("internal", error.message, suggestion=_DAMAGED) from error
+            raise
+
+
+_DAMAGED = "Ask the user to move memory.db out of the configuration directory; hilt then starts a new one."
+_ADVICE = "Free disk space, or set HILT_CONFIG_DIR to a folder that can be written."
+_BEGINNING = 400  # characters of a value
+_FARTHEST = 2**63 - 1  # the largest number that SQLite knows
+_ALIVE = "(expires IS NULL OR expires>?)"
+
+
+def _transaction(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Run `work` as one writer; a caller of the memory waits for others for a shorter time than the state does."""
+    db.execute(f"PRAGMA busy_timeout={PATIENCE_SECONDS * 1000:.0f}")
+    try:
+        db.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise ToolError("busy", f"The memory has been in use for {PATIENCE_SECONDS:g} s.") from error
+        raise
+    try:
+        value = work(db)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    return value
+
+
+def check_name(what: str, name: str, limit: int = KEY_CHARACTERS) -> str:
+    """Return a key or tag, or raise when it is not one."""
+    if len(name) <= limit and _NAME.fullmatch(name):
+        return name
+    raise ToolError(
+        "invalid_args",
+        f"{what} {name[:200]!r} is not valid: 1 to {limit} of the characters A-Z a-z 0-9 _ . - are allowed.",
+        suggestion="Use only letters, digits, underscores, dots and hyphens.",
+    )
+
+
+def _importable(found: dict[str, Any]) -> tuple[list[tuple[str, str]], list[str]]:
+    rows: list[tuple[str, str]] = []
+    refused: list[str] = []
+    for key, value in found.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        try:
+            check_name("key", key)
+            if len(_encodable("value", text)) > VALUE_BYTES:
+                raise ToolError("invalid_args", "too long")
+        except ToolError:
+            refused.append(key)
+        else:
+            rows.append((key, text))
+    return rows, refused
+
+
+def _stored(path: str) -> str:
+    """Return a path as the database can hold it."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _encodable(what: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        message = f"{what} holds the lone surrogate U+{ord(text[error.start]):04X}."
+        raise ToolError("invalid_args", message, suggestion="Send whole characters.") from None
+
+
+def _joined(tags: Sequence[str]) -> str:
+    """Return tags as text in which each stands between blanks."""
+    return f" {' '.join(dict.fromkeys(tags))} " if tags else ""
+
+
+def _conditions(scope: str, tags: Sequence[str]) -> tuple[str, list[Any]]:
+    condition = f"memories.scope=? AND {_ALIVE}" + " AND instr(memories.tags, ?)" * len(tags)
+    return condition, [scope, time.time_ns(), *(f" {tag} " for tag in tags)]
+
+
+def _columns(*, whole: bool) -> str:
+    value = "memories.value" if whole else f"substr(memories.value, 1, {_BEGINNING})"
+    return f"memories.key, {value}, memories.tags, memories.updated, memories.expires"
+
+
+def _kept(row: Sequence[Any]) -> Kept:
+    key, value, tags, updated, expires, *rest = row
+    return Kept(key, value, tuple(tags.split()), updated, expires, rest[0] if rest else "")

@@ -1,0 +1,52 @@
+"""state.db: its tables, all of which survive a power loss, and the way to open it."""
+
+from __future__ import annotations
+
+import os
+
+from hilt.state.db import Database
+
+# each of these has been run on databases that exist: new ones are appended, none is changed
+MIGRATIONS = (
+    """CREATE TABLE changes (
+         number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, workspace TEXT NOT NULL, session TEXT NOT NULL,
+         operation TEXT NOT NULL, at INTEGER NOT NULL, bytes INTEGER NOT NULL, open INTEGER NOT NULL);
+CREATE INDEX changes_of_workspace ON changes (workspace, number);
+CREATE INDEX open_changes ON changes (workspace) WHERE open;
+CREATE TABLE snapshots (
+         change INTEGER NOT NULL REFERENCES changes (number), position INTEGER NOT NULL, path TEXT NOT NULL,
+         before BLOB, mode INTEGER NOT NULL, size INTEGER NOT NULL, after BLOB, folders TEXT NOT NULL,
+         new_mode INTEGER, PRIMARY KEY (change, position)) WITHOUT ROWID;
+CREATE INDEX snapshots_of_blob ON snapshots (before);
+CREATE TABLE blobs (hash BLOB PRIMARY KEY, size INTEGER NOT NULL, packed INTEGER NOT NULL, data BLOB) WITHOUT ROWID""",
+    # a call waits at most once for its approval; a workspace keeps a rule at most once
+    """CREATE TABLE approvals (
+         id TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, digest TEXT NOT NULL,
+         asked TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, answered_by TEXT NOT NULL,
+         asked_at INTEGER NOT NULL, answered_at INTEGER, expires_at INTEGER NOT NULL);
+CREATE UNIQUE INDEX pending_approvals ON approvals (workspace, session, digest) WHERE state='pending';
+CREATE INDEX approvals_by_end ON approvals (expires_at);
+CREATE TABLE grants (
+         id TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, rule TEXT NOT NULL, folder TEXT NOT NULL,
+         granted_by TEXT NOT NULL, at INTEGER NOT NULL, expires_at INTEGER, UNIQUE (workspace, rule));
+CREATE TABLE attendance (
+         id TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL, workspace TEXT NOT NULL, beat_at INTEGER NOT NULL);
+CREATE TABLE trusted (
+         path BLOB NOT NULL, kind TEXT NOT NULL, hash BLOB NOT NULL, content BLOB NOT NULL, at INTEGER NOT NULL,
+         PRIMARY KEY (path, kind)) WITHOUT ROWID;
+CREATE TABLE session_values (
+         workspace TEXT NOT NULL, session TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, at INTEGER NOT NULL,
+         PRIMARY KEY (workspace, session, key)) WITHOUT ROWID""",
+    # the same command is kept for each folder that it runs in
+    """CREATE TABLE grants_by_folder (
+         id TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, rule TEXT NOT NULL, folder TEXT NOT NULL,
+         granted_by TEXT NOT NULL, at INTEGER NOT NULL, expires_at INTEGER, UNIQUE (workspace, rule, folder));
+INSERT INTO grants_by_folder SELECT * FROM grants;
+DROP TABLE grants;
+ALTER TABLE grants_by_folder RENAME TO grants""",
+)
+
+
+def open_state(directory: str) -> Database:
+    """Return the state database of this state directory; its file is opened on first use."""
+    return Database(os.path.join(directory, "state.db"), MIGRATIONS, durable=True)

@@ -1,0 +1,555 @@
+"""trail.db: the audit trail, what each session has read, and when sessions were last used.
+
+Every call appends one row whose hash covers the row and the hash before it; the chain is one for all processes. The
+newest rows are noted outside the database too. Old rows are removed from the beginning: the chain then starts from the
+hash of the last row removed, and a row of the chain says so. Counters are not kept: they are what the rows say, and
+what was added up of rows when they were removed.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from hilt.digests import sha256
+from hilt.state.db import Database
+from hilt.state.head import Head
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    import _sqlite3 as sqlite3  # the package around it also loads dates and times, which no table holds
+
+ASKED_TOGETHER = 500  # paths in one query
+STAMPED_TOGETHER = 20  # files whose stamps one statement looks at
+SESSION_IDLE_SECONDS = 24 * 3600
+LOG_BYTES = 512 * 1024
+USED_SECONDS = 60  # how exactly the last use of a session is kept
+KEPT_ROWS = 1_000_000
+KEPT_DAYS = 90
+REMOVED_MOST = 20_000  # rows at once: others wait meanwhile
+BREAKS_MOST = 20  # that are told
+LOOKED_EVERY = 64  # rows between two looks of short processes at how many there are
+
+UNKNOWN = "(unknown)"  # all names that are no tool's: a caller may invent any number of them
+# upper bounds of the durations that are counted together; those of removed rows are stored by them
+BOUNDS_MS = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
+
+_BOUNDS = (*(int(bound * 1000) for bound in BOUNDS_MS), 1 << 62)
+_LAST = (1 << 63) - 1  # the largest number that SQLite knows
+_HOUR = 3600 * 1_000_000_000
+_DAY = 24 * _HOUR
+
+_MIGRATIONS = (
+    """CREATE TABLE audit (
+         seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, workspace TEXT NOT NULL, session TEXT NOT NULL,
+         tool TEXT NOT NULL, digest TEXT NOT NULL, decision TEXT NOT NULL, reason TEXT NOT NULL,
+         approver TEXT NOT NULL, outcome TEXT NOT NULL, micros INTEGER NOT NULL, hash BLOB NOT NULL);
+CREATE TABLE stamps (
+         workspace TEXT NOT NULL, session TEXT NOT NULL, path TEXT NOT NULL,
+         size INTEGER NOT NULL, mtime INTEGER NOT NULL, hash BLOB,
+         PRIMARY KEY (workspace, session, path)) WITHOUT ROWID;
+CREATE TABLE sessions (
+         workspace TEXT NOT NULL, session TEXT NOT NULL, started INTEGER NOT NULL, used INTEGER NOT NULL,
+         PRIMARY KEY (workspace, session)) WITHOUT ROWID""",
+    # marks: from which row on the head is noted; the last row that was removed, and the row that says so
+    """ALTER TABLE audit ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+CREATE TABLE marks (name TEXT PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL) WITHOUT ROWID;
+INSERT INTO marks SELECT 'headed', coalesce(max(seq), 0), x'' FROM audit;
+CREATE TABLE removed (
+         tool TEXT NOT NULL, status TEXT NOT NULL, bound INTEGER NOT NULL,
+         calls INTEGER NOT NULL, micros INTEGER NOT NULL,
+         PRIMARY KEY (tool, status, bound)) WITHOUT ROWID""",
+)
+
+_COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent"
+_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?"
+
+_ANEW = "it is not the row that was recorded: the chain was made anew"
+_STAMPED = "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?"
+_AS_STAMPED = f"EXISTS ({_STAMPED} AND size=? AND mtime=? AND hash IS ?)"
+_NOT_STAMPED = f"NOT EXISTS ({_STAMPED})"
+
+_TOOL = f"CASE outcome WHEN 'unknown_tool' THEN '{UNKNOWN}' ELSE tool END"
+_STATUS = "CASE outcome WHEN 'ok' THEN 'success' ELSE 'failure' END"
+_BOUND = f"CASE {' '.join(f'WHEN micros<={bound} THEN {bound}' for bound in _BOUNDS[:-1])} ELSE {_BOUNDS[-1]} END"
+# rows of the trail about itself belong to no workspace: they are no calls
+_COUNTED = (
+    f"SELECT {_TOOL} AS tool, {_STATUS} AS status, {_BOUND} AS bound, count(*) AS calls, sum(micros) AS micros "  # noqa: S608
+    "FROM audit WHERE workspace<>'' AND seq<=? GROUP BY 1, 2, 3"
+)
+_ADD_UP = (
+    f"INSERT INTO removed {_COUNTED} "
+    "ON CONFLICT DO UPDATE SET calls=calls+excluded.calls, micros=micros+excluded.micros"
+)
+
+
+class Entry(NamedTuple):
+    """What is kept of one call."""
+
+    at: int  # nanoseconds since the epoch
+    workspace: str
+    session: str
+    tool: str
+    digest: str  # of the arguments: the trail holds no contents
+    decision: str
+    reason: str
+    approver: str
+    outcome: str  # "ok" or an error code
+    micros: int
+    agent: str = ""  # of several that share a session; empty for the main one
+
+
+class Stamp(NamedTuple):
+    """A file as a session last saw it; hash None means that it was not there."""
+
+    size: int
+    mtime: int
+    hash: bytes | None
+
+
+class Row(NamedTuple):
+    """An entry with its place in the chain."""
+
+    seq: int
+    entry: Entry
+    hash: bytes
+
+
+class Break(NamedTuple):
+    """The first row that is not as it was recorded, and what is wrong with it."""
+
+    seq: int
+    reason: str
+
+
+class Counter(NamedTuple):
+    """How often a tool ended in one way since the trail began, and how long it took."""
+
+    tool: str
+    status: str  # "success" or "failure"
+    calls: int
+    total_ms: float
+    buckets: tuple[int, ...]  # calls that took at most as long as each of BOUNDS_MS
+
+
+class Use(NamedTuple):
+    """The calls of one tool within some time."""
+
+    tool: str
+    calls: int
+    failed: int
+    p50_ms: float
+    p95_ms: float
+    plot: tuple[int, ...]  # calls in each of equal parts of the time
+
+
+class Usage(NamedTuple):
+    """The calls within some time, by tool, and how often each error code was the outcome."""
+
+    start: float
+    end: float
+    tools: list[Use]
+    errors: dict[str, int]
+
+
+class _Marks(NamedTuple):
+    headed: int
+    removed: int
+    hash: bytes
+    said: int  # the row that tells of the removal
+
+
+# made once: json.dumps makes one at every call
+_SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
+
+
+def digest(args: object) -> str:
+    """Return the digest of a call's arguments."""
+    try:
+        text = _SORTED(args)
+    except (TypeError, ValueError):
+        text = repr(args)  # not JSON: a caller from Python may send anything
+    return sha256(text.encode("utf-8", "surrogatepass")).hex()
+
+
+def chained(previous: bytes, entry: Entry) -> bytes:
+    """Return the hash of an entry that follows a row with the hash `previous`."""
+    at, workspace, session, tool, args, decision, reason, approver, outcome, micros, agent = entry
+    at, micros = str(at), str(micros)  # type: ignore[assignment]
+    # the lengths keep fields apart, whatever they hold; written out because every call waits for it
+    text = (
+        f"{len(at)}:{at},{len(workspace)}:{workspace},{len(session)}:{session},{len(tool)}:{tool},{len(args)}:{args},"  # type: ignore[arg-type]
+        f"{len(decision)}:{decision},{len(reason)}:{reason},{len(approver)}:{approver},{len(outcome)}:{outcome},"
+        f"{len(micros)}:{micros}"  # type: ignore[arg-type]
+    )
+    if agent:  # rows from before there were agents keep their hashes
+        text += f",{len(agent)}:{agent}"
+    return sha256(previous + text.encode("utf-8", "surrogatepass"))
+
+
+class Trail:
+    """The record of calls and sessions, shared by all processes of a user."""
+
+    def __init__(self, path: str) -> None:
+        self._db = Database(path, _MIGRATIONS, durable=False)
+        self._head = Head(path + ".head")
+        self._last: tuple[int, bytes] = (0, b"")  # the end of the chain as this process last saw it
+        self._looked = float("-inf")  # when it was last looked up
+        self._used: dict[tuple[str, str], int] = {}
+
+    def record(self, entry: Entry, stamps: Mapping[str, Stamp | None]) -> None:
+        """Append the call and store what it saw of files (None forgets a file), in one transaction."""
+        seconds = entry.at // 1_000_000_000
+        key = (entry.workspace, entry.session)
+        renew = seconds - self._used.get(key, 0) > USED_SECONDS
+        now = time.monotonic()
+        # what was the end long ago may be removed by now, and nothing would then stop a second chain from there
+        recent = now - self._looked < USED_SECONDS
+        end = self._append_alone(entry, stamps) if recent and not renew else None
+        if end is None:
+
+            def work(db: sqlite3.Connection) -> tuple[int, bytes]:
+                end = _append(db, self._behind(_end(db)), entry)
+                if renew:
+                    db.execute(
+                        "INSERT INTO sessions VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET used=excluded.used",
+                        (*key, seconds, seconds),
+                    )
+                _stamp(db, *key, stamps)
+                return end
+
+            end = self._db.write(work)
+            self._looked = now
+            if renew:
+                self._used[key] = seconds
+        self._last = end
+        self._head.note(*end)
+
+    def _append_alone(self, entry: Entry, stamps: Mapping[str, Stamp | None]) -> tuple[int, bytes] | None:
+        """Append the call with the one statement that is then its own transaction, if nothing else is to be stored.
+
+        None when there is more, or when another process has gone on from the end of the chain.
+        """
+        if len(stamps) > STAMPED_TOGETHER:
+            return None
+        conditions: list[str] = []
+        values: list[str | int | bytes | None] = []
+        for path, stamp in stamps.items():
+            conditions.append(_NOT_STAMPED if stamp is None else _AS_STAMPED)
+            values += [entry.workspace, entry.session, _name(path), *(stamp or ())]
+        # one statement looks and appends: two would each lock the file
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+        def work(db: sqlite3.Connection) -> tuple[int, bytes] | None:
+            number, hash = self._last[0] + 1, chained(self._last[1], entry)
+            try:
+                added = db.execute(_INSERT + where, (number, *entry, hash, *values)).rowcount
+            except sqlite3.IntegrityError:
+                return None
+            return (number, hash) if added else None
+
+        return self._db.read(work)
+
+    def _behind(self, end: tuple[int, bytes]) -> tuple[int, bytes]:
+        """Return the end of the chain with the largest number there ever was: the numbers of lost rows stay missing."""
+        self._head.open()
+        return max(end[0], *self._head.read(), 0), end[1]
+
+    def stamp(self, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
+        """Store what a session saw of files (None forgets a file)."""
+        self._db.write(lambda db: _stamp(db, workspace, session, stamps))
+
+    def stamps(self, workspace: str, session: str, paths: Iterable[str]) -> dict[str, Stamp]:
+        """Return what the session saw of these files; nothing when it has been idle for a day."""
+        if not self._db.exists():
+            return {}
+
+        def work(db: sqlite3.Connection) -> dict[str, Stamp]:
+            used = db.execute(
+                "SELECT used FROM sessions WHERE workspace=? AND session=?", (workspace, session)
+            ).fetchone()
+            if used is not None and used[0] < time.time() - SESSION_IDLE_SECONDS:
+                return {}
+            names = {_name(path): path for path in paths}
+            found: dict[str, Stamp] = {}
+            left = list(names)
+            while left:
+                some, left = left[:ASKED_TOGETHER], left[ASKED_TOGETHER:]
+                marks = ",".join("?" * len(some))
+                query = (
+                    f"SELECT path, size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path IN ({marks})"  # noqa: S608
+                )
+                for name, *row in db.execute(query, (workspace, session, *some)):
+                    found[names[name]] = Stamp(*row)
+            return {path: found[path] for path in names.values() if path in found}
+
+        return self._db.read(work)
+
+    def end_idle(self) -> None:
+        """Forget sessions that have been idle for a day."""
+        limit = int(time.time()) - SESSION_IDLE_SECONDS
+
+        def work(db: sqlite3.Connection) -> None:
+            for key in db.execute("SELECT workspace, session FROM sessions WHERE used<?", (limit,)).fetchall():
+                _forget(db, *key)
+
+        self._db.write(work)
+
+    def end_session(self, workspace: str, session: str) -> bool:
+        """Forget a session; return whether there was one."""
+        return self._db.write(lambda db: _forget(db, workspace, session))
+
+    def rows(
+        self,
+        *,
+        since: float = 0,
+        tool: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        workspace: str | None = None,
+        limit: int = -1,
+    ) -> list[Row]:
+        """Return the newest rows that fit, oldest first."""
+        conditions = ["at>=?"]
+        values: list[Any] = [min(int(since * 1_000_000_000), _LAST)]
+        for column, value in (("tool", tool), ("session", session), ("agent", agent), ("workspace", workspace)):
+            if value is not None:
+                conditions.append(f"{column}=?")
+                values.append(value)
+        query = f"SELECT seq, {_COLUMNS}, hash FROM audit WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?"  # noqa: S608
+        found = self._db.read(lambda db: db.execute(query, (*values, limit)).fetchall())
+        return [_row(row) for row in reversed(found)]
+
+    def end(self) -> tuple[int, bytes]:
+        """Return the number and the hash of the newest row: kept elsewhere, they witness every row up to it."""
+        return self._db.read(_end)
+
+    def verify(self) -> int | None:
+        """Return the number of the first row that is not as it was recorded, or None when all are."""
+        found = self.breaks()
+        return found[0].seq if found else None
+
+    def breaks(self, witness: tuple[int, bytes] | None = None) -> list[Break]:
+        """Return the first rows that are not as they were recorded; `witness` is an end of the chain as it once was."""
+        while True:
+            noted = self._head.read()  # before the rows: all that it names were committed by then
+            marks = self._marks()
+            found = list(islice(self._walk(marks, noted, dict([witness] if witness else [])), BREAKS_MOST))
+            if self._marks() == marks:  # otherwise rows were removed while we looked
+                return found
+
+    def _walk(self, marks: _Marks, noted: dict[int, bytes], witnessed: dict[int, bytes]) -> Iterator[Break]:
+        previous, last, said = marks.hash, marks.removed, not marks.removed
+        if noted.get(last, previous) != previous or witnessed.get(last, previous) != previous:
+            yield Break(last, _ANEW)
+        for row in self._all():
+            if row.seq <= marks.removed:
+                yield Break(row.seq, "it was put where rows had been removed")
+                continue
+            if row.seq > last + 1:
+                many = f"it and the rows up to {row.seq - 1} are" if row.seq > last + 2 else "it is"
+                yield Break(last + 1, f"{many} missing")
+            elif not _follows(row, previous):
+                yield Break(row.seq, "it was changed or moved, or rows before it were")
+            elif noted.get(row.seq, row.hash) != row.hash or witnessed.get(row.seq, row.hash) != row.hash:
+                yield Break(row.seq, _ANEW)
+            previous, last = row.hash, row.seq
+            if last == marks.said:
+                said = (row.entry.workspace, row.entry.digest) == ("", marks.hash.hex())
+        newest = max((*noted, *witnessed), default=0)
+        if newest > last:
+            yield Break(last + 1, f"the trail ends before it, and there was a row {newest}")
+        if not said:
+            yield Break(marks.removed, "no row tells that the rows up to it were removed")
+        if last > marks.headed and not self._head.exists():
+            yield Break(last, "trail.db.head, which names the newest rows, is gone")
+
+    def _marks(self) -> _Marks:
+        found = self._db.read(lambda db: db.execute("SELECT name, seq, hash FROM marks").fetchall())
+        marks = {name: (seq, hash) for name, seq, hash in found}
+        nothing = (0, b"")
+        return _Marks(marks.get("headed", nothing)[0], *marks.get("removed", nothing), marks.get("said", nothing)[0])
+
+    def prune(self, *, rows: int = KEPT_ROWS, days: int = KEPT_DAYS) -> int:
+        """Remove the oldest rows when there are too many or they are too old; return how many went.
+
+        It is done in bites, so that nobody waits long, and a row of the chain tells of it. The last hour always stays.
+        """
+        now = time.time_ns()
+
+        def work(db: sqlite3.Connection) -> tuple[int, tuple[int, bytes]] | None:
+            end = _end(db)
+            first, last = _too_much(db, end[0], rows, days, now)
+            if last < first:
+                return None
+            last, hash = db.execute("SELECT seq, hash FROM audit WHERE seq<=? ORDER BY seq DESC", (last,)).fetchone()
+            db.execute(_ADD_UP, (last,))
+            gone = db.execute("DELETE FROM audit WHERE seq<=?", (last,)).rowcount
+            reason = f"rows {first} to {last} were removed: kept are {rows} rows and {days} days"
+            entry = Entry(now, "", "", "hilt audit", hash.hex(), "allow", reason, "", "ok", 0)
+            end = _append(db, self._behind(end), entry)
+            marks = ("removed", last, hash), ("said", end[0], b"")
+            db.executemany("INSERT OR REPLACE INTO marks VALUES (?,?,?)", marks)
+            return gone, end
+
+        done = self._db.write(work)
+        if done is None:
+            return 0
+        self._head.note(*done[1])
+        return done[0]
+
+    def counters(self, tool: str | None = None) -> list[Counter]:
+        """Return calls and durations by tool and status, of all rows there ever were."""
+        query = (
+            f"SELECT tool, status, bound, sum(calls), sum(micros) FROM ({_COUNTED} UNION ALL SELECT * FROM removed) "  # noqa: S608
+            "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        )
+        found: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+        for name, status, bound, calls, micros in self._db.read(lambda db: db.execute(query, (_LAST,)).fetchall()):
+            if tool in (None, name):
+                found.setdefault((name, status), []).append((bound, calls, micros))
+        return [_counter(*key, counts) for key, counts in found.items()]
+
+    def usage(
+        self,
+        *,
+        since: float = 0,
+        tool: str | None = None,
+        session: str | None = None,
+        workspace: str | None = None,
+        parts: int = 1,
+    ) -> Usage:
+        """Return what the calls since then were, with the time until now divided into so many parts."""
+        now = time.time_ns()
+        conditions = ["workspace<>''", "at>=?"]
+        values: list[Any] = [min(int(since * 1_000_000_000), _LAST)]
+        for column, value in ((_TOOL, tool), ("session", session), ("workspace", workspace)):
+            if value is not None:
+                conditions.append(f"{column}=?")
+                values.append(value)
+        chosen = f"(SELECT {_TOOL} AS tool, at, outcome, micros FROM audit WHERE {' AND '.join(conditions)})"  # noqa: S608
+        return self._db.read(lambda db: _usage(db, chosen, values, now, parts))
+
+    def tidy(self) -> None:
+        """Leave the database quick to open for the next process, and not too large."""
+        if self._last[0] % LOOKED_EVERY == 0:
+            self.prune()
+        self._db.checkpoint(LOG_BYTES)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._db.close()
+        self._head.close()
+
+    def _all(self) -> Iterator[Row]:
+        start = 0
+        while rows := self._page(start):
+            yield from rows
+            start = rows[-1].seq
+
+    def _page(self, after: int) -> list[Row]:
+        query = f"SELECT seq, {_COLUMNS}, hash FROM audit WHERE seq>? ORDER BY seq LIMIT 5000"  # noqa: S608  # constant names
+        return [_row(row) for row in self._db.read(lambda db: db.execute(query, (after,)).fetchall())]
+
+
+def _name(path: str) -> str:
+    """Return a path as SQLite can hold it: a link may lead to a name that is not UTF-8."""
+    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _end(db: sqlite3.Connection) -> tuple[int, bytes]:
+    row = db.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+    return (0, b"") if row is None else (row[0], row[1])
+
+
+def _append(db: sqlite3.Connection, last: tuple[int, bytes], entry: Entry) -> tuple[int, bytes]:
+    """Add a row behind the last one; IntegrityError when that is not the last one any more."""
+    number, hash = last[0] + 1, chained(last[1], entry)
+    db.execute(_INSERT, (number, *entry, hash))
+    return number, hash
+
+
+def _row(row: Sequence[Any]) -> Row:
+    return Row(row[0], Entry(*row[1:-1]), row[-1])
+
+
+def _follows(row: Row, previous: bytes) -> bool:
+    try:
+        return row.hash == chained(previous, row.entry)
+    except TypeError:
+        return False  # no entry holds such values
+
+
+def _too_much(db: sqlite3.Connection, end: int, rows: int, days: int, now: int) -> tuple[int, int]:
+    """Return the first and the last row to remove; the last is the smaller one when none is."""
+    found = db.execute("SELECT seq, at FROM audit ORDER BY seq LIMIT 1").fetchone()
+    if found is None:
+        return 1, 0
+    first, oldest = found
+    many = end - first + 1 > rows * 1.01  # some slack: each removal adds a row
+    if not many and oldest >= now - (days + 1) * _DAY:
+        return first, 0
+
+    def before(at: int) -> int:
+        """Return the last of the oldest rows that are all from before a time."""
+        most = min(end, first + REMOVED_MOST - 1)
+        query = "SELECT min(seq) FROM audit WHERE seq<=? AND at>=?"
+        (later,) = db.execute(query, (most, at)).fetchone()
+        return most if later is None else int(later) - 1
+
+    old = before(now - days * _DAY)
+    return first, max(old, min(before(now - _HOUR), end - rows)) if many else old
+
+
+def _counter(tool: str, status: str, counts: Sequence[tuple[int, int, int]]) -> Counter:
+    buckets = tuple(sum(calls for bound, calls, _ in counts if bound <= most) for most in _BOUNDS[:-1])
+    calls, micros = sum(calls for _, calls, _ in counts), sum(micros for _, _, micros in counts)
+    return Counter(tool, status, calls, micros / 1000, buckets)
+
+
+def _usage(db: sqlite3.Connection, chosen: str, values: list[Any], now: int, parts: int) -> Usage:
+    """Return what a choice of calls was; `values` are what the choice is made by, first since when."""
+    start = values[0] or db.execute(f"SELECT min(at) FROM {chosen}", values).fetchone()[0] or now  # noqa: S608
+    width = max(1, -(-(now - start) // parts))
+    plots: dict[str, list[int]] = {}
+    query = f"SELECT tool, max(0, min((at-?)/?, ?)), count(*) FROM {chosen} GROUP BY 1, 2"  # noqa: S608
+    for name, part, calls in db.execute(query, (start, width, parts - 1, *values)):
+        plots.setdefault(name, [0] * parts)[part] = calls
+    # of the nearest rank: a duration that was measured, not one between two
+    query = (
+        "SELECT tool, calls, sum(outcome<>'ok'), max(iif(rank=(calls*50+99)/100, micros, 0))/1000.0, "  # noqa: S608
+        "max(iif(rank=(calls*95+99)/100, micros, 0))/1000.0 FROM (SELECT tool, outcome, micros, "
+        "count(*) OVER (PARTITION BY tool) AS calls, row_number() OVER (PARTITION BY tool ORDER BY micros) AS rank "
+        f"FROM {chosen}) GROUP BY tool ORDER BY calls DESC, tool"
+    )
+    tools = [Use(name, *use, tuple(plots[name])) for name, *use in db.execute(query, values)]  # type: ignore[call-arg]
+    query = f"SELECT outcome, count(*) FROM {chosen} WHERE outcome<>'ok' GROUP BY 1 ORDER BY 2 DESC, 1"  # noqa: S608
+    return Usage(start / 1_000_000_000, now / 1_000_000_000, tools, dict(db.execute(query, values).fetchall()))
+
+
+def _news(
+    db: sqlite3.Connection, workspace: str, session: str, stamps: Mapping[str, Stamp | None]
+) -> Iterator[tuple[str, Stamp | None]]:
+    """Yield what is not stored yet: reading the same file again is common, and looking is cheaper than writing."""
+    for path, stamp in stamps.items():
+        name = _name(path)
+        if db.execute(_STAMPED, (workspace, session, name)).fetchone() != stamp:
+            yield name, stamp
+
+
+def _stamp(db: sqlite3.Connection, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
+    for name, stamp in list(_news(db, workspace, session, stamps)):
+        key = (workspace, session, name)
+        if stamp is None:
+            db.execute("DELETE FROM stamps WHERE workspace=? AND session=? AND path=?", key)
+        else:
+            db.execute("INSERT OR REPLACE INTO stamps VALUES (?,?,?,?,?,?)", (*key, *stamp))
+
+
+def _forget(db: sqlite3.Connection, workspace: str, session: str) -> bool:
+    key = (workspace, session)
+    db.execute("DELETE FROM stamps WHERE workspace=? AND session=?", key)
+    return db.execute("DELETE FROM sessions WHERE workspace=? AND session=?", key).rowcount > 0

@@ -1,0 +1,120 @@
+"""Which files of projects a person has looked at and trusts: by path and exact content."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hilt.digests import sha256
+from hilt.errors import ToolError
+from hilt.state.tables import open_state
+
+MAX_BYTES = 1024 * 1024
+
+# what a project may bring that loosens policy or runs something: its path in the project, and what it is
+PROJECT_FILES = {
+    ".hilt/config.toml": "config",
+    ".hilt/permissions.yaml": "rules",
+    ".jcli/permissions.yaml": "rules",
+    ".hilt/hooks.yaml": "hooks",
+    ".mcp.json": "servers",
+    "agents.config.json": "config",
+}
+
+# where every file is part of a tool
+TOOL_FOLDERS = (".hilt/tools", ".nanocoder/tools")
+
+
+class Trusted(NamedTuple):
+    """A file as a person trusted it."""
+
+    kind: str
+    path: str
+    hash: bytes
+    at: int  # nanoseconds since the epoch
+
+
+def kind_of(path: str) -> str:
+    """Return what a file of a project is, by where it is in it; "file" for what has no place of its own."""
+    if any(f"/{folder}/" in path for folder in TOOL_FOLDERS):
+        return "tool"
+    for name, kind in PROJECT_FILES.items():
+        if path.endswith("/" + name):
+            return kind
+    return "hooks" if "/.hilt/hooks/" in path else "file"
+
+
+def trusts_all(environ: Mapping[str, str]) -> bool:
+    """Whether this run trusts every file of a project, as HILT_TRUST=all says."""
+    value = environ.get("HILT_TRUST") or ""
+    if value not in ("", "all"):
+        raise ToolError(
+            "invalid_args",
+            f"HILT_TRUST is {value!r}; the only value it has is all.",
+            suggestion="Set HILT_TRUST to all, or unset it and trust single files with hilt trust.",
+        )
+    return value == "all"
+
+
+class Trust:
+    """The files that are trusted. Paths are followed to where they really lead."""
+
+    def __init__(self, directory: str, *, everything: bool = False) -> None:
+        self._db = open_state(directory)
+        self._everything = everything
+
+    def is_trusted(self, kind: str, path: str, sha256: bytes) -> bool:
+        """Whether the file with exactly this content is trusted as a file of this kind."""
+        if self._everything:
+            return True
+        if not self._db.exists():
+            return False
+        query = "SELECT 1 FROM trusted WHERE path=? AND kind=? AND hash=?"
+        return self._db.read(lambda db: db.execute(query, (_real(path), kind, sha256)).fetchone()) is not None
+
+    def trust(self, kind: str, path: str, content: bytes) -> Trusted:
+        """Trust this content at this path, in place of what was trusted there before."""
+        if len(content) > MAX_BYTES:
+            raise ToolError(
+                "file_too_large",
+                f"{path} has {len(content):,} bytes; at most {MAX_BYTES:,} can be trusted at once.",
+                suggestion="Make the file shorter: nobody reads that much.",
+            )
+        new = Trusted(kind, os.path.realpath(path), sha256(content), time.time_ns())
+        row = (_real(path), kind, new.hash, content, new.at)
+        self._db.write(lambda db: db.execute("INSERT OR REPLACE INTO trusted VALUES (?,?,?,?,?)", row))
+        return new
+
+    def revoke(self, path: str) -> bool:
+        """Trust the file no longer; return whether it was trusted."""
+        if not self._db.exists():
+            return False
+        query = "DELETE FROM trusted WHERE path=?"
+        return self._db.write(lambda db: db.execute(query, (_real(path),)).rowcount) > 0
+
+    def list(self) -> list[Trusted]:
+        """Return everything that is trusted, by path."""
+        if not self._db.exists():
+            return []
+        query = "SELECT kind, path, hash, at FROM trusted ORDER BY path, kind"
+        rows = self._db.read(lambda db: db.execute(query).fetchall())
+        return [Trusted(kind, os.fsdecode(path), hash, at) for kind, path, hash, at in rows]
+
+    def kept(self, path: str) -> bytes | None:
+        """Return the content that was last trusted at this path, None when none was."""
+        if not self._db.exists():
+            return None
+        query = "SELECT content FROM trusted WHERE path=? ORDER BY at DESC LIMIT 1"
+        row = self._db.read(lambda db: db.execute(query, (_real(path),)).fetchone())
+        return None if row is None else row[0]
+
+    def close(self) -> None:
+        """Close the database; the next use opens it again."""
+        self._db.close()
+
+
+def _real(path: str) -> bytes:
+    # bytes: a path need not be text
+    return os.fsencode(os.path.realpath(path))

@@ -1,0 +1,208 @@
+"""What clients may read beside calling tools: long output, snapshots, and what others provide."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from hilt.call import Call
+from hilt.errors import ToolError
+from hilt.runtime import Runtime, session_folder
+
+OVERFLOW = "hilt://overflow/"
+SNAPSHOTS = "hilt://snapshots/"
+LISTED_MAX = 200  # of each kind, the newest
+READ_BYTES = 512 << 10  # an answer is sent in one piece, and some clients take none of more than a megabyte
+
+Change = str  # "tools", "prompts", "resources", or the address of a resource
+
+
+class Provider(Protocol):
+    """A source of resources and prompts. Its functions are called from many threads; values are as MCP has them."""
+
+    def resources(self) -> list[dict[str, Any]]:
+        """Return the resources there are."""
+
+    def templates(self) -> list[dict[str, Any]]:
+        """Return the families of resources there are."""
+
+    def read(self, uri: str) -> list[dict[str, Any]] | None:
+        """Return the contents of a resource; None when it is not of this source."""
+
+    def prompts(self) -> list[dict[str, Any]]:
+        """Return the prompts there are."""
+
+    def prompt(self, name: str, arguments: Mapping[str, str], responses: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return a prompt, or what must be asked first; None when it is not of this source."""
+
+    def complete(self, ref: Mapping[str, Any], name: str, value: str) -> list[str]:
+        """Return how the value of an argument may go on."""
+
+    def listen(self, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """Call back on every change; return how to stop."""
+
+
+class Resources:
+    """All resources and prompts of a server."""
+
+    def __init__(self, runtime: Runtime, providers: Sequence[Provider]) -> None:
+        self._runtime = runtime
+        self._providers = providers
+
+    def all(self, session: str) -> list[dict[str, Any]]:
+        """Return the resources that a session has."""
+        own = [*self._overflow(session), *self._snapshots(session)]
+        return [*(one for provider in self._providers for one in provider.resources()), *own]
+
+    def templates(self) -> list[dict[str, Any]]:
+        """Return the families of resources."""
+        own = [
+            {
+                "uriTemplate": f"{OVERFLOW}{{name}}",
+                "name": "overflow",
+                "title": "Long output",
+                "description": "Output of this session that was too long to answer with.",
+                "mimeType": "text/plain",
+            },
+            {
+                "uriTemplate": f"{SNAPSHOTS}{{id}}/{{+path}}",
+                "name": "snapshot",
+                "title": "Snapshot",
+                "description": "A file as it was before a change; undo restores it.",
+            },
+        ]
+        return [*(one for provider in self._providers for one in provider.templates()), *own]
+
+    def read(self, session: str, uri: str) -> list[dict[str, Any]]:
+        """Return the contents of a resource."""
+        if uri.startswith(OVERFLOW):
+            return [self._read_overflow(session, uri)]
+        if uri.startswith(SNAPSHOTS):
+            return [self._read_snapshot(session, uri)]
+        for provider in self._providers:
+            found = provider.read(uri)
+            if found is not None:
+                return found
+        raise _no_resource(uri)
+
+    def prompts(self) -> list[dict[str, Any]]:
+        """Return the prompts there are."""
+        return [one for provider in self._providers for one in provider.prompts()]
+
+    def prompt(self, name: str, arguments: Mapping[str, str], responses: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a prompt."""
+        for provider in self._providers:
+            found = provider.prompt(name, arguments, responses)
+            if found is not None:
+                return found
+        raise ToolError("not_found", f"Unknown prompt: {name[:100]}")
+
+    def complete(self, ref: Mapping[str, Any], name: str, value: str) -> list[str]:
+        """Return how the value of an argument may go on."""
+        return [one for provider in self._providers for one in provider.complete(ref, name, value)]
+
+    # --- our own --------------------------------------------------------------------------------------------------
+
+    def _folder(self, session: str) -> str:
+        return session_folder(self._runtime.state, self._runtime.id, session)
+
+    def _overflow(self, session: str) -> list[dict[str, Any]]:
+        try:
+            with os.scandir(self._folder(session)) as entries:
+                files = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
+        except OSError:
+            return []
+        newest = sorted(files, key=lambda entry: entry.stat(follow_symlinks=False).st_mtime_ns, reverse=True)
+        return [
+            {
+                "uri": f"{OVERFLOW}{_quoted(entry.name)}",
+                "name": entry.name,
+                "mimeType": "text/plain",
+                "size": entry.stat(follow_symlinks=False).st_size,
+            }
+            for entry in newest[:LISTED_MAX]
+        ]
+
+    def _read_overflow(self, session: str, uri: str) -> dict[str, Any]:
+        name = _unquoted(uri.removeprefix(OVERFLOW))
+        if not name or "/" in name or "\0" in name or name in (".", ".."):
+            raise _no_resource(uri)
+        try:
+            folder = os.open(self._folder(session), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            raise _no_resource(uri) from None
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(name, flags, dir_fd=folder), "rb") as file:
+                data = file.read(READ_BYTES + 1)
+        except OSError:
+            raise _no_resource(uri) from None
+        finally:
+            os.close(folder)
+        return _contents(uri, data)
+
+    def _snapshots(self, session: str) -> list[dict[str, Any]]:
+        found = []
+        for change in self._runtime.history().changes(LISTED_MAX):
+            for file in change.snapshots:
+                if file.before is None or self._is_closed(session, file.path):
+                    continue
+                title = f"{file.path} before {change.operation}"
+                uri = f"{SNAPSHOTS}{change.id}/{_quoted(file.path)}"
+                found.append({"uri": uri, "name": file.path, "title": title, "size": file.size})
+        return found[:LISTED_MAX]
+
+    def _read_snapshot(self, session: str, uri: str) -> dict[str, Any]:
+        id, _, path = uri.removeprefix(SNAPSHOTS).partition("/")
+        path = _unquoted(path)
+        history = self._runtime.history()
+        change = history.find(id)
+        for file in change.snapshots:
+            if file.path == path and file.before is not None and not self._is_closed(session, path):
+                if file.size > READ_BYTES:
+                    raise _too_large(uri)
+                return _contents(uri, history.blob(file.before))
+        raise _no_resource(uri)
+
+    def _is_closed(self, session: str, path: str) -> bool:
+        """Whether this session may not read the file without being asked, so that it does not read it here either."""
+        try:
+            decision = self._runtime.explain(Call("read_file", {"path": path}, session=session)).decision
+        except ToolError:
+            return True
+        return decision.verdict != "allow"
+
+
+def _contents(uri: str, data: bytes) -> dict[str, Any]:
+    if len(data) > READ_BYTES:
+        raise _too_large(uri)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        blob = base64.b64encode(data).decode()
+        return {"uri": uri, "mimeType": "application/octet-stream", "blob": blob}
+    return {"uri": uri, "mimeType": "text/plain", "text": text}
+
+
+def _too_large(uri: str) -> ToolError:
+    return ToolError(
+        "file_too_large", f"{uri[:200]} has more than {READ_BYTES >> 10} KiB; read_file shows parts of files."
+    )
+
+
+def _no_resource(uri: str) -> ToolError:
+    return ToolError("not_found", f"Resource not found: {uri[:200]}")
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path.encode("utf-8", "surrogateescape"), safe="/")
+
+
+def _unquoted(text: str) -> str:
+    from urllib.parse import unquote_to_bytes
+
+    return unquote_to_bytes(text).decode("utf-8", "surrogateescape")

@@ -1,0 +1,136 @@
+"""One request on standard input, one reply on standard output; several are answered one per line, in order."""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn, Protocol
+
+from hilt import wire
+from hilt.call import Call, Result
+from hilt.errors import ToolError
+from hilt.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.runtime import Runtime
+
+ENDING_SECONDS = 5  # that calls have to end what they started, when a signal ends this process
+
+
+class Writer(Protocol):
+    """Where replies go."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write one reply line."""
+
+    def flush(self) -> object:
+        """Send what was written."""
+
+
+def main(options: dict[str, str]) -> int:
+    """Answer everything on standard input; 0 when all went well, 1 when anything failed."""
+    try:
+        runtime = open_runtime(options, keeps_jobs=False)
+    except ToolError as error:
+        status = answer_all(refusing(error), sys.stdin.buffer, sys.stdout.buffer)
+    else:
+        with closed_by_signals(runtime):
+            status = answer_all(lambda call: request(runtime, options, call), sys.stdin.buffer, sys.stdout.buffer)
+        runtime.trail.tidy()
+        runtime.end_telemetry()
+    sys.stdout.flush()
+    # nothing is left to do, and tearing the interpreter down costs as much as the call
+    os._exit(status)
+
+
+@contextmanager
+def closed_by_signals(runtime: Runtime) -> Iterator[None]:
+    """Close the runtime when a signal ends this process, so that its commands leave nothing behind.
+
+    A second signal ends it at once.
+    """
+    for number in _ENDING:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+    try:
+        yield
+    except KeyboardInterrupt:
+        restore_signals()
+        runtime.give_up(ENDING_SECONDS)
+        runtime.close()
+        raise
+    except _Ended as ended:
+        restore_signals()
+        runtime.give_up(ENDING_SECONDS)
+        runtime.close()
+        # who waits for this process sees what ended it
+        os.kill(os.getpid(), ended.number)
+
+
+class _Ended(BaseException):
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    raise _Ended(number)
+
+
+def restore_signals() -> None:
+    """Let the next signal end this process at once."""
+    for number in (signal.SIGINT, *_ENDING):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def request(runtime: Runtime, options: dict[str, str], call: Call) -> Result:
+    """Run a call here, or in the resident process when it needs something that outlives this one."""
+    result = runtime.request(call)
+    if result.error is None or result.error.code != "resident_required" or runtime.settings["resident"] == "off":
+        return result
+    from hilt.surfaces import resident
+
+    return resident.hand_over(call, options)
+
+
+def answer_all(ask: Callable[[Call], Result], reader: wire.Reader, writer: Writer) -> int:
+    """Answer each request in order with what `ask` says to its call; 1 when any failed, or there was none."""
+    failed = answered = False
+    for request in wire.read_requests(reader):
+        result = _answer(ask, request)
+        answered = True
+        failed = failed or not result.ok
+        writer.write(wire.encode_result(result))
+        writer.flush()
+    if not answered:
+        writer.write(wire.encode_result(Result(error=ToolError("invalid_request", "The request is empty."))))
+        writer.flush()
+    return 1 if failed or not answered else 0
+
+
+def refusing(error: ToolError) -> Callable[[Call], Result]:
+    """Return what answers every call with the error that prevented a runtime."""
+    return lambda call: Result(error=error, id=call.id, request_id=call.request_id)
+
+
+def _answer(ask: Callable[[Call], Result], request: bytes | ToolError) -> Result:
+    if isinstance(request, ToolError):
+        return Result(error=request)
+    try:
+        call = wire.decode_request(request)
+    except wire.Refused as refused:
+        return refused.result
+    if isinstance(call, wire.Cancel):
+        return Result(
+            error=ToolError(
+                "invalid_request", "There is nothing to cancel outside a session.", suggestion="Use hilt stdio."
+            )
+        )
+    return ask(call)

@@ -1,0 +1,322 @@
+"""The question on a terminal: whether a call may run, with everything that the answer depends on.
+
+A model's text stands behind bars or labels and holds no character that steers a terminal or hides, so that no text can
+pass for a part of the question.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from hilt.errors import ToolError
+from hilt.output import terminal
+from hilt.output.terminal import inert
+
+if TYPE_CHECKING:
+    from hilt.call import Json
+    from hilt.state.approvals import Asked
+
+_NARROWEST = 30
+_LINES_SHOWN = 10  # of a command, a diff or a text; the whole question then fits a screen of 24 lines in most cases
+_ARGUMENTS_SHOWN = 6
+_ARGUMENT_LINES_SHOWN = 2
+_REASON_MOST = 1000
+_BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN, _MARK = "1", "2", "31", "32", "33", "36", "1;31"
+_RISKS = {"dangerous": _RED, "caution": _YELLOW, "safe": _GREEN}
+_DIFF_COLORS = {"+": _GREEN, "-": _RED, "@": _CYAN}
+_ASKS = {"command": "wants to run a command", "edit": "wants to change files"}
+
+_ANSWERS = {
+    **dict.fromkeys(("y", "yes", "once"), "once"),
+    **dict.fromkeys(("a", "always"), "always"),
+    **dict.fromkeys(("n", "no", "deny"), "deny"),
+    **dict.fromkeys(("s", "show", "all"), "show"),
+}
+
+
+class Answer(NamedTuple):
+    """What a person answered."""
+
+    kind: Literal["once", "always", "deny"]
+    reason: str = ""
+
+
+class Terminal(NamedTuple):
+    """A terminal to ask on: `read` returns a line, empty at the end of input."""
+
+    read: Callable[[], str]
+    write: Callable[[str], object]
+    width: int
+    color: bool
+
+    def page(self) -> Page:
+        """Return what draws on it."""
+        return Page(width=self.width, color=self.color)
+
+
+@contextmanager
+def controlling_terminal() -> Iterator[Terminal]:
+    """Open the terminal of this process, or raise no_one_to_ask when it has none or runs in its background."""
+    import termios
+
+    try:
+        descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ToolError("no_one_to_ask", "There is no terminal to ask on.") from error
+    # two files: one for both ways would have to be able to go back
+    with (
+        open(descriptor, encoding="utf-8", errors="replace") as source,
+        open(descriptor, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as target,
+    ):
+        if not _is_in_front(descriptor):
+            # to read from it, or to change it, would stop the whole process
+            raise ToolError("no_one_to_ask", "The terminal belongs to another program now.")
+        # what was typed before the question is seen is no answer to it
+        termios.tcflush(descriptor, termios.TCIFLUSH)
+
+        def write(text: str) -> None:
+            target.write(text)
+            target.flush()
+
+        yield Terminal(source.readline, write, _width(descriptor), wants_color())
+
+
+def wants_color() -> bool:
+    """Whether the user's terminal is to be coloured."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
+
+
+def _is_in_front(descriptor: int) -> bool:
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:  # the terminal has been closed
+        return False
+
+
+def _width(descriptor: int) -> int:
+    try:
+        return os.get_terminal_size(descriptor).columns or 80
+    except OSError:
+        return 80
+
+
+def prompt(asked: Asked, *, read: Callable[[], str], write: Callable[[str], object], width: int, color: bool) -> Answer:
+    """Show a call and return the answer; the end of input denies, and anything unclear is asked again."""
+    page = Page(width=width, color=color)
+    write(page.draw(asked, whole=False))
+    while True:
+        write(_choices(asked, was_cut=page.was_cut, color=color))
+        line = read()
+        if not line:
+            write("\n")
+            return Answer("deny", "The input ended without an answer.")
+        match _ANSWERS.get(line.strip().casefold()):
+            case "once":
+                return Answer("once")
+            case "always" if asked.rules:
+                return Answer("always")
+            case "always":
+                write("This call cannot be allowed for always.\n")
+            case "deny":
+                write("Reason, for the model (may be empty): ")
+                return Answer("deny", read().strip()[:_REASON_MOST])
+            case "show":
+                write(page.draw(asked, whole=True))
+            case _:
+                write("Please answer with one of the letters.\n")
+
+
+def _choices(asked: Asked, *, was_cut: bool, color: bool) -> str:
+    keys = [("y", "once"), *([("a", "always")] if asked.rules else []), ("n", "deny")]
+    keys += [("s", "show all")] if was_cut else []
+    return "  ".join(f"{_painted(f'[{key}]', _BOLD, color)} {meaning}" for key, meaning in keys) + " > "
+
+
+def plain(text: str) -> str:
+    """Return text that a person can judge: nothing steers the terminal, nothing is invisible; newlines stay."""
+    shown = inert(text.expandtabs(4))
+    if shown.isascii():
+        return shown
+    return "".join(one if one.isprintable() or one == "\n" else f"<U+{ord(one):04X}>" for one in shown)
+
+
+class Page:
+    """Draws a call for a person; notes whether something had to be left out."""
+
+    def __init__(self, *, width: int, color: bool) -> None:
+        self._width = max(width, _NARROWEST)
+        self._color = color
+        self.was_cut = False
+
+    def draw(self, asked: Asked, *, whole: bool) -> str:
+        """Return the lines of a call, with every line of its texts when it is wanted whole."""
+        self.was_cut = False
+        lines = self._heading(asked)
+        if asked.command:
+            lines += self._command(asked, whole=whole)
+        if asked.diff:
+            lines += self._diff(asked.diff, whole=whole)
+        lines += self._arguments(asked, whole=whole)
+        lines += self._facts(asked)
+        return "\n".join(lines) + "\n"
+
+    def text(self, content: str, *, whole: bool) -> str:
+        """Return the lines of any text, behind bars."""
+        lines = self._cut(self._barred(plain(content)), whole=whole)
+        return "".join(line + "\n" for line in lines)
+
+    def diff(self, diff: str, *, whole: bool) -> str:
+        """Return the lines of a unified diff, behind bars."""
+        return "".join(line + "\n" for line in self._diff(diff, whole=whole))
+
+    def _heading(self, asked: Asked) -> list[str]:
+        rule = "-" * (self._width - 1)
+        heading = f"{one_line(asked.tool)} {_ASKS.get(asked.kind, 'wants to run')}"
+        return [_painted(rule, _DIM, self._color), *(_painted(line, _BOLD, self._color) for line in self._fit(heading))]
+
+    def _command(self, asked: Asked, *, whole: bool) -> list[str]:
+        """Return the command with its risky part marked: by colour, or by a line below it."""
+        text, part = plain(asked.command), plain(asked.part)
+        start = text.find(part) if part and part != text else -1
+        end = start + len(part) if start >= 0 else start
+        lines: list[str] = []
+        first = at = 0  # the line on which the mark begins, and the character
+        for line in text.split("\n"):
+            for piece in self._fit(line, self._width - 2):
+                if at <= start < at + len(piece):
+                    first = len(lines)
+                lines += self._marked(piece, max(start - at, 0), min(end - at, len(piece)))
+                at += len(piece)
+            at += 1
+        return self._cut(lines, whole=whole, around=first)
+
+    def _marked(self, piece: str, start: int, end: int) -> list[str]:
+        before, part, after = piece[:start], piece[start:end], piece[end:]
+        if end <= start or not part:
+            return [self._bar + piece]
+        if self._color:
+            return [self._bar + before + _painted(part, _MARK, self._color) + after]
+        blanks, carets = (terminal._columns(text) for text in (before, part))
+        return [self._bar + piece, " " * (2 + blanks) + "^" * carets]
+
+    def _diff(self, diff: str, *, whole: bool) -> list[str]:
+        lines: list[str] = []
+        for line in plain(diff).removesuffix("\n").split("\n"):
+            sgr = _BOLD if line.startswith(("+++ ", "--- ")) else _DIFF_COLORS.get(line[:1], "")
+            lines += (self._bar + _painted(piece, sgr, self._color) for piece in self._fit(line, self._width - 2))
+        return self._cut(lines, whole=whole)
+
+    def _arguments(self, asked: Asked, *, whole: bool) -> list[str]:
+        shown = [
+            (name, value) for name, value in asked.arguments.items() if value != asked.command or not asked.command
+        ]
+        # below a command or a diff, whose lines must not pass for arguments
+        lines = [_painted("with", _DIM, self._color)] if shown and (asked.command or asked.diff) else []
+        most = len(shown) if whole else _ARGUMENTS_SHOWN
+        for name, value in shown[:most]:
+            lines += self._argument(name, value, most=None if whole else 1 if asked.diff else _ARGUMENT_LINES_SHOWN)
+        if len(shown) > most:
+            self.was_cut = True
+            lines.append(self._bar + _more(len(shown) - most, "argument"))
+        return lines
+
+    def _argument(self, name: str, value: Json, *, most: int | None) -> list[str]:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        label = f"{one_line(name)}:"
+        if most is None and "\n" in text:
+            return [*self._barred(label), *self._barred(plain(text), indent="  ")]
+        if most is not None:
+            # what cannot be shown need not be made ready
+            text = text[: self._width * (most + 1)]
+        pieces = self._fit(f"{label} {one_line(text)}", self._width - 2)
+        if most is not None and len(pieces) > most:
+            self.was_cut = True
+            pieces = [*pieces[: most - 1], _cut_off(pieces[most - 1])]
+        if pieces[0].startswith(label):
+            pieces[0] = _painted(label, _CYAN, self._color) + pieces[0][len(label) :]
+        return [self._bar + piece for piece in pieces]
+
+    def _facts(self, asked: Asked) -> list[str]:
+        lines: list[str] = []
+        if asked.risk:
+            part = f": {one_line(asked.part)}" if asked.part and asked.part != asked.command else ""
+            lines += self._fact("risk", asked.risk + part, _RISKS.get(asked.risk, ""), most=3)
+        lines += self._fact("why", asked.reason, "", most=4)
+        if asked.workspace:
+            session = f", session {asked.session}" if asked.session else ""
+            lines += self._fact("in", asked.workspace + session, "", most=2)
+        for number, rule in enumerate(asked.rules):
+            lines += self._fact("always" if not number else "", rule, "", most=None)
+        if asked.rules and asked.folder not in ("", asked.workspace):
+            lines += self._fact("", f"in {asked.folder}", "", most=2)
+        return lines
+
+    def _fact(self, label: str, text: str, sgr: str, *, most: int | None) -> list[str]:
+        pieces = self._fit(one_line(text), self._width - 8)
+        if most is not None and len(pieces) > most:
+            self.was_cut = True
+            pieces = [*pieces[: most - 1], _cut_off(pieces[most - 1])]
+        shown = [_painted(piece, sgr, self._color) for piece in pieces]
+        lines = [_painted(f"{label:<8}", _DIM, self._color) + shown[0]]
+        return lines + [" " * 8 + piece for piece in shown[1:]]
+
+    def _barred(self, text: str, indent: str = "") -> list[str]:
+        lines = text.removesuffix("\n").split("\n")
+        room = self._width - 2 - len(indent)
+        return [self._bar + indent + piece for line in lines for piece in self._fit(line, room)]
+
+    def _cut(self, lines: list[str], *, whole: bool, around: int = 0) -> list[str]:
+        """Return the first lines, and those from `around` on when they are further down."""
+        if whole or len(lines) <= _LINES_SHOWN:
+            return lines
+        self.was_cut = True
+        kept = _LINES_SHOWN - 1
+        if around < kept - 1:
+            return [*lines[:kept], self._bar + _more(len(lines) - kept, "line")]
+        half = kept // 2
+        shown = lines[around : around + half]
+        above, below = around - half, len(lines) - around - len(shown)
+        ends = [self._bar + _more(below, "line")] if below else []
+        return [*lines[:half], self._bar + _more(above, "line"), *shown, *ends]
+
+    def _fit(self, line: str, room: int | None = None) -> list[str]:
+        """Return the pieces of a line, each as wide as the room at most; every character is in one of them."""
+        room = self._width - 1 if room is None else room - 1
+        if line.isascii():
+            return [line[start : start + room] for start in range(0, len(line), room)] or [line]
+        ends = terminal._ends(line, room, words=False, most=len(line) + 1)
+        pieces = [line[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        # marks above and below a letter take no room, however many there are
+        most = 4 * room
+        return [piece[start : start + most] for piece in pieces for start in range(0, len(piece) or 1, most)]
+
+    @property
+    def _bar(self) -> str:
+        return _painted("|", _DIM, self._color) + " "
+
+
+def decoded(content: bytes) -> str:
+    """Return the text of a file to show it; what is not UTF-8 is seen as bytes."""
+    return content.decode("utf-8", "backslashreplace")
+
+
+def one_line(text: str) -> str:
+    """Return text that a person can judge, on one line."""
+    return plain(text).replace("\n", "␊")
+
+
+def _cut_off(piece: str) -> str:
+    """Return a piece with … in the place of its end."""
+    return terminal._clip(piece + " ", terminal._columns(piece))
+
+
+def _more(count: int, noun: str) -> str:
+    return f"… {count:,} more {noun}{'s' * (count != 1)}"
+
+
+def _painted(text: str, sgr: str, color: bool) -> str:
+    return f"\x1b[{sgr}m{text}\x1b[0m" if color and sgr and text else text

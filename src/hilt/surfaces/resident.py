@@ -1,0 +1,477 @@
+"""The resident process: answers one-shot calls on a Unix socket without starting anew, until it has been idle long."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Protocol
+
+from hilt import __version__, places, wire
+from hilt.call import Call, Result
+from hilt.errors import ToolError
+from hilt.runtime import Runtime, Shared, settings_stamp, share
+from hilt.state.locks import held
+from hilt.state.trail import SESSION_IDLE_SECONDS
+from hilt.surfaces import handover
+from hilt.surfaces.cli import Usage
+from hilt.surfaces.oneshot import Writer, answer_all, refusing
+from hilt.surfaces.opening import open_runtime
+
+IDLE_SECONDS = 1800
+START_SECONDS = 20
+AGAIN_SECONDS = 2
+DECLINED = b"-declined"
+HEADER_BYTES = 1024 * 1024
+RUNTIMES_MAX = 32
+GONE_SECONDS = 0.25
+SCARCE_SECONDS = 0.05
+TIDY_EVERY_SECONDS = 60
+
+# of /proc/PID/status: a caller that differs in any of these is confined in another way, or is somebody else
+_CREDENTIALS = ("Uid", "Gid", "Groups", "Umask", "CapInh", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
+_NAMESPACES = ("ipc", "mnt", "net", "pid", "user", "uts")
+
+
+def resident(options: dict[str, str], words: list[str]) -> int:
+    """Run `hilt resident start|stop|status`."""
+    match words:
+        case ["start"]:
+            return _start()
+        case ["stop"]:
+            return _stop()
+        case ["status"]:
+            return _status()
+        case ["serve"]:
+            return Resident(IDLE_SECONDS).run()
+        case ["serve", seconds] if seconds.replace(".", "", 1).isdecimal():
+            return Resident(float(seconds)).run()
+    raise Usage("resident takes start, stop or status")
+
+
+def start() -> bool:
+    """Start the resident process unless there is one; return whether it answers."""
+    deadline = time.monotonic() + START_SECONDS
+    again = 0.0
+    while not (answer := _exchange("status", {})).startswith(b"+"):
+        now = time.monotonic()
+        if answer == DECLINED or now > deadline:
+            return False
+        # one that meets another ends at once; the other answers soon, or is on its way out and leaves the place free
+        if now > again:
+            again = now + AGAIN_SECONDS
+            _spawn()
+        time.sleep(0.02)
+    return True
+
+
+def _spawn() -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    state = places.state_dir(os.environ)
+    places.make_state_dir(state)
+    log = os.open(os.path.join(state, "resident.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.posix_spawn(
+            sys.executable,
+            # with -P nothing is imported from the working directory, which may be hostile
+            [sys.executable, "-P", "-m", "hilt", "resident", "serve"],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, null, 0),
+                (os.POSIX_SPAWN_DUP2, null, 1),
+                (os.POSIX_SPAWN_DUP2, log, 2),
+            ],
+            setsid=True,
+        )
+    finally:
+        os.close(null)
+        os.close(log)
+
+
+def _start() -> int:
+    if not start():
+        return _refuse(f"the resident process did not start; see {places.state_dir(os.environ)}/resident.log")
+    return _status()
+
+
+def _stop() -> int:
+    if ask("stop") is None:
+        sys.stdout.write("not running\n")
+        return 0
+    deadline = time.monotonic() + START_SECONDS
+    while ask("status") is not None:
+        if time.monotonic() > deadline:
+            return _refuse("the resident process did not stop")
+        time.sleep(0.02)
+    sys.stdout.write("stopped\n")
+    return 0
+
+
+def _refuse(reason: str) -> int:
+    sys.stderr.write(f"hilt: {reason}\n")
+    return 1
+
+
+def _status() -> int:
+    answer = ask("status")
+    sys.stdout.write(f"{answer}\n" if answer is not None else "not running\n")
+    return 0 if answer is not None else 1
+
+
+def ask(kind: str, options: dict[str, str] | None = None) -> str | None:
+    """Return what the resident process answers to "status", "stop" or "end"; None when there is none."""
+    answer = _exchange(kind, options or {})
+    return answer[1:].decode() if answer.startswith(b"+") else None
+
+
+def end_session(options: dict[str, str]) -> int:
+    """End the background jobs of a session in the resident process; return how many were running."""
+    return int(ask("end", options) or 0)
+
+
+def hand_over(call: Call, options: dict[str, str]) -> Result:
+    """Have the resident process, which is started when there is none, run a call."""
+    fields = {name: value for name, value in call._asdict().items() if value is not None}
+    answer = _exchange("call", options, json.dumps(fields).encode()) if start() else b""
+    reply, end, _ = answer[1:].partition(b"\0")
+    if answer.startswith(b"+"):
+        return _read_envelope(json.loads(reply if end else handover.LOST))
+    error = ToolError(
+        "resident_required",
+        "The resident process, which keeps background jobs, cannot be reached: it does not start, or declines because "
+        "it is confined in another way.",
+        suggestion="Look into resident.log in the state directory, or run hilt resident stop and send the call again.",
+    )
+    return Result(error=error, id=call.id, request_id=call.request_id)
+
+
+def _read_envelope(fields: dict[str, Any]) -> Result:
+    meta = fields.get("meta", {})
+    error = None
+    if not fields["ok"]:
+        details = meta.pop("details", {})
+        error = ToolError(fields["error_code"], fields["error"], suggestion=fields.get("suggestion", ""), **details)
+    return Result(
+        fields.get("result", ""),
+        error=error,
+        view=fields.get("visualization"),
+        meta=meta,
+        content=tuple(fields.get("content", ())),
+        classification=fields.get("classification"),
+        risk=fields.get("risk"),
+        id=fields.get("id"),
+        request_id=fields.get("request_id"),
+    )
+
+
+def _exchange(kind: str, options: dict[str, str], request: bytes = b"") -> bytes:
+    """Return what the resident process says, as far as it came: first "+" or "-"; nothing when there is none."""
+    connection = handover.connect(places.state_dir(os.environ))
+    if connection is None:
+        return b""
+    answer = b""
+    try:
+        connection.sendall(handover.header(kind, options) + request)
+        connection.shutdown(socket.SHUT_WR)
+        while chunk := connection.recv(65536):
+            answer += chunk
+    except OSError:
+        pass  # it is gone; what it said before that counts
+    finally:
+        connection.close()
+    return answer
+
+
+class _Stream(wire.Reader, Writer, Protocol):
+    """A connection, both ways."""
+
+
+class Resident:
+    """The server: one socket, a thread per caller, a runtime per workspace and settings."""
+
+    def __init__(self, idle: float) -> None:
+        self._idle = idle
+        self._state = places.state_dir(os.environ)
+        self._own = _credentials(os.getpid())
+        self._lock = threading.Lock()
+        self._runtimes: dict[tuple[object, ...], Runtime] = {}  # the one used last is last
+        self._users: dict[Runtime, int] = {}  # callers under way
+        # by state directory and workspace: a session finds its jobs whatever else differs between two callers
+        self._shared: dict[tuple[str, str], Shared] = {}
+        self._active = 0
+        self._answered = 0
+        self._last = time.monotonic()
+        self._stopping = False
+        self._ended = False  # by a signal, which leaves no time to wait for callers
+        self._tidied = self._last
+
+    def run(self) -> int:
+        """Serve until told to stop, idle, or replaced by another version."""
+        places.make_state_dir(self._state)
+        os.chdir("/")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._end)
+        with held(os.path.join(self._state, "resident.lock"), _somebody_else):
+            with self._listening() as listener:
+                listener.settimeout(0.25)
+                while not self._stopping and not self._is_idle():
+                    try:
+                        connection, _ = listener.accept()
+                    except TimeoutError:
+                        self._tidy()
+                        continue
+                    except OSError:
+                        time.sleep(SCARCE_SECONDS)  # too many files are open, or the caller is gone already
+                        continue
+                    self._welcome(connection)
+                if self._ended:
+                    self._close_runtimes()
+                self._end_jobs()
+            while self._active:
+                time.sleep(SCARCE_SECONDS)
+        self._close_runtimes()
+        return 0
+
+    def _end(self, *_: object) -> None:
+        self._ended = self._stopping = True
+
+    def _close_runtimes(self) -> None:
+        with self._lock:
+            runtimes = list(self._runtimes.values())
+            self._runtimes.clear()
+        for runtime in runtimes:
+            runtime.close()
+
+    def _welcome(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._active += 1
+        try:
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+        except RuntimeError:  # no more threads: the caller does its work itself
+            connection.close()
+            with self._lock:
+                self._active -= 1
+
+    def _tidy(self) -> None:
+        """Use a quiet minute for what calls put off."""
+        now = time.monotonic()
+        if now - self._tidied > TIDY_EVERY_SECONDS and now - self._last > 1:
+            self._tidied = now
+            with self._lock:
+                runtimes, shared = list(self._runtimes.values()), list(self._shared.values())
+            for runtime in runtimes:
+                runtime.tidy(0.2)
+            for one in shared:
+                one.jobs.end_idle(SESSION_IDLE_SECONDS)
+
+    def _end_jobs(self) -> None:
+        with self._lock:
+            shared = list(self._shared.values())
+        for one in shared:
+            one.close()
+
+    def _is_idle(self) -> bool:
+        with self._lock:
+            if self._active:
+                return False
+            if any(shared.jobs.busy for shared in self._shared.values()):
+                self._last = time.monotonic()  # what a job ends with is still to be asked for
+            return time.monotonic() - self._last > self._idle
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[socket.socket]:
+        address, handle = places.socket_address(self._state)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(address)  # the lock says that nobody listens there any more
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            mask = os.umask(0o177)
+            try:
+                listener.bind(address)
+            finally:
+                os.umask(mask)
+            listener.listen(128)
+            try:
+                yield listener
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(address)
+                if handle is not None:
+                    os.close(handle)
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection, connection.makefile("rwb") as stream:
+                self._answer(connection, stream)
+        except OSError:
+            return  # the caller went away
+        finally:
+            with self._lock:
+                self._active -= 1
+                self._last = time.monotonic()
+
+    def _answer(self, connection: socket.socket, stream: _Stream) -> None:
+        fields = _read_header(stream)
+        if fields is None or not self._is_like_us(connection):
+            stream.write(DECLINED)
+            return
+        protocol, version, kind, cwd, *rest = fields
+        if kind == "stop" or protocol != handover.PROTOCOL or version != __version__:
+            # a newer hilt is there: it starts its own when this one is gone
+            self._stopping = True
+            stream.write(b"+" if kind == "stop" else b"-")
+            return
+        if kind == "status":
+            stream.write(f"+{self._status()}".encode())
+            return
+        options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
+        environ = dict(field[2:].split("=", 1) for field in rest if field.startswith("e:"))
+        shared = self._share(environ, _folder(options, environ, cwd))
+        with contextlib.ExitStack() as stack:
+            try:
+                runtime = stack.enter_context(self._lent(options, environ, cwd, shared))
+            except ToolError as error:
+                if kind == "end":
+                    stream.write(b"+0")  # the caller meets the same error
+                    return
+                ask = refusing(error)
+            else:
+                if kind == "end":
+                    stream.write(b"+%d" % shared.jobs.end_session(runtime.session))
+                    return
+                if runtime.settings["resident"] == "off":
+                    stream.write(b"-")  # the settings say so; the caller, which reads none, could not know
+                    return
+                ask = partial(_ask_for, runtime, shared.jobs.touch, connection)
+            stream.write(b"+")
+            stream.flush()
+            status = answer_all(ask, stream, stream)
+        with self._lock:
+            self._answered += 1
+        stream.write(b"\0%d" % status)
+
+    @contextlib.contextmanager
+    def _lent(self, options: dict[str, str], environ: dict[str, str], cwd: str, shared: Shared) -> Iterator[Runtime]:
+        """Yield the runtime for a caller, which nobody closes before the block ends."""
+        runtime = self._runtime(options, environ, cwd, shared)
+        try:
+            yield runtime
+        finally:
+            with self._lock:
+                self._users[runtime] -= 1
+                if not self._users[runtime]:
+                    del self._users[runtime]
+                unused = self._take_unused()
+            for other in unused:
+                other.close()
+
+    def _take_unused(self) -> list[Runtime]:
+        """Return the runtimes that are too many, those longest unused first, and forget them."""
+        idle = [key for key, runtime in self._runtimes.items() if runtime not in self._users]
+        return [self._runtimes.pop(key) for key in idle[: max(0, len(self._runtimes) - RUNTIMES_MAX)]]
+
+    def _share(self, environ: dict[str, str], folder: str) -> Shared:
+        key = places.state_dir(environ), os.path.realpath(folder)
+        with self._lock:
+            if key not in self._shared:
+                self._shared[key] = share(*key)
+            return self._shared[key]
+
+    def _status(self) -> str:
+        with self._lock:
+            running = sum(shared.jobs.running for shared in self._shared.values())
+        jobs = f", {running} background job{'s' * (running != 1)}" if running else ""
+        return f"running: pid {os.getpid()}, version {__version__}, {self._answered} calls{jobs}"
+
+    def _runtime(self, options: dict[str, str], environ: dict[str, str], cwd: str, shared: Shared) -> Runtime:
+        folder = _folder(options, environ, cwd)
+        key = (
+            os.path.realpath(folder),
+            tuple(sorted(options.items())),
+            tuple(sorted(environ.items())),
+            settings_stamp(folder, environ),
+        )
+        with self._lock:
+            found = self._runtimes.pop(key, None)
+            if found is None:
+                found = open_runtime(options, environ, cwd, shared=shared)
+            self._runtimes[key] = found
+            self._users[found] = self._users.get(found, 0) + 1
+        return found
+
+    def _is_like_us(self, connection: socket.socket) -> bool:
+        """Whether the caller is the same user, in the same namespaces, confined in the same way."""
+        if hasattr(socket, "SO_PEERCRED"):
+            import struct
+
+            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            pid, uid, _ = struct.unpack("3i", raw)
+            return uid == os.geteuid() and self._own is not None and _credentials(pid) == self._own
+        # without peer credentials the folder's mode is what keeps others out
+        return os.stat(self._state).st_mode & 0o077 == 0
+
+
+def _folder(options: dict[str, str], environ: dict[str, str], cwd: str) -> str:
+    return os.path.join(cwd, options.get("workspace") or places.workspace_dir(environ, cwd))
+
+
+def _ask_for(runtime: Runtime, use: Callable[[str], None], connection: socket.socket, call: Call) -> Result:
+    """Run a call for a caller, and give it up when the caller is gone: in its own process it would have died too."""
+    use(call.session or runtime.session)
+    ended = threading.Event()
+    results: list[Result] = []
+
+    def done(result: Result) -> None:
+        results.append(result)
+        ended.set()
+
+    running = runtime.submit(call, done)
+    gone = select.poll()
+    gone.register(connection, 0)  # only what is always reported: the other end has closed both ways
+    while not ended.wait(min(running.patience(), GONE_SECONDS)):
+        if gone.poll(0):
+            running.cancel()
+        running.time_out_if_late()
+    return results[0]
+
+
+def _credentials(pid: int) -> tuple[object, ...] | None:
+    """Return what tells one confinement from another; None when it cannot be known."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        spaces = [os.readlink(f"/proc/{pid}/ns/{name}") for name in _NAMESPACES]
+        root = os.stat(f"/proc/{pid}/root/")
+        return (*(status.get(name) for name in _CREDENTIALS), *spaces, root.st_dev, root.st_ino, _label(pid))
+    except OSError:
+        return None
+
+
+def _label(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/attr/current", encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _read_header(stream: wire.Reader) -> list[str] | None:
+    received = b""
+    while not received.endswith(b"\0\n"):
+        line = stream.readline(HEADER_BYTES)
+        received += line
+        if not line or len(received) > HEADER_BYTES:
+            return None
+    fields = [os.fsdecode(field) for field in received[:-2].split(b"\0")]
+    return fields if len(fields) >= 4 else None
+
+
+def _somebody_else() -> None:
+    raise SystemExit("another resident process is already running")

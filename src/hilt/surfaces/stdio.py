@@ -1,0 +1,250 @@
+"""A session: JSON lines both ways until the end of input."""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]
+import _thread
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hilt import wire
+from hilt.call import Call, Result
+from hilt.errors import ToolError
+from hilt.runtime import Running, Runtime
+from hilt.surfaces.oneshot import ENDING_SECONDS, Writer, restore_signals
+from hilt.surfaces.opening import open_runtime
+
+TIDY_SECONDS = 0.5
+MOMENT_SECONDS = 0.005
+QUIET_LOOKS = 20  # without a request, after which nobody looks until the next one comes
+AGAIN_SECONDS = 1  # after a signal, for which the same one counts once
+PENDING_MAX = 4096  # calls under way; beyond, reading waits
+
+
+def main(options: dict[str, str]) -> int:
+    """Serve standard input and output."""
+    try:
+        runtime = open_runtime(options)
+    except ToolError as error:
+        sys.stdout.buffer.write(wire.encode_result(Result(error=error)))
+        return 1
+    with runtime, _ended_by_signals(runtime) as came:
+        runtime.fire("session_start")
+        serve(runtime, sys.stdin.buffer, sys.stdout.buffer)
+        if not came:
+            runtime.fire("session_end")
+            runtime.tidy(TIDY_SECONDS)
+    return 0
+
+
+@contextmanager
+def _ended_by_signals(runtime: Runtime) -> Iterator[list[int]]:
+    """Let a signal end the session with everything it runs, and a later one end it at once; yields what came.
+
+    The work is done on a thread of its own: the one that signals interrupt may be in the middle of a call. What comes
+    right after the first is the same again, from a program between us and the sender that passes it on.
+    """
+    came: list[int] = []
+    since = 0.0
+    ended = threading.Event()
+    reading = threading.get_ident()
+
+    def finish(number: int) -> None:
+        try:
+            runtime.give_up(ENDING_SECONDS)
+            runtime.close()
+        finally:
+            ended.set()
+            signal.pthread_kill(reading, number)
+
+    def end(number: int, _: object) -> None:
+        nonlocal since
+        if not came:
+            came.append(number)
+            since = time.monotonic()
+            _thread.start_new_thread(finish, (number,))
+        elif ended.is_set() or time.monotonic() - since > AGAIN_SECONDS:
+            _die(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, end)
+    try:
+        yield came
+    finally:
+        if came:
+            ended.wait()
+            _die(came[0])
+
+
+def _die(number: int) -> None:
+    restore_signals()
+    # who waits for this process sees what ended it
+    os.kill(os.getpid(), number)
+
+
+def serve(runtime: Runtime, reader: wire.Reader, writer: Writer) -> None:
+    """Answer requests as they end, until the input does and everything was answered."""
+    runtime.watch_deadlines()
+    session = _Session(runtime, writer)
+    _Readers(session, reader).run()
+    session.drain()
+
+
+class _Readers:
+    """One thread reads requests and runs each call itself, which saves handing it to another.
+
+    A call that takes longer than a moment must not keep the next request waiting: then another thread goes on
+    reading, and the first one ends with its call.
+    """
+
+    def __init__(self, session: _Session, reader: wire.Reader) -> None:
+        self._session = session
+        self._lines = wire.read_lines(reader)
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._awake = threading.Event()
+        self._reading = 0  # which of the threads reads
+        self._taken = 0  # requests so far
+        self._busy = False
+
+    def run(self) -> None:
+        """Read until the end of input."""
+        threading.Thread(target=self._watch, name="hilt-reading", daemon=True).start()
+        self._read(0)
+        self._ended.wait()
+
+    def _read(self, number: int) -> None:
+        try:
+            for line in self._lines:
+                if isinstance(line, ToolError):
+                    self._session.send(Result(error=line))
+                elif line.strip():
+                    self._session.take(line, self._run_call)
+                with self._lock:
+                    if self._reading != number:
+                        return
+                    self._busy = False
+                    self._taken += 1
+        except BaseException:
+            self._ended.set()
+            raise
+        self._ended.set()
+
+    def _run_call(self) -> None:
+        """Let others read if the call takes long; not before it has its place in the order, or they would overtake."""
+        self._busy = True
+        if not self._awake.is_set():
+            self._awake.set()
+
+    def _watch(self) -> None:
+        seen, quiet = -1, 0
+        while not self._ended.is_set():
+            if quiet > QUIET_LOOKS:
+                self._awake.clear()
+                if not self._busy:
+                    self._awake.wait()
+                quiet = 0
+            self._ended.wait(MOMENT_SECONDS)
+            with self._lock:
+                quiet = 0 if self._busy or self._taken != seen else quiet + 1
+                if self._busy and self._taken == seen:
+                    self._reading += 1
+                    self._taken += 1
+                    self._busy = False
+                    threading.Thread(target=self._read, args=(self._reading,), name="hilt-call", daemon=True).start()
+                seen = self._taken
+
+
+class _Session:
+    def __init__(self, runtime: Runtime, writer: Writer) -> None:
+        self._runtime = runtime
+        self._writer = writer
+        self._lock = threading.Lock()
+        self._by_id: dict[Any, Running] = {}
+        self._idle = threading.Condition(self._lock)
+        self._count = 0
+
+    def take(self, line: bytes, here: Callable[[], None]) -> None:
+        """Start the call of one line, or answer what is wrong with it; `here` is called before it runs here."""
+        try:
+            call = wire.decode_request(line)
+        except wire.Refused as refused:
+            self.send(refused.result)
+            return
+        if isinstance(call, wire.Cancel):
+            self._cancel(call)
+        else:
+            self._start(call, here)
+
+    def send(self, result: Result) -> None:
+        """Write one reply."""
+        data = wire.encode_result(result)
+        with self._lock:
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._writer.write(data)
+            self._writer.flush()
+        except (OSError, ValueError):
+            pass  # nobody reads any more; the end of input follows
+
+    def drain(self) -> None:
+        """Wait until everything that was started has been answered."""
+        with self._idle:
+            while self._count:
+                self._idle.wait()
+
+    def _start(self, call: Call, here: Callable[[], None]) -> None:
+        key = _key(call.request_id if call.id is None else call.id)
+        with self._idle:
+            while self._count >= PENDING_MAX:
+                self._idle.wait()
+            self._count += 1
+
+        def done(result: Result) -> None:
+            data = wire.encode_result(result)
+            with self._idle:
+                self._write(data)
+                self._by_id.pop(key, None)
+                self._count -= 1
+                if not self._count or self._count == PENDING_MAX - 1:
+                    self._idle.notify_all()
+
+        def began(running: Running) -> None:
+            if key is not None:
+                with self._lock:
+                    self._by_id[key] = running
+
+        self._runtime.submit(call, done, here=here, began=began)
+
+    def _cancel(self, request: wire.Cancel) -> None:
+        with self._lock:
+            running = self._by_id.get(_key(request.target))
+        if running is not None:
+            running.cancel()
+        if request.id is None and request.request_id is None:
+            return
+        ids = {"id": request.id, "request_id": request.request_id}
+        if running is not None:
+            self.send(Result("cancelled", **ids))
+        else:
+            message = f"No call with the id {request.target!r} is running."
+            self.send(Result(error=ToolError("not_found", message, suggestion="It may have ended already."), **ids))
+
+
+def _key(id: Any) -> Any:
+    """Return something that can be looked up for any JSON id; None when there is none."""
+    if id is None or isinstance(id, str):
+        return id
+    if isinstance(id, int | float):
+        return type(id), id  # true apart from 1
+    import json
+
+    return (json.dumps(id, sort_keys=True),)

@@ -1,0 +1,225 @@
+"""Bytes to text and back: what a file's bytes mean, and changes that leave every other byte as it was."""
+
+import codecs
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.text.lines import line_number
+
+
+class Encoding(NamedTuple):
+    """How a file spells its text: a Python codec and the byte order mark it starts with."""
+
+    name: str
+    bom: bytes = b""
+
+
+class Span(NamedTuple):
+    """Characters start to end of a decoded text, and what takes their place."""
+
+    start: int
+    end: int
+    new: str
+
+
+UTF8 = Encoding("utf-8")
+
+_MARKED_UTF8 = Encoding("utf-8", codecs.BOM_UTF8)
+# UTF-32 before UTF-16: the little-endian mark of one begins with the mark of the other
+_MARKS = (
+    _MARKED_UTF8,
+    Encoding("utf-32-le", codecs.BOM_UTF32_LE),
+    Encoding("utf-32-be", codecs.BOM_UTF32_BE),
+    Encoding("utf-16-le", codecs.BOM_UTF16_LE),
+    Encoding("utf-16-be", codecs.BOM_UTF16_BE),
+)
+
+# the detector speaks the names of the Web; these codecs are what browsers mean by them
+_CODECS = {
+    "Shift_JIS": "cp932",
+    "EUC-KR": "cp949",
+    "GBK": "gb18030",
+    "Big5": "big5hkscs",
+    "windows-874": "cp874",
+    "ISO-8859-8-I": "iso8859-8",
+}
+
+_SNIFFED = 512
+_SAMPLE = 1 << 17  # the detector reads about 10 MB a second, and 128 KB from the first foreign letter on tell as much
+_SURROGATE = "[\ud800-\udfff]"  # compiled when a file needs it
+
+
+def is_binary(head: bytes) -> bool:
+    """Tell whether a file that starts with these bytes is not text: a NUL early on, and no mark of UTF-16 or UTF-32."""
+    return b"\0" in head[:_SNIFFED] and not head.startswith(tuple(mark.bom for mark in _MARKS if mark != _MARKED_UTF8))
+
+
+def detect(data: bytes) -> Encoding:
+    """Return an encoding that decodes every byte of the data; the same one always for the same bytes."""
+    for mark in _MARKS:
+        if data.startswith(mark.bom) and (mark == _MARKED_UTF8 or _decodes(data[len(mark.bom) :], mark.name)):
+            return mark
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return Encoding("latin-1")  # cut in the middle of a character: the one reading that loses no byte
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as failure:
+        if not _is_damaged_utf8(data):
+            return Encoding(_detect_legacy(data, failure.start))
+    return UTF8
+
+
+def decode(data: bytes) -> tuple[str, Encoding]:
+    """Return the text without its byte order mark, line endings untouched, and its encoding.
+
+    Bytes that are not valid UTF-8 in a file that otherwise is become lone surrogates; encode and splice turn them back.
+    """
+    encoding = detect(data)
+    return data[len(encoding.bom) :].decode(encoding.name, _errors(encoding.name)), encoding
+
+
+def encode(text: str, encoding: Encoding) -> bytes:
+    """Return the bytes of a whole file; a character that the encoding lacks is an error."""
+    try:
+        return encoding.bom + text.encode(encoding.name, _errors(encoding.name))
+    except UnicodeEncodeError as failure:
+        raise _unencodable(text, failure.start, encoding.name, first_line=1) from None
+
+
+def splice(data: bytes, text: str, encoding: Encoding, spans: Sequence[Span]) -> bytes:
+    """Return the data with the spans replaced and every other byte as it was; text and encoding come from decode."""
+    ordered = sorted(spans, key=lambda span: (span.start, span.end))
+    for one, two in pairwise(ordered):
+        if two.start < one.end:
+            lines = [line_number(text, one.start), line_number(text, two.start)]
+            raise ToolError("edit_overlap", f"Two changes, on lines {lines[0]} and {lines[1]}, overlap.", lines=lines)
+    fresh = [_encode_new(span, text, encoding.name) for span in ordered]
+    cuts = [offset for span in ordered for offset in (span.start, span.end)]
+    if encoding.name.startswith("utf-"):
+        return _join(data, [at + len(encoding.bom) for at in _widths(text, cuts, encoding.name)], fresh)
+    return _join(data, _legacy_offsets(data, text, cuts, encoding.name), fresh)
+
+
+def visible(text: str) -> str:
+    """Return the text as a reader may see it: U+FFFD where the file has bytes that are no character."""
+    return text if text.isascii() else re.sub(_SURROGATE, "\ufffd", text)
+
+
+def _errors(codec: str) -> str:
+    if codec == "utf-8":
+        return "surrogateescape"
+    return "surrogatepass" if codec.startswith("utf-") else "strict"
+
+
+def _decodes(data: bytes, codec: str) -> bool:
+    try:
+        data.decode(codec, _errors(codec))
+    except (UnicodeDecodeError, LookupError):
+        return False
+    return True
+
+
+def _is_damaged_utf8(data: bytes) -> bool:
+    """Tell whether there are two characters of several bytes for each stray byte; legacy text hardly ever forms any."""
+    kept = len(data.decode("utf-8", "ignore"))
+    stray = len(data.decode("utf-8", "surrogateescape")) - kept
+    characters = kept - len(data.decode("ascii", "ignore"))
+    return characters >= 2 * stray
+
+
+def _detect_legacy(data: bytes, foreign: int) -> str:
+    """Return the codec of data that is not UTF-8, as the byte at offset `foreign` shows first."""
+    from chardetng_py import EncodingDetector  # type: ignore[import-untyped]
+
+    start = data.rfind(b"\n", 0, foreign) + 1
+    for sample in (data[start : start + _SAMPLE], data):
+        detector = EncodingDetector()
+        detector.feed(sample, last=sample is data)
+        guess: str = detector.guess(tld=None, allow_utf8=False)
+        codec = _CODECS.get(guess, guess).lower().replace("windows-", "cp")
+        if _decodes(data, codec):
+            return codec
+    return "cp1252" if _decodes(data, "cp1252") else "latin-1"
+
+
+def _encode_new(span: Span, text: str, codec: str) -> bytes:
+    """Encode what a span brings; a lone surrogate passes only where it is one of the file's own."""
+    foreign = {found for found in set(re.findall(_SURROGATE, span.new)) if found not in text}
+    try:
+        if not foreign:
+            return span.new.encode(codec, _errors(codec))
+        at = next(index for index, character in enumerate(span.new) if character in foreign)
+    except UnicodeEncodeError as failure:
+        at = failure.start
+    raise _unencodable(span.new, at, codec, line_number(text, span.start))
+
+
+def _unencodable(text: str, at: int, codec: str, first_line: int) -> ToolError:
+    code = f"U+{ord(text[at]):04X}"
+    line = first_line - 1 + line_number(text, at)
+    return ToolError(
+        "encoding_error",
+        f"The file is {codec}, which cannot hold {code} {visible(text[at])!r} (line {line}).",
+        suggestion=f"Use only characters of {codec}, or ask the user whether the file may become UTF-8.",
+        character=code,
+        encoding=codec,
+        line=line,
+    )
+
+
+def _widths(text: str, cuts: Sequence[int], codec: str) -> list[int]:
+    """Return the byte offsets of rising character offsets, for a codec that spells each character in one way."""
+    if codec == "utf-8" and text.isascii():
+        return list(cuts)
+    offsets: list[int] = []
+    at = done = 0
+    for cut in cuts:
+        at += len(text[done:cut].encode(codec, _errors(codec)))
+        done = cut
+        offsets.append(at)
+    return offsets
+
+
+def _legacy_offsets(data: bytes, text: str, cuts: Sequence[int], codec: str) -> list[int]:
+    """Return the byte offsets of rising character offsets, proven by decoding the bytes between them."""
+    if len(data) == len(text):
+        return list(cuts)
+    offsets = _widths(text, cuts, codec)
+    if not _divides(data, offsets, text, cuts, codec):
+        # a character with a second, longer spelling: count characters instead of bytes
+        sizes = range(len(data) + 1)
+        offsets = [bisect_left(sizes, cut, key=lambda size: len(data[:size].decode(codec, "ignore"))) for cut in cuts]
+        if not _divides(data, offsets, text, cuts, codec):
+            raise ToolError(
+                "encoding_error",
+                f"A file in {codec} cannot be changed here without touching the bytes around the change.",
+                suggestion="Ask the user whether the file may become UTF-8, then write it whole.",
+                encoding=codec,
+            )
+    return offsets
+
+
+def _divides(data: bytes, offsets: Sequence[int], text: str, cuts: Sequence[int], codec: str) -> bool:
+    """Tell whether the bytes between the offsets spell exactly the characters between the cuts."""
+    sizes, places = [0, *offsets, len(data)], [0, *cuts, len(text)]
+    return all(
+        data[sizes[i] : sizes[i + 1]].decode(codec, "replace") == text[places[i] : places[i + 1]]
+        for i in range(len(places) - 1)
+    )
+
+
+def _join(data: bytes, offsets: Sequence[int], fresh: Sequence[bytes]) -> bytes:
+    """Put the fresh bytes in place of data[offsets[0]:offsets[1]], data[offsets[2]:offsets[3]], and so on."""
+    # views, so that a large file is copied once
+    whole = memoryview(data)
+    pieces: list[bytes | memoryview] = []
+    done = 0
+    for index, new in enumerate(fresh):
+        pieces += (whole[done : offsets[2 * index]], new)
+        done = offsets[2 * index + 1]
+    pieces.append(whole[done:])
+    return b"".join(pieces)

@@ -1,0 +1,133 @@
+"""Places that a model's copy of a text can mean although it differs in blanks, quotes, dashes or line endings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, islice
+from typing import NamedTuple
+
+from hilt.text.folding import BLANKS, STRAY, fold
+from hilt.text.indentation import correspondence, reindent
+from hilt.text.lines import occurrences
+from hilt.text.sequences import equal_runs
+
+_TRAILING = BLANKS + "\r"
+MOST_PLACES = 100  # a copy that fits more places than this is not looked at further
+
+
+class Page(NamedTuple):
+    """A text, what its lines end with, the lines as they are and as they compare, and where each starts."""
+
+    text: str
+    feed: str
+    lines: list[str]
+    plain: list[str]
+    starts: list[int]
+
+
+class Place(NamedTuple):
+    """Characters start to end of a page and the plain lines of the copy that lie there, one for one.
+
+    Where the copy ends with a line ending that the file lacks, `unended` is set and the copy has no line for it.
+    `indents` gives, for each indentation of the copy, the one that the file has instead.
+    """
+
+    start: int
+    end: int
+    copy: list[str]
+    unended: bool = False
+    indents: Mapping[str, str] = {}
+
+
+def read_page(text: str) -> Page:
+    """Prepare a text for comparison; CR ends its lines only where it has no LF at all (classic Mac)."""
+    feed = "\r" if "\r" in text and "\n" not in text else "\n"
+    lines = text.split(feed)
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    return Page(text, feed, lines, _plain_lines(text, feed), starts)
+
+
+def alike(page: Page, copy: str) -> list[Place]:
+    """Return the first places that differ from the copy in trailing blanks, quotes, dashes, spaces or endings only."""
+    lines = _plain_lines(copy, "\n")
+    if lines == [""]:
+        return []
+    haystack = "\n".join(page.plain)
+    if page.plain[-1]:
+        haystack += "\n"  # a copy may end a last line that the file leaves unended
+    tail = fold(copy).rpartition("\n")[2]
+    part = "\n".join([*lines[:-1], tail])
+    found = [(at, at + len(part)) for at in islice(occurrences(haystack, part), MOST_PLACES)]
+    if tail != lines[-1]:
+        # blanks at the end of the copy: they may be missing in the file, but only at the end of a line
+        part = "\n".join(lines)
+        found += ((at, at + len(part)) for at in islice(occurrences(haystack, part + "\n"), MOST_PLACES))
+    return [_place(page, haystack, at, end, lines) for at, end in found]
+
+
+def indented(page: Page, copy: str) -> list[Place]:
+    """Return the first places whose lines differ from those of the copy by a shift of indentation as well."""
+    lines = _plain_lines(copy, "\n")
+    body = lines[:-1] if len(lines) > 1 and not lines[-1] else lines
+    if not any(body):
+        return []
+    haystack = "\n" + "\n".join(line.strip() for line in page.plain) + "\n"
+    needle = "\n" + "\n".join(line.strip() for line in body) + "\n"
+    places = []
+    for at in islice(occurrences(haystack, needle), MOST_PLACES):
+        first = haystack.count("\n", 0, at)
+        after = first + len(body)
+        indents = correspondence(body, page.plain[first:after])
+        if indents is None:
+            continue
+        unended = body is not lines and after == len(page.lines)
+        whole = body is not lines and not unended
+        end = page.starts[after] if whole else page.starts[after - 1] + len(page.lines[after - 1].removesuffix("\r"))
+        places.append(Place(page.starts[first], end, lines if whole else body, unended, indents))
+    return places
+
+
+def rewrite(page: Page, place: Place, new_text: str, ending: str) -> str:
+    """Return new_text for the place: lines that the copy has too stay as the file has them, others get the ending."""
+    theirs = page.text[place.start : place.end].split(page.feed)
+    fresh, plain = new_text.split("\n"), _plain_lines(new_text, "\n")
+    if place.unended and not plain[-1]:
+        fresh, plain = fresh[:-1] or [""], plain[:-1] or [""]
+    kept = {run.new + i: run.old + i for run in equal_runs(place.copy, plain) for i in range(run.length)}
+    fresh = _restore_strays(theirs, fresh, kept)
+    if place.indents:
+        fresh = reindent(fresh, place.indents)
+    pieces: list[str] = []
+    for index, line in enumerate(fresh):
+        old = kept.get(index)
+        text = line if old is None else theirs[old]
+        # the last line of a place has no ending that could be kept, and a CR at the end of a line is part of its ending
+        after = page.feed if old is not None and old < len(theirs) - 1 else ending
+        pieces += (text.removesuffix("\r"), "\r\n" if text.endswith("\r") else after)
+    return "".join(pieces[:-1])
+
+
+def _plain_lines(text: str, feed: str) -> list[str]:
+    return [line.rstrip(_TRAILING) for line in fold(text).split(feed)]
+
+
+def _place(page: Page, haystack: str, at: int, end: int, lines: list[str]) -> Place:
+    """Return the place of haystack[at:end], which is the joined plain lines, in the text of the page."""
+    first, last = haystack.count("\n", 0, at), haystack.count("\n", 0, end)
+    start = page.starts[first] + at - (haystack.rfind("\n", 0, at) + 1)
+    if last == len(page.lines):
+        return Place(start, len(page.text), lines[:-1], unended=True)
+    return Place(start, page.starts[last] + end - (haystack.rfind("\n", 0, end) + 1), lines)
+
+
+def _restore_strays(theirs: Sequence[str], fresh: list[str], kept: Mapping[int, int]) -> list[str]:
+    """Put bytes that are no character back where changed lines have the U+FFFD that stood for them."""
+    lost = set(kept.values())
+    strays = [c for i, line in enumerate(theirs) if i not in lost for c in line if fold(c) == STRAY]
+    changed = "".join(line for i, line in enumerate(fresh) if i not in kept)
+    if not strays or changed.count(STRAY) != len(strays):
+        return fresh
+    supply = iter(strays)
+    return [
+        line if i in kept else "".join(next(supply) if c == STRAY else c for c in line) for i, line in enumerate(fresh)
+    ]

@@ -1,0 +1,51 @@
+"""What a patch says, whatever its notation: one operation for each file section."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.text.nearest import quote
+
+
+class PatchLine(NamedTuple):
+    """A line of a hunk: "context", "removed" or "added"; not `ended` where the file ends without a line ending."""
+
+    kind: str
+    text: str
+    ended: bool = True
+
+
+class PatchHunk(NamedTuple):
+    """Lines to find and change, and what says where: anchors above them, the line stated, the end of the file."""
+
+    lines: tuple[PatchLine, ...]
+    anchors: tuple[str, ...] = ()
+    at_end: bool = False
+    old_start: int | None = None
+    old_count: int | None = None
+
+
+class Operation(NamedTuple):
+    """What happens to one file: "add" (content), "delete", or "update" (hunks, a move, or only the mode git states).
+
+    `unified` tells the notation: there, line endings and line numbers are meant literally.
+    """
+
+    kind: str
+    path: str
+    move_to: str | None = None
+    content: str | None = None
+    hunks: tuple[PatchHunk, ...] = ()
+    unified: bool = False
+    mode: str | None = None
+
+
+KINDS = {" ": "context", "-": "removed", "+": "added"}
+
+
+def invalid(number: int, found: str, expected: str) -> ToolError:
+    """Return the error for line `number`, from 1, of a patch: what it is, and what was expected there."""
+    return ToolError(
+        "patch_invalid", f"Line {number} of the patch is {quote(found)!r}; expected {expected}.", line=number
+    )

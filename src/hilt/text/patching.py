@@ -1,0 +1,59 @@
+"""Patches in two notations, told apart by the first line that is not blank.
+
+Codex (brackets: may be missing; a star: any number). Blanks around the markers do not matter:
+
+    patch    = ["<<EOF"] "*** Begin Patch" file file* "*** End Patch" ["EOF"]
+    file     = "*** Add File: " path ("+" text)*
+             | "*** Delete File: " path
+             | "*** Update File: " path ["*** Move to: " path] hunk*
+    hunk     = ("@@" [" " anchor])* line line* ["*** End of File"]
+    line     = (" " | "-" | "+") text | blank
+
+Unified, as diff and git write it. Counts are advice; headers may be missing where the caller names the path:
+
+    patch    = prose* (file file* | hunk hunk*)
+    file     = ["diff --git " names git-line*] ["--- " path "+++ " path hunk hunk*]
+    git-line = ("new file mode" | "deleted file mode" | "new mode" | "rename from" | "rename to" | ...) " " text
+    hunk     = "@@" [" -" start ["," count] " +" start ["," count] " @@"] [" " heading] line line*
+    line     = (" " | "-" | "+") text | blank | "\\ No newline at end of file"
+"""
+
+from __future__ import annotations
+
+import re
+
+from hilt.errors import ToolError
+from hilt.text.codex import BEGIN, parse_codex
+from hilt.text.operations import Operation, PatchHunk, PatchLine, invalid
+from hilt.text.placing import apply_hunks
+from hilt.text.unified import OPENINGS, parse_unified
+
+__all__ = ["Operation", "PatchHunk", "PatchLine", "apply_hunks", "parse_patch"]
+
+_HEREDOC = re.compile(r"\s*(?:[\w./-]+\s+)?<<-?\s*(['\"]?)(\w+)\1\s*")
+
+
+def parse_patch(patch: str, *, path: str | None = None) -> list[Operation]:
+    """Return the operations of a patch in order; several may change one file, each then sees what those before it did.
+
+    With a path the patch must be about one file, and that path is the file, whatever the headers say.
+    """
+    lines = patch.split("\n")
+    filled = [index for index, line in enumerate(lines) if line.strip()]
+    if not filled:
+        raise ToolError("patch_invalid", "The patch is empty.", suggestion=f"Start it with '{BEGIN}' or '--- PATH'.")
+    first, last = filled[0], filled[-1]
+    heredoc = _HEREDOC.fullmatch(lines[first])
+    if heredoc is not None and lines[last].strip() == heredoc[2] and len(filled) > 2:
+        first, last = filled[1], filled[-2]
+    if lines[first].strip() == BEGIN:
+        operations = parse_codex(lines, first, last)
+    elif lines[first].startswith(OPENINGS):
+        operations = parse_unified(lines, first, last, path)
+    else:
+        raise invalid(first + 1, lines[first], f"'{BEGIN}', or '--- PATH' of a unified diff")
+    if path is None:
+        return operations
+    if len(operations) > 1:
+        raise ToolError("patch_invalid", f"The patch changes {len(operations)} files; {path} alone may be changed.")
+    return [operations[0]._replace(path=path)]

@@ -1,0 +1,262 @@
+"""Where the hunks of a patch apply, and the changes they make there; all other characters stay."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, groupby, islice
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.text.encodings import Span
+from hilt.text.folding import fold
+from hilt.text.lines import dominant_ending, split_lines
+from hilt.text.nearest import nearest_line, quote
+from hilt.text.operations import Operation, PatchHunk, PatchLine
+
+_LISTED = 10  # line numbers that an error names
+_MOST = 100  # places that are looked at before a hunk is called ambiguous
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+_ANY_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+def apply_hunks(text: str, operation: Operation) -> list[Span]:
+    """Return the changes, in order, that the hunks make to the text; a hunk that does not fit one place is an error.
+
+    Only removed and added lines are in the spans. Added lines take the ending of the lines they replace, else the one
+    most lines of the file have, except where a unified diff fits the file ending for ending: then they are written as
+    they stand.
+    """
+    try:
+        return _Placement(text, split_lines(text), operation).spans()
+    except ToolError as conflict:
+        if operation.unified or _LONE_RETURN.search(text) is None:
+            raise
+        try:
+            # in the Codex notation a carriage return ends a line, too
+            return _Placement(text, _ANY_LINE.findall(text), operation).spans()
+        except ToolError:
+            raise conflict from None
+
+
+def _literal(line: str) -> str:
+    return line.removesuffix("\n")
+
+
+def _bare(line: str) -> str:
+    return line.rstrip("\r\n")
+
+
+def _unpadded(line: str) -> str:
+    return line.rstrip()
+
+
+def _unspaced(line: str) -> str:
+    return "".join(line.split())
+
+
+def _normalized(line: str) -> str:
+    from unicodedata import normalize
+
+    return _unspaced(fold(normalize("NFKC", line)))
+
+
+_Form = Callable[[str], str]
+_FORMS: tuple[_Form, ...] = (_bare, _unpadded, _unspaced, _normalized)
+
+
+class _View(NamedTuple):
+    """The lines as one form shows them, also joined, and where the line feed before each is in that."""
+
+    lines: list[str]
+    joined: str
+    feeds: list[int]
+
+    def search(self, wanted: Sequence[str], first: int) -> Iterator[int]:
+        """Yield each line, from `first` on, at which the wanted lines stand."""
+        part = "\n" + "\n".join(wanted) + "\n"
+        at = self.joined.find(part, self.feeds[first])
+        while at >= 0:
+            yield bisect_left(self.feeds, at)
+            at = self.joined.find(part, at + 1)
+
+
+class _Placement:
+    """The hunks of one operation on their way into a text."""
+
+    def __init__(self, text: str, lines: list[str], operation: Operation) -> None:
+        self.lines = lines
+        self.operation = operation
+        self.forms = (_literal, *_FORMS) if operation.unified else _FORMS
+        self.offsets = list(accumulate(map(len, lines), initial=0))
+        self.ending = dominant_ending(text)
+        self.unended = bool(lines) and not lines[-1].endswith(("\n", "\r"))
+        self.views: dict[_Form, _View] = {}
+        self.taken: list[range] = []
+        self.drift = 0
+        self.number = 0
+
+    def spans(self) -> list[Span]:
+        spans: list[Span] = []
+        for hunk in self.operation.hunks:
+            self.number += 1
+            spans += self._apply(hunk)
+        return sorted(spans, key=lambda span: (span.start, span.end))
+
+    def _apply(self, hunk: PatchHunk) -> Iterator[Span]:
+        placed = self._place(hunk)
+        if placed is None and hunk.lines[-1][:2] == ("context", ""):
+            # a blank line before the next marker is often no line of the file
+            kept = len(hunk.lines)
+            while kept and hunk.lines[kept - 1][:2] == ("context", ""):
+                kept -= 1
+            hunk = hunk._replace(lines=hunk.lines[:kept])
+            placed = self._place(hunk)
+        if placed is None:
+            old = [line.text for line in hunk.lines if line.kind != "added"]
+            raise self._not_found(old, "line", at_end=hunk.at_end)
+        first, form = placed
+        size = sum(line.kind != "added" for line in hunk.lines)
+        self.taken.append(range(first, first + size))
+        if hunk.old_start is not None and size:
+            self.drift = first - (hunk.old_start - 1)
+        yield from self._changes(hunk.lines, first, literal=form is _literal)
+
+    def _place(self, hunk: PatchHunk) -> tuple[int, _Form] | None:
+        """Return the line at which the hunk applies and the form in which it fits, the strictest first."""
+        old = [line.text for line in hunk.lines if line.kind != "added"]
+        if not old:
+            # without old lines nothing shows whether the patch knows the endings of the file
+            return self._insertion(hunk), _literal if self.operation.unified and self.ending == "\n" else _bare
+        for form in self.forms:
+            first = self._fit(hunk, [form(line) for line in old], form)
+            if first is not None:
+                return first, form
+        return None
+
+    def _insertion(self, hunk: PatchHunk) -> int:
+        if hunk.anchors:
+            places = [anchor + 1 for anchor in self._anchors(hunk.anchors) if anchor + 1 >= self._floor()]
+            if not places:
+                raise self._not_found(hunk.anchors[-1:], "anchor")
+            return self._only(places)
+        if hunk.old_start is None or hunk.at_end:
+            return len(self.lines)
+        # a range without lines is named by the line before it
+        first = hunk.old_start - (hunk.old_count != 0) + self.drift
+        return min(max(first, 0), len(self.lines))
+
+    def _fit(self, hunk: PatchHunk, wanted: list[str], form: _Form) -> int | None:
+        view, size = self._view(form), len(wanted)
+        last = len(self.lines) - size
+
+        def fits(first: int) -> bool:
+            return 0 <= first <= last and view.lines[first : first + size] == wanted and self._is_free(first, size)
+
+        if hunk.at_end:
+            return next((first for first in (last, last - self._blank_tail()) if fits(first)), None)
+        if hunk.old_start is not None:
+            stated = hunk.old_start - 1
+            guess = next((first for first in (stated + self.drift, stated) if fits(first)), None)
+            if guess is not None:
+                return guess
+        anchors = self._anchors(hunk.anchors) if hunk.anchors else [self._floor()]
+        found = (first for first in view.search(wanted, anchors[0]) if self._is_free(first, size))
+        places = list(islice(found, _MOST))
+        if hunk.anchors:
+            # an anchor decides for the first place below it; one that occurs twice may not decide
+            below = (bisect_left(places, anchor) for anchor in anchors)
+            places = sorted({places[index] for index in below if index < len(places)})
+        return self._only(places) if places else None
+
+    def _anchors(self, anchors: Sequence[str]) -> list[int]:
+        """Return the lines of the last anchor, each the first below one of the anchor before it."""
+        lines = self._find_anchor(anchors[0], self._floor())
+        if not lines:
+            # a second hunk in one function repeats the anchor of the first
+            lines = self._find_anchor(anchors[0], 0)[-1:]
+        for anchor in anchors[1:]:
+            found = self._find_anchor(anchor, lines[0] + 1) if lines else []
+            below = (bisect_left(found, line + 1) for line in lines)
+            lines = sorted({found[index] for index in below if index < len(found)})
+        if not lines:
+            raise self._not_found(anchors, "anchor")
+        return lines
+
+    def _find_anchor(self, anchor: str, first: int) -> list[int]:
+        searches = (self._view(form).search([form(anchor)], first) for form in _FORMS)
+        return next(filter(None, (list(islice(search, _MOST)) for search in searches)), [])
+
+    def _floor(self) -> int:
+        """Return the first line to look at: in the Codex notation, hunks come in the order of the file."""
+        return 0 if self.operation.unified or not self.taken else self.taken[-1].stop
+
+    def _is_free(self, first: int, size: int) -> bool:
+        return first >= self._floor() and all(first >= part.stop or first + size <= part.start for part in self.taken)
+
+    def _blank_tail(self) -> int:
+        if self.operation.unified:
+            return 0
+        return next((n for n, line in enumerate(reversed(self.lines)) if line.strip()), len(self.lines))
+
+    def _view(self, form: _Form) -> _View:
+        if form not in self.views:
+            lines = [form(line) for line in self.lines]
+            feeds = list(accumulate((len(line) + 1 for line in lines), initial=0))
+            self.views[form] = _View(lines, "\n" + "\n".join(lines) + "\n", feeds)
+        return self.views[form]
+
+    def _changes(self, lines: Sequence[PatchLine], at: int, *, literal: bool) -> Iterator[Span]:
+        """Yield a span for each run of removed and added lines of a hunk whose first old line is line `at`."""
+        for context, run in groupby(lines, key=lambda line: line.kind == "context"):
+            part = list(run)
+            removed = sum(line.kind == "removed" for line in part)
+            if not context:
+                added = [line for line in part if line.kind == "added"]
+                yield Span(self.offsets[at], self.offsets[at + removed], self._written(added, at, removed, literal))
+            at += len(part) if context else removed
+
+    def _written(self, added: Sequence[PatchLine], at: int, removed: int, literal: bool) -> str:
+        replaced = "".join(self.lines[at : at + removed])
+        ending = "\n" if literal else dominant_ending(replaced) if "\n" in replaced else self.ending
+        pieces: list[str] = []
+        if at + removed == len(self.lines):
+            if self.unended and added and not removed:
+                pieces.append(ending)
+            self.unended = False
+        texts = (line.text if literal else line.text.removesuffix("\r") for line in added)
+        pieces += (text + ending * line.ended for text, line in zip(texts, added, strict=True))
+        return "".join(pieces)
+
+    def _only(self, places: Sequence[int]) -> int:
+        if len(places) == 1:
+            return places[0]
+        lines = [place + 1 for place in places[:_LISTED]]
+        rest = f" and {len(places) - len(lines)} more" if len(places) > len(lines) else ""
+        raise self._conflict(
+            f"fits in {len(places)} places, at lines {', '.join(map(str, lines))}{rest}.",
+            "Add context lines, or an '@@' line with the function or class above, so that it fits one.",
+            lines=lines,
+        )
+
+    def _not_found(self, wanted: Sequence[str], what: str, *, at_end: bool = False) -> ToolError:
+        present = set(self._view(_unspaced).lines)
+        missing = next((line for line in wanted if _unspaced(line) not in present), None)
+        nearest = nearest_line(self.lines, wanted[0] if missing is None else missing)
+        if missing is None:
+            places = self._view(_unspaced).search([_unspaced(line) for line in wanted], 0)
+            why = "at its end" if at_end else "below its anchor or the hunk before it"
+            why = why if next(places, None) is not None else "one below the other"
+            message = f"does not fit: from {quote(wanted[0])!r} on, its lines are in the file, but not {why}."
+        else:
+            message = f"does not fit: its {what} {quote(missing)!r} is not in the file."
+        if nearest is None:
+            return self._conflict(message)
+        message += f" The nearest is line {nearest.line}: {nearest.text!r}."
+        return self._conflict(message, nearest_line=nearest.line, nearest_text=nearest.text)
+
+    def _conflict(self, message: str, suggestion: str | None = None, **details: object) -> ToolError:
+        path = self.operation.path
+        message = f"Hunk {self.number} for {path} {message}"
+        return ToolError("patch_conflict", message, suggestion=suggestion, path=path, hunk=self.number, **details)

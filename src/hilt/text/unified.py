@@ -1,0 +1,205 @@
+"""The parser of unified diffs; the grammar is in hilt.text.patching."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hilt.errors import ToolError
+from hilt.text.operations import KINDS, Operation, PatchHunk, PatchLine, invalid
+
+# what the first line of a unified diff, or of the mail or commit around one, starts with
+OPENINGS = ("diff ", "--- ", "Index: ", "@@", "From ", "commit ")
+
+_RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))?(?= @@|$)")
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_ESCAPED = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
+_TWO_NAMES = re.compile(r'("(?:[^"\\]|\\.)*"|[^"]*?) ("(?:[^"\\]|\\.)*"|b/[^"]*)')
+_NOWHERE = "/dev/null"
+_GIT_KEYS = (
+    "old mode",
+    "new mode",
+    "deleted file mode",
+    "new file mode",
+    "rename from",
+    "rename to",
+    "similarity index",
+    "dissimilarity index",
+    "index",
+)
+_BODY = "a line that starts with a blank, '+', '-' or '\\'"
+
+
+def parse_unified(lines: Sequence[str], first: int, last: int, path: str | None) -> list[Operation]:
+    """Return the operations of lines[first:last + 1]; a path stands in for headers that are missing."""
+    chosen = list(lines[: last + 1])
+    # CRLF throughout is how the patch was sent; on some lines only, it is what the file has there
+    if all(line.endswith("\r") for line in lines[first:last]):
+        chosen = [line.removesuffix("\r") for line in chosen]
+    return _Parser(chosen, first).parse(path)
+
+
+def parse_ranges(header: str) -> tuple[int, int, int] | None:
+    """Return the old start, old count and new count that a hunk header states."""
+    found = _RANGES.match(header)
+    # they are advice: of absurd ones the beginning is enough
+    return (int(found[1][:18]), int((found[2] or "1")[:18]), int((found[3] or "1")[:18])) if found else None
+
+
+class _Parser:
+    def __init__(self, lines: list[str], at: int) -> None:
+        self.lines = lines
+        self.at = at
+
+    def parse(self, path: str | None) -> list[Operation]:
+        operations: list[Operation] = []
+        mail = self.lines[self.at].startswith(("From ", "commit "))
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            if line.startswith("diff --git ") or self._at_names():
+                operations.append(self._file())
+            elif line.startswith("@@") and path is not None and not operations:
+                operations.append(Operation("update", path, hunks=self._hunks(), unified=True))
+            elif line.startswith(("@", "+", "-")) and line.rstrip() not in ("---", "--") and (operations or not mail):
+                raise invalid(self.at + 1, line, "'--- PATH' and '+++ PATH' before the first hunk of a file")
+            else:
+                self.at += 1
+        if not operations:
+            raise ToolError("patch_invalid", "The patch names no file and has no hunk.", line=len(self.lines))
+        return operations
+
+    def _at_names(self) -> bool:
+        pair = self.lines[self.at : self.at + 2]
+        return len(pair) == 2 and pair[0].startswith("--- ") and pair[1].startswith("+++ ")
+
+    def _file(self) -> Operation:
+        start = self.at
+        facts = self._git_facts() if not self._at_names() else {}
+        old, new = facts.get("old"), facts.get("new")
+        hunks: tuple[PatchHunk, ...] = ()
+        if self.at < len(self.lines) and self._at_names():
+            old, new = _strip_prefixes(*(_unquote(line[4:]) for line in self.lines[self.at : self.at + 2]))
+            self.at += 2
+            hunks = self._hunks()
+        deleted = "deleted file mode" in facts or new == _NOWHERE
+        path = _unquote(facts["rename from"]) if "rename from" in facts else old if deleted else new
+        target = _unquote(facts["rename to"]) if "rename to" in facts else None
+        mode = facts.get("new file mode") or facts.get("new mode")
+        if not path or path == _NOWHERE or ("rename from" in facts) != (target is not None):
+            raise invalid(start + 1, self.lines[start], "a header that names the file")
+        if "new file mode" in facts or old == _NOWHERE:
+            return Operation("add", path, content=self._content(hunks, start), unified=True, mode=mode)
+        if deleted:
+            return Operation("delete", path, hunks=hunks, unified=True)
+        if not (hunks or target or mode):
+            raise invalid(start + 1, self.lines[start], "hunks, a rename or a new mode below it")
+        return Operation("update", path, move_to=target, hunks=hunks, unified=True, mode=mode)
+
+    def _git_facts(self) -> dict[str, str]:
+        """Read a "diff --git" header into what its lines state, by their first words."""
+        old, new = _git_names(self.lines[self.at])
+        facts = {"old": old, "new": new}
+        self.at += 1
+        while self.at < len(self.lines) and not self._at_names():
+            line = self.lines[self.at].rstrip("\r")
+            if line.startswith(("GIT binary patch", "Binary files ")):
+                raise ToolError(
+                    "patch_invalid",
+                    f"Line {self.at + 1} of the patch changes a binary file; only text can be patched.",
+                    suggestion="Leave that file out of the patch.",
+                    line=self.at + 1,
+                )
+            if line.startswith("copy "):
+                raise invalid(self.at + 1, line, "an addition of the whole file; copies are not supported")
+            key = next((key for key in _GIT_KEYS if line.startswith(key + " ")), None)
+            if key is None:
+                break
+            facts[key] = line[len(key) + 1 :]
+            self.at += 1
+        return facts
+
+    def _hunks(self) -> tuple[PatchHunk, ...]:
+        hunks = []
+        while self.at < len(self.lines) and self.lines[self.at].startswith("@@"):
+            hunks.append(self._hunk())
+        return tuple(hunks)
+
+    def _hunk(self) -> PatchHunk:
+        start = self.at
+        ranges = parse_ranges(self.lines[start])
+        anchor = "" if ranges else self.lines[start][2:].rstrip().removesuffix("@@").strip()
+        left = ranges[1:] if ranges else None
+        body: list[PatchLine] = []
+        self.at += 1
+        while self.at < len(self.lines) and not self._at_hunk_end(left):
+            line = self.lines[self.at]
+            self.at += 1
+            if line.startswith("\\") and body:
+                body[-1] = body[-1]._replace(ended=False)
+                continue
+            blank = not line.rstrip("\r")
+            if not blank and line[0] not in KINDS:
+                raise invalid(self.at, line, _BODY)
+            body.append(PatchLine("context", line) if blank else PatchLine(KINDS[line[0]], line[1:]))
+            if left:
+                left = (left[0] - (body[-1].kind != "added"), left[1] - (body[-1].kind != "removed"))
+        if not body:
+            raise invalid(start + 1, self.lines[start], f"{_BODY} below it")
+        anchors = (anchor,) if anchor.strip(".") else ()
+        at_end = not all(line.ended for line in body)
+        return PatchHunk(tuple(body), anchors, at_end, *(ranges[:2] if ranges else ()))
+
+    def _at_hunk_end(self, left: tuple[int, int] | None) -> bool:
+        """Tell whether the next line is no longer of the hunk, of which so many old and new lines were still stated."""
+        line, *following = self.lines[self.at : self.at + 3]
+        if line.startswith(("@@", "diff ", "Index: ")):
+            return True
+        complete = left is not None and max(left) <= 0
+        if self._at_names():
+            # a removed "-- " and an added "++ " look like names: where just those two are left, names must be git's
+            before_hunk = len(following) == 2 and following[1].startswith("@@")
+            by_git = line.startswith(("--- a/", '--- "a/', "--- /dev/null"))
+            return left is None or complete or (before_hunk and (by_git or left != (1, 1)))
+        if not complete or line.startswith("\\"):
+            return False
+        if not line.rstrip("\r"):
+            line = following[0] if following else ""
+        return line[:1] not in KINDS or line.rstrip() == "--"
+
+    def _content(self, hunks: Sequence[PatchHunk], start: int) -> str:
+        lines = [line for hunk in hunks for line in hunk.lines]
+        if any(line.kind != "added" for line in lines):
+            raise invalid(start + 1, self.lines[start], "only lines that start with '+' below it, as the file is new")
+        return "".join(line.text + "\n" * line.ended for line in lines)
+
+
+def _git_names(line: str) -> tuple[str, str]:
+    """Return both names of a "diff --git" line; without quotes they are told apart by being the same."""
+    names = line[len("diff --git ") :].rstrip()
+    middle = len(names) // 2
+    if names[1:middle] == names[middle + 2 :]:
+        old, new = names[:middle], names[middle + 1 :]
+    else:
+        found = _TWO_NAMES.fullmatch(names)
+        old, new = (found[1], found[2]) if found else ("", "")
+    return _strip_prefixes(_unquote(old), _unquote(new))
+
+
+def _strip_prefixes(old: str, new: str) -> tuple[str, str]:
+    """Return the names without the a/ and b/ that git puts before them, where both have theirs."""
+    if not (old.startswith(("a/", _NOWHERE)) and new.startswith(("b/", _NOWHERE))):
+        return old, new
+    return old.removeprefix("a/"), new.removeprefix("b/")
+
+
+def _unquote(name: str) -> str:
+    """Return a path as git meant it: C escapes resolved, or cut before the tab that a time stamp follows."""
+    if not name.startswith('"'):
+        return name.partition("\t")[0].rstrip()
+    raw = name[1 : name.rfind('"')].encode("utf-8", "surrogateescape")
+    return _ESCAPE.sub(_unescape, raw).decode("utf-8", "surrogateescape")
+
+
+def _unescape(escape: re.Match[bytes]) -> bytes:
+    code = escape[1]
+    return bytes([int(code, 8) & 0xFF]) if len(code) == 3 else _ESCAPED.get(code, code)

@@ -1,0 +1,149 @@
+"""Apply a patch, all or nothing."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hilt.call import Output, Touch
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.editing import Document, Shown, changed, diff_text, open_document, preview, require, shown_bytes
+from hilt.errors import ToolError
+from hilt.text.encodings import UTF8, encode
+from hilt.text.patching import Operation, apply_hunks, parse_patch
+from hilt.workspace import Draft
+
+
+def _touches(args: dict[str, Any]) -> Iterator[Touch]:
+    for operation in parse_patch(args["patch"], path=args.get("path")):
+        yield Touch("write", operation.path)
+        if operation.move_to is not None:
+            yield Touch("write", operation.move_to)
+
+
+@tool(effects="write", touches=_touches)
+def apply_patch(
+    ctx: Context,
+    patch: str,
+    dry_run: bool = False,
+    path: str | None = None,
+    if_checksums: dict[str, str] | None = None,
+    force: bool = False,
+) -> Output:
+    """Apply a patch to any number of files, all or nothing. `undo` takes it back.
+
+    A unified diff, or `*** Begin Patch`, per file `*** Add File: PATH` (lines with +), `*** Delete File: PATH` or
+    `*** Update File: PATH` (perhaps `*** Move to: PATH`; hunks: `@@`, perhaps with a line to find first, then lines
+    with a leading blank, - or +), `*** End Patch`.
+
+    Details:
+    Context is searched exactly first, then with blanks and typographic characters overlooked. A hunk that fits in two
+    places is refused, unless the line after its `@@` decides.
+
+    Args:
+        patch: The patch.
+        dry_run: Return the diff, write nothing.
+        path: File of a unified diff without names.
+        if_checksums: SHA-256 that files must have, by path.
+        force: Also files over 50 MB.
+    """
+    operations = parse_patch(patch, path=path)
+    targets = [target for one in operations for target in (one.path, one.move_to) if target is not None]
+    with ctx.workspace.change("apply_patch", targets, force=force) as draft:
+        for name, checksum in (if_checksums or {}).items():
+            target = draft.resolve(name)
+            if target not in {draft.resolve(other) for other in targets}:
+                raise ToolError("invalid_args", f"if_checksums names {name}, which the patch does not touch.")
+            require(target, draft.old(target), if_checksum=checksum)
+        done = [_apply(draft, operation) for operation in operations]
+        changes = _changes(draft, done)
+        meta: dict[str, Any] = {"files": list(dict.fromkeys(change.new_path or change.path for change in changes))}
+        if changes:
+            meta["edit"] = {"diff": diff_text(changes), "first_changed_line": changes[0].first_changed_line}
+        if dry_run:
+            return preview(changes, meta, otherwise="[dry-run] the patch changes nothing.", many=True)
+        if not draft.differs():
+            raise ToolError("edit_no_change", "The patch changes nothing: the files already are as it wants them.")
+        undo = draft.commit()
+    count = len(done)
+    text = f"applied patch with {count} operation{'s' * (count != 1)}:\n" + "\n".join(line for line, _ in done)
+    return changed(text, changes, meta, undo, many=True)
+
+
+def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
+    path = draft.resolve(operation.path)
+    data = draft.read(path)
+    if operation.kind == "add":
+        if data is not None:
+            raise ToolError("already_exists", f"{path} already exists; the patch wants to add it.", path=path)
+        draft.write(path, encode(operation.content or "", UTF8), mode=_mode(operation, None))
+        return f"added {path}", operation
+    if data is None:
+        raise ToolError("file_not_found", f"{path} does not exist; the patch wants to {operation.kind} it.", path=path)
+    if operation.kind == "delete":
+        if operation.hunks:
+            rest = _patched(draft, path, operation)  # the diff must be about all that it deletes
+            if rest.data:
+                raise ToolError(
+                    "patch_conflict",
+                    f"The patch deletes {path} but does not mention all of it: {len(rest.data)} bytes would be lost.",
+                    suggestion="Make the patch from the whole present text, or use *** Delete File.",
+                    path=path,
+                )
+        draft.delete(path)
+        return f"deleted {path}", operation
+    new = _patched(draft, path, operation).data if operation.hunks else data
+    mode = _mode(operation, draft.mode(path))
+    if operation.move_to is None:
+        draft.write(path, new, mode=mode)
+        return f"updated {path}", operation
+    target = draft.resolve(operation.move_to)
+    if target != path:
+        draft.delete(path)
+    draft.write(target, new, mode=mode)
+    return f"moved {path} to {target}", operation
+
+
+def _mode(operation: Operation, before: int | None) -> int | None:
+    """Return the permissions after an operation; git knows only plain and executable files, and so does its diff."""
+    if operation.mode is None:
+        return before
+    if before is None:
+        return 0o755 if operation.mode.endswith("755") else None
+    return before | 0o111 if operation.mode.endswith("755") else before & ~0o111
+
+
+def _patched(draft: Draft, path: str, operation: Operation) -> Document:
+    document = open_document(draft, path)
+    if any(line.text.startswith("\ufeff") for hunk in operation.hunks for line in hunk.lines):
+        document.show_mark()
+    document.apply(apply_hunks(document.text, operation._replace(path=path)))
+    return document
+
+
+def _changes(draft: Draft, done: list[tuple[str, Operation]]) -> list[Shown]:
+    """Return what the patch as a whole does to each file, a move as a move."""
+    origins: dict[str, str] = {}
+    for _, operation in done:
+        if operation.move_to is not None:
+            source = draft.resolve(operation.path)
+            origins[draft.resolve(operation.move_to)] = origins.pop(source, source)
+    moved: dict[str, str] = {}
+    for path, source in origins.items():
+        left = draft.old(source) is not None and draft.read(source) is None
+        came = draft.old(path) is None and draft.read(path) is not None
+        if left and came and source not in moved.values():
+            moved[path] = source
+    changes = []
+    for path in draft.targets():
+        if path in moved.values():
+            continue
+        source = moved.get(path, path)
+        change = shown_bytes(source, draft.old(source), draft.read(path), new_path=path if path in moved else None)
+        change.executable = (_is_executable(draft.old_mode(source)), _is_executable(draft.mode(path)))
+        if draft.old(path) != draft.read(path) or change.diff:
+            changes.append(change)
+    return changes
+
+
+def _is_executable(mode: int | None) -> bool:
+    return bool((mode or 0) & 0o100)

@@ -1,0 +1,119 @@
+"""Ask the user."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.output import shapes
+from hilt.params import Items
+from hilt.schema import STRING, array, mapping, record
+
+CALL_SECONDS = 86_400.0  # a person may take their time; questions end by themselves
+HEADER_CHARACTERS = 40
+TEXT_CHARACTERS = 2000
+
+
+class Option(NamedTuple):
+    """One answer to choose.
+
+    Args:
+        label: In a few words.
+        description: What choosing it means.
+    """
+
+    label: str
+    description: str = ""
+
+
+class Question(NamedTuple):
+    """One question.
+
+    Args:
+        question: In full.
+        options: Texts or objects.
+        header: Short tag, such as "Style".
+        multi_select: Several may be chosen.
+    """
+
+    question: str
+    options: Annotated[list[str | Option], Items(minimum=2, maximum=4)]
+    header: str = ""
+    multi_select: bool = False
+
+
+_ANSWER = record({"answers": mapping({"anyOf": [STRING, array(STRING)]})})
+
+
+@tool(effects="read", timeout=CALL_SECONDS, output=_ANSWER)
+def ask_user(ctx: Context, questions: Annotated[list[Question], Items(minimum=1, maximum=4)]) -> Output:
+    """Ask the user one to four questions with answers to choose from, and wait.
+
+    For unclear requirements, valid alternatives, preferences.
+
+    Details:
+    The answer is JSON, {"answers": {QUESTION: LABEL}}, with a list of labels where several may be chosen; the user may
+    also answer in their own words. When nobody is there, the error is no_one_to_ask.
+
+    Args:
+        questions: All different.
+    """
+    asked = [question._replace(options=_options(question.options)) for question in questions]
+    _check(asked)
+    found = ctx.ask(asked)
+    answers = {question.question: _answer(question, found.get(question.question)) for question in asked}
+    return Output(data={"answers": answers}, view=_view(asked, answers))
+
+
+def _options(given: list[Any]) -> list[Any]:
+    """Make every option one with a label; a choice of two is not made into a record before."""
+    return [Option(item) if isinstance(item, str) else Option(**item) for item in given]
+
+
+def _check(asked: list[Question]) -> None:
+    _differ("questions", [question.question for question in asked])
+    for place, question in enumerate(asked):
+        where = f"questions[{place}]"
+        if question.header:
+            _fits(f"{where}.header", question.header, HEADER_CHARACTERS)
+        _fits(f"{where}.question", question.question, TEXT_CHARACTERS)
+        labels = [option.label for option in question.options if isinstance(option, Option)]
+        _differ(f"{where}.options", labels)
+        for label in labels:
+            _fits(f"{where}.options", label, TEXT_CHARACTERS)
+
+
+def _fits(where: str, text: str, most: int) -> None:
+    if not text.strip() or len(text) > most:
+        advice = f"Use 1 to {most} characters."
+        raise ToolError("invalid_args", f"{where} is empty or has more than {most} characters.", suggestion=advice)
+
+
+def _differ(where: str, texts: list[str]) -> None:
+    if len(set(texts)) != len(texts):
+        advice = "Make each one different: answers are told apart by it."
+        raise ToolError("invalid_args", f"{where} says the same twice.", suggestion=advice)
+
+
+def _answer(question: Question, answer: Any) -> Any:
+    """Return one text, or a list where several may be chosen, whatever the surface had."""
+    chosen = [] if answer is None else [answer] if isinstance(answer, str) else list(answer)
+    if question.multi_select:
+        return chosen
+    return chosen[0] if chosen else ""
+
+
+def _view(asked: list[Question], answers: dict[str, Any]) -> dict[str, Any]:
+    rows = [
+        {"question": question.header or question.question, "answer": _shown(answers[question.question])}
+        for question in asked
+    ]
+    columns = [{"key": "question", "label": "Question"}, {"key": "answer", "label": "Answer"}]
+    return shapes.validate({"type": "table", "columns": columns, "rows": rows})
+
+
+def _shown(answer: Any) -> str:
+    return answer if isinstance(answer, str) else ", ".join(answer)

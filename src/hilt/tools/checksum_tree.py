@@ -1,0 +1,107 @@
+"""Hash a tree."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.output import views
+from hilt.params import ReadPath
+from hilt.schema import INTEGER, STRING, Schema, array, mapping, record
+from hilt.search.hashing import Hashes, hash_tree
+from hilt.search.selection import Selection
+
+SKIPPED_TOLD = 100
+
+
+_ANSWER: Schema = {
+    "type": "object",
+    "anyOf": [
+        record(
+            {
+                "changed": array(STRING),
+                "added": array(STRING),
+                "removed": array(STRING),
+                "unchanged_count": INTEGER,
+                "not_compared": array(STRING),
+            },
+            optional="not_compared",
+        ),
+        mapping({"type": "string", "pattern": "^[0-9a-f]{64}$"}),
+    ],
+}
+
+
+@tool(effects="read", output=_ANSWER)
+def checksum_tree(
+    ctx: Context,
+    path: ReadPath = ".",
+    pattern: str | None = None,
+    baseline: dict[str, str] | None = None,
+) -> Output:
+    """Return the SHA-256 of every file below a folder, by path, or what changed since.
+
+    Left out: links, files over 50 MB, .git, node_modules, vendor, dist, build, caches.
+
+    Details:
+    The answer is a JSON object from path to hexadecimal digest, sorted. With baseline it is changed, added, removed
+    (paths) and unchanged_count, for the files that path and pattern name. Ignored and hidden files are hashed too;
+    sensitive files, those that are not regular, `__pycache__` and `.cache` are left out.
+
+    Args:
+        path: Folder.
+        pattern: Glob of files, such as *.go or src/**/*.py.
+        baseline: Earlier answer to compare with.
+    """
+    accepts: Callable[[str], bool] | None = None
+    if pattern is not None:
+        from hilt.search import globs
+
+        accepts = globs.matcher(Selection(include=[pattern], argument="pattern").include)
+    found = hash_tree(ctx, path, accepts)
+    meta: dict[str, Any] = {"files": len(found.digests)}
+    if found.skipped:
+        meta["skipped"] = dict(sorted(found.skipped.items())[:SKIPPED_TOLD])
+        meta["skipped_count"] = len(found.skipped)
+    if baseline is None:
+        rows = [{"path": name, "sha256": digest} for name, digest in list(found.digests.items())[: views.FILES]]
+        return Output(data=found.digests, view=_table(rows, ("path", "sha256"), len(found.digests)), meta=meta)
+    prefix = "" if found.folder == "." else f"{found.folder}/"
+    known = {
+        name: digest
+        for name, digest in baseline.items()
+        if name.startswith(prefix) and (accepts is None or accepts(name[len(prefix) :]))
+    }
+    return _compared(found, known, meta)
+
+
+def _compared(found: Hashes, baseline: dict[str, str], meta: dict[str, Any]) -> Output:
+    for name, digest in baseline.items():
+        if len(digest) != 64 or not all(character in "0123456789abcdefABCDEF" for character in digest):
+            raise ToolError(
+                "invalid_args",
+                f"baseline: the value of {name!r} is no SHA-256 in hexadecimal.",
+                suggestion="Pass the whole answer of an earlier checksum_tree.",
+            )
+    now = found.digests
+    changed = sorted(name for name, digest in now.items() if name in baseline and baseline[name].lower() != digest)
+    added = sorted(now.keys() - baseline.keys())
+    # what is there and could not be hashed is not gone
+    removed = sorted(baseline.keys() - now.keys() - found.skipped.keys())
+    unknown = sorted(baseline.keys() & found.skipped.keys())
+    same = len(now) - len(changed) - len(added)
+    data: dict[str, Any] = {"changed": changed, "added": added, "removed": removed, "unchanged_count": same}
+    if unknown:
+        data["not_compared"] = unknown
+    rows = [
+        {"path": name, "state": state}
+        for state, names in (("changed", changed), ("added", added), ("removed", removed))
+        for name in names
+    ]
+    return Output(data=data, view=_table(rows[: views.FILES], ("path", "state"), len(rows)), meta=meta)
+
+
+def _table(rows: list[dict[str, str]], columns: tuple[str, ...], total: int) -> dict[str, Any]:
+    return {"type": "table", "columns": [{"key": key} for key in columns], "rows": rows, "totalRows": total}

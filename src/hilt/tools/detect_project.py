@@ -1,0 +1,149 @@
+"""Find out what kind of project a folder is."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.knowledge import projects
+from hilt.knowledge.projects import Project
+from hilt.params import ReadPath
+from hilt.schema import BOOLEAN, INTEGER, STRING, Schema, array, record
+
+DEPTH = 3
+FOLDERS_MAX = 1000
+PROJECTS_MAX = 100
+FILE_BYTES = 1024 * 1024
+
+# not somebody's own projects: what tools make, what others wrote, and what tests need
+_SKIPPED = frozenset(
+    {
+        *("node_modules", "vendor", "__pycache__", "dist", "build", "target", "venv", "env", "deps", "_build", "out"),
+        *("testdata", "fixtures", "__fixtures__", "third_party", "site-packages", "coverage", "templates"),
+    }
+)
+
+
+_FACTS: dict[str, Schema] = {
+    "languages": array(STRING),
+    "build_tool": STRING,
+    "test_command": STRING,
+    "linter": STRING,
+    "config_files": array(STRING),
+    "frameworks": array(STRING),
+    "type_checker": STRING,
+    "package_manager": STRING,
+}
+_UNKNOWN = "build_tool test_command linter type_checker package_manager"
+_ANSWER = record(
+    {
+        **_FACTS,
+        "projects": array(record({"path": STRING, **_FACTS}, optional=_UNKNOWN)),
+        "truncated": BOOLEAN,
+        "total_count": INTEGER,
+    },
+    optional=f"{_UNKNOWN} projects truncated total_count",
+)
+
+
+@tool(effects="read", output=_ANSWER)
+def detect_project(ctx: Context, path: ReadPath = ".") -> Output:
+    """Tell a project's languages, frameworks, and commands to build, test, lint and type-check it.
+
+    Details:
+    The answer is JSON: languages, build_tool, test_command, linter, config_files, frameworks, and where known
+    type_checker and package_manager; commands that are not known are left out. In a monorepo, projects lists the
+    projects in folders below, each with its path, where its commands are to be run.
+
+    Args:
+        path: Folder of the project.
+    """
+    names = _names(ctx, path)
+    shown, _ = ctx.workspace.status(path)
+    whole = _project(ctx, shown, names, None)
+    inner = list(_inner(ctx, shown, names, whole))
+    data = whole.as_data()
+    for field in ("languages", "frameworks"):
+        data[field] = list(projects.merged([data[field], *(getattr(project, field) for _, project in inner)]))
+    if inner:
+        data["projects"] = [{"path": _utf8(folder), **project.as_data()} for folder, project in inner[:PROJECTS_MAX]]
+    if len(inner) > PROJECTS_MAX:
+        data |= {"truncated": True, "total_count": len(inner)}
+    return Output(data=data, view=_view(shown, whole, inner[:PROJECTS_MAX]), meta={"path": _utf8(shown)})
+
+
+def _names(ctx: Context, folder: str) -> set[str]:
+    """Return the names in a folder, those of folders with a slash; sensitive ones are not among them."""
+    names = set()
+    for path, _ in ctx.workspace.walk(folder, depth=1, hidden=True):
+        name = path.rstrip("/").rpartition("/")[2]
+        names.add(f"{name}/" if path.endswith("/") else name)
+    return names
+
+
+def _project(ctx: Context, folder: str, names: set[str], manager: str | None) -> Project:
+    def read(name: str) -> str | None:
+        try:
+            found = ctx.workspace.read(_join(folder, name), limit=FILE_BYTES, remember=False)
+        except ToolError:
+            ctx.fence.check()
+            return None
+        return found.data.decode("utf-8", "replace")
+
+    return projects.detect(names, read, manager=manager)
+
+
+def _inner(ctx: Context, root: str, names: set[str], whole: Project) -> Iterator[tuple[str, Project]]:
+    """Yield the projects in the folders below, nearest first, each with its path from the project."""
+    manager = whole.package_manager if whole.package_manager in ("npm", "pnpm", "yarn", "bun") else None
+    waiting = [("", names, 0)]
+    seen = 0
+    for folder, inside, depth in waiting:
+        for name in sorted(name for name in inside if name.endswith("/")):
+            plain = name[:-1]
+            if plain in _SKIPPED or plain.startswith(".") or seen >= FOLDERS_MAX:
+                continue
+            seen += 1
+            below = _join(folder, plain)
+            try:
+                found = _names(ctx, _join(root, below))
+            except ToolError:
+                ctx.fence.check()
+                continue  # gone, or closed to us
+            if projects.is_project(found):
+                yield below, _project(ctx, _join(root, below), found, manager)
+            if depth + 1 < DEPTH:
+                waiting.append((below, found, depth + 1))
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder not in ("", ".") else name
+
+
+def _view(path: str, whole: Project, inner: list[tuple[str, Project]]) -> dict[str, Any]:
+    columns = [
+        {"key": "path", "label": "Path"},
+        {"key": "languages", "label": "Languages"},
+        {"key": "frameworks", "label": "Frameworks"},
+        {"key": "build", "label": "Build"},
+        {"key": "test", "label": "Test"},
+        {"key": "lint", "label": "Lint"},
+    ]
+    rows = [
+        {
+            "path": _utf8(folder),
+            "languages": ", ".join(project.languages),
+            "frameworks": ", ".join(project.frameworks),
+            "build": project.build_tool or "",
+            "test": project.test_command or "",
+            "lint": project.linter or "",
+        }
+        for folder, project in [(path, whole), *inner]
+    ]
+    return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
+
+
+def _utf8(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

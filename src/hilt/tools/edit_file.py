@@ -1,0 +1,58 @@
+"""Edit a file."""
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.editing import changed, context_lines, described, edit_facts, open_document, preview, require
+from hilt.errors import ToolError
+from hilt.params import Count, WritePath
+
+
+@tool(effects="write")
+def edit_file(
+    ctx: Context,
+    path: WritePath,
+    old_text: str,
+    new_text: str,
+    dry_run: bool = False,
+    fuzzy_indent: bool = False,
+    show_context: Count = 0,
+    if_checksum: str | None = None,
+    force: bool = False,
+) -> Output:
+    """Replace text that occurs exactly once in a file. `undo` takes it back.
+
+    Refused if the file changed since you read it.
+
+    Details:
+    When old_text does not occur, blanks at line ends, typographic quotes and dashes, Unicode spaces and line endings
+    are overlooked, if that leaves exactly one place. Only the matched text changes: encoding, line endings and every
+    other byte stay. With show_context, changed lines are marked with a star.
+
+    Args:
+        path: File in the workspace.
+        old_text: Exact; with neighbouring lines until it is unique.
+        new_text: Empty deletes.
+        dry_run: Return the diff, write nothing.
+        fuzzy_indent: Let indentation differ; new_text follows the file.
+        show_context: Lines to return around the change.
+        if_checksum: SHA-256 the file must have.
+        force: Also over 50 MB.
+    """
+    if not old_text:
+        raise ToolError("old_text_empty", "old_text is empty.")
+    with ctx.workspace.change("edit_file", [path], force=force) as draft:
+        target = draft.resolve(path)
+        require(target, draft.old(target), if_checksum=if_checksum)
+        document = open_document(draft, target)
+        match = document.edit(old_text, new_text, fuzzy_indent=fuzzy_indent)
+        change = document.change
+        meta: dict[str, object] = {"path": target, "edit": {"diff": change.diff, **edit_facts(match)}}
+        if dry_run:
+            return preview([change], meta, otherwise="")
+        draft.write(target, document.data)
+        undo = draft.commit()
+    text = described(target, match)
+    if show_context:
+        text += "\n--- context ---\n" + context_lines(document, match, show_context)
+    return changed(text, [change], meta, undo)

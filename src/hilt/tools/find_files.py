@@ -1,0 +1,101 @@
+"""Find files by name."""
+
+from typing import Annotated, Any, Literal
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.output import views
+from hilt.params import Bounds, ReadPath
+from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record
+from hilt.search.selection import Selection
+from hilt.search.tree import open_tree
+
+LITTLE = 3  # fewer files than this make one wonder what ignore rules hide
+OFFSET_MAX = 1_000_000
+
+
+_ANSWER = record(
+    {
+        "files": array(STRING),
+        "truncated": BOOLEAN,
+        "total_count": INTEGER,
+        "limit_used": INTEGER,
+        "backend": STRING,
+        "total_is_minimum": BOOLEAN,
+        "ignored": INTEGER,
+        "hint": STRING,
+        "next": NEXT,
+    },
+    optional="total_is_minimum ignored hint next",
+)
+
+
+@tool(effects="read", output=_ANSWER)
+def find_files(
+    ctx: Context,
+    pattern: str,
+    path: ReadPath = ".",
+    limit: Annotated[int, Bounds(1, 10_000, clamp=True)] = 1000,
+    offset: Annotated[int, Bounds(0, OFFSET_MAX, clamp=True)] = 0,
+    sort: Literal["name", "mtime"] = "name",
+    exclude: str | None = None,
+    hidden: bool = False,
+    no_ignore: bool = False,
+) -> Output:
+    """Find files by a glob: `*.go` at any depth; with a slash, `src/**/*.{js,ts}`, from path on.
+
+    Never .git, node_modules, vendor, dist, build or caches.
+
+    Details:
+    Files that .gitignore hides are left out, and always the folders .git, node_modules, vendor, `__pycache__`, .cache,
+    dist and build. Sensitive files never appear. The answer is JSON: files, truncated, total_count, limit_used,
+    backend; when truncated, next is the call that goes on.
+
+    Args:
+        pattern: The glob.
+        path: Folder.
+        limit: Most files.
+        offset: Files to skip.
+        sort: mtime: newest first.
+        exclude: Glob to leave out.
+        hidden: Also dotfiles.
+        no_ignore: Also what .gitignore hides.
+    """
+    with open_tree(ctx, path) as tree:
+        if tree.is_file:
+            raise ToolError(
+                "invalid_args", f"{tree.path} is not a folder.", suggestion="Use stat_file or read_file for a file."
+            )
+        selection = Selection(
+            include=[tree.below(pattern)],
+            exclude=[] if exclude is None else [exclude],
+            hidden=hidden,
+            no_ignore=no_ignore,
+            argument="pattern",
+        )
+        found = tree.files(selection, keep=offset + limit, newest=sort == "mtime")
+        shown = tree.all_shown(found.paths[offset:])
+        ignored = tree.hidden(selection, found.total) if found.total < LITTLE and not found.is_minimum else 0
+    end = offset + len(shown)
+    data: dict[str, Any] = {
+        "files": shown,
+        "truncated": end < found.total or found.is_minimum,
+        "total_count": found.total,
+        "limit_used": limit,
+        "backend": tree.backend,
+    }
+    if found.is_minimum:
+        data["total_is_minimum"] = True
+    if ignored:
+        data["ignored"] = ignored
+        data["hint"] = f"Ignore rules hide {ignored} more; no_ignore: true finds them."
+    elif not found.total and pattern.startswith("/"):
+        data["hint"] = "A glob is relative to path, also after a slash at its beginning."
+    if shown and end < found.total and end <= OFFSET_MAX:
+        args: dict[str, Any] = {"pattern": pattern, "path": path, "limit": limit, "offset": end}
+        extra = {"sort": sort if sort != "name" else "", "exclude": exclude, "hidden": hidden, "no_ignore": no_ignore}
+        data["next"] = {"tool": "find_files", "args": {**args, **{key: value for key, value in extra.items() if value}}}
+    meta = {"unreadable": found.unreadable} if found.unreadable else {}
+    return Output(data=data, view=views.file_list([views.File(name) for name in shown], total=found.total), meta=meta)

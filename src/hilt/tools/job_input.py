@@ -1,0 +1,27 @@
+"""Type into the terminal of a background job."""
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.output import views
+from hilt.schema import INTEGER, STRING, record
+
+
+@tool(effects="execute", output=record({"status": STRING, "sent": INTEGER}))
+def job_input(ctx: Context, task_id: str, input: str, enter: bool = True) -> Output:
+    r"""Type into a background job that was started with tty: true.
+
+    Its answer: job_output, new: true, block: false.
+
+    Details:
+    Answers with JSON: status and sent, the number of bytes. The job reads them when it likes.
+
+    Args:
+        task_id: From run_shell.
+        input: Keys as control characters: "\u0003" Ctrl-C, "\u0004" Ctrl-D, "\u001b" Escape, "\u001b[A" up.
+        enter: Press Enter after it; not after a control character.
+    """
+    text = input if not enter or (input and ord(input[-1]) < 32) else input + "\r"
+    data = text.encode("utf-8", "replace")
+    state = ctx.jobs.write(ctx.session, task_id, data)
+    return Output(data={"status": state.status, "sent": len(data)}, view=views.none(f"sent {len(data)} bytes"))

@@ -1,0 +1,67 @@
+"""List the background jobs of a session."""
+
+from typing import Any
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
+from hilt.times import rfc3339
+
+COMMAND_CHARACTERS = 200
+
+
+_JOB = record(
+    {
+        "task_id": STRING,
+        "command": STRING,
+        "status": STRING,
+        "exit_code": {"type": ["integer", "null"]},
+        "started": STRING,
+        "seconds": NUMBER,
+        "output_bytes": INTEGER,
+        "output_file": STRING,
+        "cwd": STRING,
+        "tty": BOOLEAN,
+        "reason": STRING,
+    },
+    optional="cwd tty reason",
+)
+
+
+@tool(effects="read", output=record({"jobs": array(_JOB)}))
+def job_list(ctx: Context) -> Output:
+    """List the background jobs of this session, oldest first.
+
+    Details:
+    Answers with JSON: jobs, each with task_id, command, status (running, completed, failed, stopped, timeout or limit),
+    exit_code (null while it runs), started, seconds, output_bytes and output_file, which read_file opens. A job in
+    another folder than the workspace has its cwd, one on a terminal, which takes job_input, has tty: true, and one that
+    was ended says with reason why. Jobs that ended long ago are forgotten.
+    """
+    jobs: list[dict[str, Any]] = []
+    for state in ctx.jobs.list(ctx.session):
+        job = state.job
+        entry: dict[str, Any] = {
+            "task_id": job.id,
+            "command": _brief(job.command),
+            "status": state.status,
+            "exit_code": state.exit_code,
+            "started": rfc3339(job.started),
+            "seconds": round(state.seconds, 1),
+            "output_bytes": state.output_bytes,
+            "output_file": job.output_file,
+        }
+        folder = job.cwd.removeprefix(ctx.workspace.root).removeprefix("/")
+        more = {"cwd": folder, "tty": job.tty, "reason": state.reason}
+        jobs.append(entry | {name: value for name, value in more.items() if value})
+    columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
+    rows = [{key: entry[key] for key in _COLUMNS} for entry in jobs]
+    return Output(data={"jobs": jobs}, view={"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)})
+
+
+_COLUMNS = {"task_id": "Job", "status": "Status", "exit_code": "Exit", "seconds": "Seconds", "command": "Command"}
+
+
+def _brief(command: str) -> str:
+    return command if len(command) <= COMMAND_CHARACTERS else command[: COMMAND_CHARACTERS - 1] + "…"

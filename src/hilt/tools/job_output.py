@@ -1,0 +1,57 @@
+"""Read what a background job has written."""
+
+from typing import Annotated, Any
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.output import views
+from hilt.params import Bounds
+from hilt.schema import BOOLEAN, STRING, record
+
+Milliseconds = Annotated[int, Bounds(minimum=0, maximum=600_000, clamp=True)]
+
+
+_ANSWER = record(
+    {
+        "status": STRING,
+        "exit_code": {"type": ["integer", "null"]},
+        "output": STRING,
+        "reason": STRING,
+        "truncated": BOOLEAN,
+        "output_file": STRING,
+    },
+    optional="reason truncated output_file",
+)
+
+
+@tool(effects="read", timeout=660, output=_ANSWER)
+def job_output(
+    ctx: Context, task_id: str, block: bool = True, timeout: Milliseconds = 30_000, new: bool = False
+) -> Output:
+    """Return the status and the output of a background job.
+
+    Of long output both ends; all is in output_file.
+
+    Details:
+    Answers with JSON: status, exit_code (null while the job runs), output (standard output and standard error as they
+    came; colours and other sequences for terminals are left out). status is running, completed (exit code 0), failed
+    (another exit code), stopped (by job_stop), timeout or limit (too much output); then reason says more. Of long
+    output the beginning and the end are returned, truncated is true, and output_file names the file with all of it,
+    which read_file opens.
+
+    Args:
+        task_id: From run_shell.
+        block: Wait until it has ended; false: answer at once.
+        timeout: Milliseconds to wait, up to 600000; the job goes on.
+        new: Only what no call has returned yet.
+    """
+    written = ctx.jobs.output(ctx.session, task_id, fence=ctx.fence, block=block, seconds=timeout / 1000, new=new)
+    state = written.state
+    data: dict[str, Any] = {"status": state.status, "exit_code": state.exit_code, "output": written.text}
+    if state.reason:
+        data["reason"] = state.reason
+    if written.truncated:
+        data |= {"truncated": True, "output_file": state.job.output_file}
+    view = views.shell_output(state.job.command, written.raw, state.exit_code)
+    return Output(data=data, view=view, meta={"task_id": task_id, "output_bytes": state.output_bytes})

@@ -1,0 +1,29 @@
+"""End a background job."""
+
+from typing import Any
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.output import views
+from hilt.schema import STRING, record
+
+_ANSWER = record({"status": STRING, "exit_code": {"type": ["integer", "null"]}, "reason": STRING}, optional="reason")
+
+
+@tool(effects="execute", output=_ANSWER)
+def job_stop(ctx: Context, task_id: str) -> Output:
+    """End a background job and everything it started; job_output still reads its output.
+
+    Details:
+    SIGTERM first, SIGKILL when that does not help. Answers with JSON: status and exit_code. A job that has ended
+    already keeps its status.
+
+    Args:
+        task_id: From run_shell.
+    """
+    state = ctx.jobs.stop(ctx.session, task_id)
+    data: dict[str, Any] = {"status": state.status, "exit_code": state.exit_code}
+    if state.reason:
+        data["reason"] = state.reason
+    return Output(data=data, view=views.none(f"{task_id}: {state.status}"))

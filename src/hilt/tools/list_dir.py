@@ -1,0 +1,95 @@
+"""List a folder."""
+
+from typing import Annotated, Any
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.output import views
+from hilt.params import Bounds, Count, ReadPath
+from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record
+
+_DETAILED = record(
+    {
+        "name": STRING,
+        "type": {"type": "string", "enum": ["file", "directory", "special"]},
+        "size": INTEGER,
+        "modified": {"type": ["string", "null"]},
+    }
+)
+_ANSWER = record(
+    {
+        "entries": array({"anyOf": [STRING, _DETAILED]}),
+        "truncated": BOOLEAN,
+        "total_count": INTEGER,
+        "next": NEXT,
+    },
+    optional="next",
+)
+
+
+@tool(effects="read", output=_ANSWER)
+def list_dir(
+    ctx: Context,
+    path: ReadPath = ".",
+    depth: Annotated[int, Bounds(1, 10, clamp=True)] = 3,
+    max_entries: Annotated[int, Bounds(1, 10_000, clamp=True)] = 500,
+    changed_since: float = 0,
+    offset: Count = 0,
+    hidden: bool = False,
+    details: bool = False,
+) -> Output:
+    """List a folder and what is below it, sorted; folders end with a slash.
+
+    Details:
+    The answer is JSON: entries, truncated, total_count; when truncated, next holds the call that goes on. With details,
+    each entry is an object with name, type, size and modified. Sensitive names never appear.
+
+    Args:
+        path: Folder.
+        depth: Levels, up to 10.
+        max_entries: Most entries.
+        changed_since: Only what was modified after this Unix time.
+        offset: Entries to skip.
+        hidden: Also dotfiles.
+        details: With type, size, time.
+    """
+    entries: list[Any] = []
+    total = 0
+    end = offset + max_entries
+    for name, entry in ctx.workspace.walk(path, depth=depth, hidden=hidden):
+        if changed_since:
+            try:
+                if entry.stat(follow_symlinks=False).st_mtime <= changed_since:
+                    continue
+            except OSError:
+                continue
+        total += 1
+        if offset < total <= end:
+            entries.append(_detailed(name, entry) if details else name if name.isascii() else _utf8(name))
+    shown = offset + len(entries)
+    data: dict[str, Any] = {"entries": entries, "truncated": shown < total, "total_count": total}
+    if shown < total and entries:
+        args: dict[str, Any] = {"path": path, "depth": depth, "max_entries": max_entries, "offset": shown}
+        extra = {"changed_since": changed_since, "hidden": hidden, "details": details}
+        data["next"] = {"tool": "list_dir", "args": {**args, **{key: value for key, value in extra.items() if value}}}
+    files = [views.File(item["name"] if details else item) for item in entries[: views.FILES]]
+    folder, _ = ctx.workspace.status(path)
+    return Output(data=data, view=views.file_list(files, total=total), meta={"path": folder})
+
+
+def _utf8(name: str) -> str:
+    """Return a name with bytes that are not UTF-8 shown as escapes."""
+    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _detailed(name: str, entry: Any) -> dict[str, Any]:
+    from hilt.times import rfc3339
+
+    is_folder = entry.is_dir(follow_symlinks=False)
+    kind = "directory" if is_folder else "file" if entry.is_file(follow_symlinks=False) else "special"
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return {"name": _utf8(name), "type": kind, "size": 0, "modified": None}
+    return {"name": _utf8(name), "type": kind, "size": status.st_size, "modified": rfc3339(status.st_mtime_ns)}

@@ -1,0 +1,53 @@
+"""List the tools."""
+
+from typing import Any
+
+from hilt.call import Output
+from hilt.catalog import dialect
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.policy.modes import FINDERS
+from hilt.schema import BOOLEAN, INTEGER, STRING, array, public, record
+
+_TOOL = record(
+    {"name": STRING, "source": STRING, "effects": array(STRING), "description": STRING, "read_only": BOOLEAN}
+)
+_ANSWER = record({"tools": array(_TOOL), "count": INTEGER, "schema": array({"type": "object"})}, optional="schema")
+
+
+@tool(effects="read", output=_ANSWER)
+def list_tools(ctx: Context, include_schema: bool = False) -> Output:
+    """List the tools that can be called: name, source, effects and a one-line description.
+
+    Args:
+        include_schema: With parameters, as OpenAI functions; only when you do not have them yet.
+    """
+    chosen = ctx.settings["dialect"]
+    entries = {} if chosen is None else dialect(chosen)
+    tools: list[dict[str, Any]] = []
+    schema: list[dict[str, Any]] = []
+    for own in ctx.catalog.tools():
+        if own.name in FINDERS or ctx.standing.hidden(own):
+            continue
+        names = [entry for entry in entries.values() if entry.tool == own.name] if entries else [own]
+        for shown in names:
+            summary = shown.description.partition("\n")[0]
+            tools.append(
+                {
+                    "name": shown.name,
+                    "source": own.source,
+                    "effects": sorted(own.effects),
+                    "description": summary,
+                    "read_only": own.effects == {"read"},
+                }
+            )
+            function = {
+                "name": shown.name,
+                "description": summary,
+                "parameters": public(shown.schema) if entries else own.parameters,
+            }
+            schema.append({"type": "function", "function": function})
+    data: dict[str, Any] = {"tools": tools, "count": len(tools)}
+    if include_schema:
+        data["schema"] = schema
+    return Output(data=data)

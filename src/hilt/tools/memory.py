@@ -1,0 +1,201 @@
+"""Keep things from one call to the next."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from hilt.call import Output, Touch
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.output import views
+from hilt.params import Bounds, Count, Items
+from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
+from hilt.state.memory import TAG_CHARACTERS, TAGS_MAX, Kept, Page, check_name
+from hilt.times import rfc3339
+
+ANSWER_CHARACTERS = 256 * 1024  # values beyond this come with the next call
+SEARCH_LIMIT = 20
+LIST_LIMIT = 1000
+CELL_CHARACTERS = 80
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_LONGEST_SECONDS = 100 * 366 * 86_400
+
+
+def _touches(args: dict[str, Any]) -> Iterator[Touch]:
+    # not a file of the workspace: one name for the user's memory, so that what changes it is told from what looks
+    yield Touch("write" if args["action"] in ("save", "forget") else "read", "memory:")
+
+
+_ENTRY = record(
+    {
+        "key": STRING,
+        "value": STRING,
+        "snippet": STRING,
+        "updated": STRING,
+        "tags": array(STRING),
+        "expires": STRING,
+    },
+    optional="value snippet tags expires",
+)
+_ANSWER = record(
+    {
+        "keys": array(STRING),
+        "entries": array(_ENTRY),
+        "count": INTEGER,
+        "truncated": BOOLEAN,
+        "total_count": INTEGER,
+        "next": NEXT,
+    },
+    optional="keys entries truncated total_count next",
+) | {"anyOf": [{"required": ["keys"]}, {"required": ["entries"]}], TEXT: True}
+
+
+@tool(effects="write", touches=_touches, output=_ANSWER)
+def memory(
+    ctx: Context,
+    action: Literal["save", "recall", "list", "forget", "search"],
+    key: str | None = None,
+    value: str | None = None,
+    scope: str | None = None,
+    query: str | None = None,
+    tags: Annotated[list[str], Items(maximum=TAGS_MAX)] | None = None,
+    expires_in: str | None = None,
+    include_values: bool = False,
+    limit: Annotated[int, Bounds(minimum=1, maximum=10_000, clamp=True)] | None = None,
+    offset: Count = 0,
+) -> Output:
+    """Keep short texts under keys for later calls and sessions, by project.
+
+    Details:
+    save answers "saved: KEY" and replaces value, tags and expiry of a key that exists; recall answers with the value;
+    forget answers "forgotten: KEY", also when there was none. list answers with JSON: keys, count; search too: entries
+    with key, tags and a snippet, best first. When there are more, truncated is true and next holds the call that goes
+    on. The current project is the nearest folder above with a .git, else the workspace. Empty text is a value. An entry
+    without expires_in is kept for ever.
+
+    Args:
+        action: save needs key and value (and replaces), recall and forget key, search query.
+        key: Up to 128 of A-Za-z0-9_.-
+        value: Up to 16 KiB.
+        scope: "global", or another project's absolute path.
+        query: Words; any may match key, value or tags.
+        tags: To save; to list or search, all must be there.
+        expires_in: Of save: 90s, 15m, 12h, 30d, 2w.
+        include_values: List or search whole values.
+        limit: Default: 1000, of search 20.
+        offset: Entries to skip.
+    """
+    kept = ctx.memory
+    bucket = kept.scope(scope)
+    labels = [check_name("tag", tag, TAG_CHARACTERS) for tag in tags or ()]
+    if action == "list":
+        page = kept.entries(bucket, tags=labels, whole=include_values, limit=limit or LIST_LIMIT, offset=offset)
+    elif action == "search":
+        if query is None or not query.strip():
+            raise _missing(action, "query")
+        page = kept.search(bucket, query, tags=labels, whole=include_values, limit=limit or SEARCH_LIMIT, offset=offset)
+    else:
+        page = None
+    if page is not None:
+        again: dict[str, Any] = {"action": action, "query": query, "scope": scope, "tags": tags}
+        again |= {"include_values": include_values, "limit": limit}
+        output = _listed(page, offset, again, keys_only=action == "list" and not include_values)
+    elif action == "save":
+        output = _save(ctx, bucket, _key(action, key), value, labels, expires_in)
+    elif action == "recall":
+        output = _recall(ctx, bucket, _key(action, key))
+    else:
+        name = _key(action, key)
+        kept.forget(bucket, name, commit=ctx.fence.commit)
+        output = _said(f"forgotten: {name}")
+    notes = {"notes": list(kept.notes)} if kept.notes else {}
+    return output._replace(meta={"scope": scope or "project", **output.meta, **notes})
+
+
+def _save(ctx: Context, scope: str, key: str, value: str | None, tags: list[str], expires_in: str | None) -> Output:
+    if value is None:
+        raise _missing("save", "value")
+    seconds = None if expires_in is None else _seconds(expires_in)
+    ctx.memory.save(scope, key, value, tags=tags, seconds=seconds, commit=ctx.fence.commit)
+    return _said(f"saved: {key}")
+
+
+def _recall(ctx: Context, scope: str, key: str) -> Output:
+    found = ctx.memory.recall(scope, key)
+    if found is None:
+        advice = 'use action="list" to see available keys'
+        raise ToolError("not_found", f"key not found: {key}", suggestion=advice)
+    return Output(found.value, view=views.none(f"recalled: {key}"), meta=_facts(found))
+
+
+def _key(action: str, key: str | None) -> str:
+    if key is None:
+        raise _missing(action, "key")
+    return check_name("key", key)
+
+
+def _missing(action: str, name: str) -> ToolError:
+    return ToolError("invalid_args", f"{action} needs {name}.", suggestion=f"Send {name} as well.")
+
+
+def _seconds(text: str) -> int:
+    """Return a duration such as 12h in seconds."""
+    match = re.fullmatch(r"([0-9]{1,12})([smhdw])", text.strip())
+    seconds = int(match[1]) * _UNITS[match[2]] if match else 0
+    if not 0 < seconds <= _LONGEST_SECONDS:
+        raise ToolError(
+            "invalid_args",
+            f"expires_in {text[:40]!r} is not a duration of up to 100 years.",
+            suggestion='Use a whole number and a unit: "90s", "15m", "12h", "30d" or "2w".',
+        )
+    return seconds
+
+
+def _said(text: str) -> Output:
+    return Output(text, view=views.none(text))
+
+
+def _facts(entry: Kept) -> dict[str, Any]:
+    facts: dict[str, Any] = {"updated": rfc3339(entry.updated)}
+    if entry.tags:
+        facts["tags"] = list(entry.tags)
+    if entry.expires is not None:
+        facts["expires"] = rfc3339(entry.expires)
+    return facts
+
+
+def _listed(page: Page, offset: int, again: dict[str, Any], *, keys_only: bool) -> Output:
+    """Return as many entries as one answer holds, and how to get the others."""
+    items: list[Any] = []
+    size = 0
+    for entry in page.entries:
+        size += len(entry.key) if keys_only else len(entry.key) + len(entry.value)
+        if items and size > ANSWER_CHARACTERS:
+            break
+        items.append(entry.key if keys_only else _item(entry, whole=again["include_values"]))
+    data: dict[str, Any] = {"keys" if keys_only else "entries": items, "count": len(items)}
+    after = offset + len(items)
+    if items and after < page.total:
+        args = {name: value for name, value in {**again, "offset": after}.items() if value}
+        data |= {"truncated": True, "total_count": page.total, "next": {"tool": "memory", "args": args}}
+    return Output(data=data, view=_table(page.entries[: len(items)], page.total))
+
+
+def _item(entry: Kept, *, whole: bool) -> dict[str, Any]:
+    return {"key": entry.key, **({"value": entry.value} if whole else {"snippet": entry.snippet}), **_facts(entry)}
+
+
+def _table(entries: list[Kept], total: int) -> dict[str, Any]:
+    rows = [
+        {"key": entry.key, "value": _cell(entry.value), "tags": ", ".join(entry.tags)}
+        for entry in entries[: views.CHANGED_LINES]
+    ]
+    columns = [{"key": "key", "label": "Key"}, {"key": "value", "label": "Value"}, {"key": "tags", "label": "Tags"}]
+    return {"type": "table", "columns": columns, "rows": rows, "totalRows": total}
+
+
+def _cell(text: str) -> str:
+    line = " ".join(text[: 4 * CELL_CHARACTERS].split())
+    return line if len(line) <= CELL_CHARACTERS else line[: CELL_CHARACTERS - 1] + "…"

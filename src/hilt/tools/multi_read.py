@@ -1,0 +1,116 @@
+"""Read several files."""
+
+from typing import Annotated, Any, NamedTuple
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.params import Bounds, Count, Items, ReadPath
+from hilt.reading import read
+from hilt.schema import NEXT, STRING, mapping, record
+from hilt.text.windows import Truncate
+
+TOTAL_BYTES = 512 * 1024
+
+
+class Request(NamedTuple):
+    """One file to read.
+
+    Args:
+        path: File.
+        start_line: From 1.
+        end_line: Default: start_line + 1999.
+        tail: Last N lines instead.
+        line_numbers: Number lines.
+        truncate: As in read_file.
+    """
+
+    path: ReadPath
+    start_line: Annotated[int, Bounds(minimum=1, clamp=True)] = 1
+    end_line: int | None = None
+    tail: Count = 0
+    line_numbers: bool = True
+    truncate: Truncate = "head"
+
+
+_ANSWER = record(
+    {
+        "files": mapping(STRING),
+        "errors": mapping(record({"error": STRING, "error_code": STRING, "suggestion": STRING})),
+        "truncation": mapping({"type": "object"}),
+        "next": NEXT,
+    },
+    optional="next",
+)
+
+
+@tool(effects="read", partial=True, output=_ANSWER)
+def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> Output:
+    """Read up to 20 text files in one call, each as read_file does.
+
+    What fails is under errors, what exceeds 512 KB under next.
+
+    Details:
+    The answer is JSON with three maps: files (path to text), errors (path to error) and truncation (path to what was
+    cut). Files that cannot be read do not spoil the others; the call fails only when all of them do. Of a path that is
+    named twice, the last window counts.
+
+    Args:
+        files: Each with its window.
+    """
+    texts: dict[str, str] = {}
+    errors: dict[str, dict[str, str]] = {}
+    truncation: dict[str, Any] = {}
+    rest: list[dict[str, Any]] = []
+    used = 0
+    failures: list[ToolError] = []
+    for request in {request.path: request for request in files}.values():
+        ctx.fence.check()
+        if used >= TOTAL_BYTES:
+            rest.append(_arguments(request))
+            continue
+        try:
+            output = _read(ctx, request)
+        except ToolError as error:
+            failures.append(error)
+            errors[request.path] = {"error": error.message, "error_code": error.code, "suggestion": error.suggestion}
+            continue
+        size = len(output.text.encode())
+        if used + size > TOTAL_BYTES and texts:
+            rest.append(_arguments(request))
+            used = TOTAL_BYTES
+            continue
+        used += size
+        texts[request.path] = output.text
+        if "truncation" in output.meta:
+            truncation[request.path] = output.meta["truncation"]
+    if not texts:
+        raise _all_failed(failures, errors)
+    data: dict[str, Any] = {"files": texts, "errors": errors, "truncation": truncation}
+    if rest:
+        data["next"] = {"tool": "multi_read", "args": {"files": rest}}
+    return Output(data=data)
+
+
+def _read(ctx: Context, request: Request) -> Output:
+    output = read(ctx, request.path, request._asdict())
+    if output.content or output.meta.get("binary"):
+        kind = "an image" if output.content else "binary"
+        raise ToolError("binary_file", f"{request.path} is {kind}.", suggestion="Use read_file for a single image.")
+    return output
+
+
+def _arguments(request: Request) -> dict[str, Any]:
+    defaults = Request._field_defaults
+    return {name: value for name, value in request._asdict().items() if name == "path" or value != defaults[name]}
+
+
+def _all_failed(failures: list[ToolError], errors: dict[str, dict[str, str]]) -> ToolError:
+    first = failures[0]
+    if len(failures) == 1:
+        return ToolError(first.code, first.message, suggestion=first.suggestion, errors=errors)
+    reasons = "; ".join(failure.message for failure in failures)
+    return ToolError(
+        first.code, f"All {len(failures)} files failed: {reasons}", suggestion=first.suggestion, errors=errors
+    )

@@ -1,0 +1,54 @@
+"""Read a file."""
+
+from typing import Annotated, Any
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.params import Bounds, Count, ReadPath
+from hilt.reading import read
+from hilt.schema import BOOLEAN, STRING, TEXT, record
+from hilt.text.windows import Truncate
+
+_UNCHANGED = record({"unchanged": BOOLEAN, "path": STRING, "checksum": STRING}) | {TEXT: True}
+
+
+@tool(effects="read", output=_UNCHANGED)
+def read_file(
+    ctx: Context,
+    path: ReadPath,
+    start_line: Annotated[int, Bounds(minimum=1, clamp=True)] = 1,
+    end_line: int | None = None,
+    tail: Count = 0,
+    line_numbers: bool = True,
+    truncate: Truncate = "head",
+    include_checksum: bool = False,
+    if_checksum: str | None = None,
+    max_bytes: Annotated[int, Bounds(minimum=0, maximum=1024 * 1024, clamp=True)] | None = None,
+) -> Output:
+    """Read a text file with line numbers, or look at an image.
+
+    At most 2,000 lines and 50 KB at once.
+
+    Details:
+    A cut reply says which lines it shows, how to go on, and where the remainder is. Images come back as image blocks.
+    Reading a
+    file guards it: a later change is refused when the file was changed by somebody else in between. With if_checksum
+    and a file that still has it, the answer says so instead of the text. The checksum is in meta.sha256. What truncate
+    keeps is the head, the tail, both ends (middle), everything up to the byte limit (none), or up to the end of a block
+    (smart).
+
+    Args:
+        path: File in the workspace, or an output_file.
+        start_line: From 1.
+        end_line: Default: start_line + 1999.
+        tail: Last N lines instead.
+        line_numbers: Number lines.
+        truncate: What to keep of too much; middle: both ends; smart: whole blocks; none: up to 50 KB.
+        include_checksum: SHA-256 in meta.
+        if_checksum: SHA-256 of before: no text while it is the same.
+        max_bytes: Raw contents from the start instead.
+    """
+    window: dict[str, Any] = {"start_line": start_line, "end_line": end_line, "tail": tail}
+    window.update(line_numbers=line_numbers, truncate=truncate)
+    return read(ctx, path, window, include_checksum=include_checksum, if_checksum=if_checksum, max_bytes=max_bytes)

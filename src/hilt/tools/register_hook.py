@@ -1,0 +1,151 @@
+"""Register, list and remove the hooks of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from hilt.call import Output, Touch
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.output import views
+from hilt.params import Bounds, Count
+from hilt.policy.hooks import EVENTS, LONGEST_SECONDS, SECONDS
+from hilt.schema import INTEGER, NUMBER, STRING, TEXT, Schema, array, record
+
+_HELP = """\
+A hook is a command that runs at an event, in the workspace, as bash -c COMMAND.
+
+It reads one JSON object on standard input:
+  event      the name of the event
+  session    the id of the session
+  tool       the tool, by its own name (events of calls)
+  arguments  the arguments, checked and with defaults filled; or what is about to be sent
+  touches    what the call touches: [{"effect": "write", "target": "src/a.py"}]
+  result     what came back, as text or JSON (after it succeeded)
+  error      {"code", "message"} (after it failed)
+
+It prints nothing when it has nothing to say, or one JSON object with any of:
+  decision   allow: no objection; it never overrules a rule, a mode or another hook
+             ask: the user is asked; deny: not done, or the result withheld
+             skip: not done, and answered with result; stop: not done, and the agent ends here
+  reason     why, for the model and the user
+  context    text that the model gets beside the result
+  arguments  new arguments, which are checked and decided on again
+  result     a new result
+
+Exit status 2 is deny, with standard error as the reason. Any other status but 0, a signal, the timeout, and output that
+is not such an object are failures of the hook: on_failure says whether that blocks or is ignored.
+
+Hooks run in the order personal, project, session. Those of one event are counted from 0 in each. Hooks of a session run
+in the sandbox, with no network unless commands have it; they end with the session.
+
+Event: its decisions; what can be changed; on_failure when it is not said
+"""
+
+
+def _touches(args: dict[str, Any]) -> Iterator[Touch]:
+    if args["action"] == "register" and args.get("command"):
+        # not now, but that is what it comes to: the person sees the command and its risk
+        yield Touch("execute", args["command"])
+
+
+_HOOK: dict[str, Schema] = {
+    "event": STRING,
+    "index": INTEGER,
+    "match": STRING,
+    "command": STRING,
+    "timeout": NUMBER,
+    "on_failure": STRING,
+}
+_LISTED = record({"source": STRING, **_HOOK, "file": STRING}, optional="match file")
+_ANSWER: Schema = {
+    "type": "object",
+    "anyOf": [
+        record({"event": STRING, "index": INTEGER}),
+        record({"removed": record(_HOOK, optional="match timeout on_failure")}),
+        record(
+            {"hooks": array(_LISTED), "count": INTEGER, "problems": array(STRING), "notes": array(STRING)},
+            optional="problems notes",
+        ),
+    ],
+    TEXT: True,
+}
+
+
+@tool(effects="control", touches=_touches, output=_ANSWER)
+def register_hook(
+    ctx: Context,
+    action: Literal["register", "list", "remove", "help"],
+    event: str | None = None,
+    command: str | None = None,
+    match: str | None = None,
+    timeout: Annotated[float, Bounds(minimum=0.1, maximum=LONGEST_SECONDS)] = SECONDS,
+    on_failure: Literal["block", "ignore"] | None = None,
+    index: Count | None = None,
+) -> Output:
+    """Register, list or remove hooks of this session: commands that run at an event and may block or change it.
+
+    The user is asked first. help tells the protocol.
+
+    Details:
+    register answers with JSON: event, index; list with hooks, those of the user and the project included. A hook counts
+    from the next call on.
+
+    Args:
+        action: register needs event and command, remove event and index.
+        event: Such as pre_tool_execution.
+        command: For bash -c, sandboxed.
+        match: Calls, such as write_file, Write(path:src/**) or Bash(git push:*). Default: all.
+        timeout: Seconds; then it has failed.
+        on_failure: Default: block before a call, ignore after.
+        index: From 0, of this session's at the event.
+    """
+    if action == "help":
+        return Output(_HELP + "".join(f"  {_line(name)}\n" for name in EVENTS), view=views.none("The hook protocol"))
+    if action == "list":
+        return _listed(ctx)
+    if event is None:
+        raise _missing(action, "event")
+    if action == "remove":
+        if index is None:
+            raise _missing(action, "index")
+        gone = ctx.hooks.remove(event, index, ctx.fence.commit)
+        return _said(f"removed: {event} {index}", {"removed": {"event": event, "index": index, **gone}})
+    if command is None:
+        raise _missing(action, "command")
+    wanted = {"event": event, "match": match, "command": command, "timeout": timeout, "on_failure": on_failure}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    hook = ctx.hooks.register(given, ctx.fence.commit)
+    return _said(f"registered: {event} {hook.number}", {"event": event, "index": hook.number})
+
+
+def _listed(ctx: Context) -> Output:
+    known = ctx.hooks
+    hooks = [
+        {"source": hook.source, "index": hook.number, **hook.kept(), **({"file": hook.file} if hook.file else {})}
+        for hook in known.hooks
+    ]
+    data: dict[str, Any] = {"hooks": hooks, "count": len(hooks)}
+    if known.problems:
+        data["problems"] = [problem.reason for problem in known.problems]
+    if known.notes:
+        data["notes"] = list(known.notes)
+    names = ("source", "event", "index", "match", "command")
+    columns = [{"key": name, "label": name.capitalize()} for name in names]
+    rows = [{name: hook.get(name, "") for name in names} for hook in hooks]
+    return Output(data=data, view={"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)})
+
+
+def _said(text: str, data: dict[str, Any]) -> Output:
+    return Output(data=data, view=views.none(text))
+
+
+def _missing(action: str, name: str) -> ToolError:
+    return ToolError("invalid_args", f"{action} needs {name}.", suggestion=f"Send {name} as well.")
+
+
+def _line(name: str) -> str:
+    moment = EVENTS[name]
+    return f"{name}: {', '.join(moment.decisions)}; {', '.join(moment.changes) or 'nothing'}; {moment.on_failure}"

@@ -1,0 +1,193 @@
+"""Find what the user has written down about a subject."""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from stat import S_ISREG
+from typing import Annotated, Any, Literal
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.knowledge.folders import DEPTH_MAX, FILES_MAX, SKILL, Listing, Stamp, Survey, settled
+from hilt.knowledge.index import Entry
+from hilt.knowledge.locations import CLIENTS, PERSONAL, kind_of_folder
+from hilt.output import views
+from hilt.params import Bounds, Items
+from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
+from hilt.times import rfc3339
+from hilt.workspace import Workspace
+
+Kind = Literal["kb", "skill", "agent", "command"]
+
+_PROJECT = "workspace:"  # what the name of a shelf in the workspace begins with
+
+
+_RESULT = record(
+    {
+        "type": {"type": "string", "enum": ["kb", "skill", "agent", "command"]},
+        "name": STRING,
+        "title": STRING,
+        "description": STRING,
+        "path": STRING,
+        "score": NUMBER,
+        "matched": array(STRING),
+        "readable": BOOLEAN,
+        "source": STRING,
+    },
+    optional="source",
+)
+_INDEX = record(
+    {
+        "entry_count": INTEGER,
+        "rebuilt": BOOLEAN,
+        "refreshed": INTEGER,
+        "build_time": {"type": ["string", "null"]},
+        "source_count": INTEGER,
+        "client": STRING,
+    }
+)
+_ANSWER = record({"results": array(_RESULT), "index": _INDEX, "warnings": array(STRING)}, optional="warnings")
+
+
+@tool(effects="read", output=_ANSWER)
+def related_context(
+    ctx: Context,
+    query: str,
+    types: Annotated[list[Kind], Items(maximum=4)] | None = None,
+    limit: Annotated[int, Bounds(minimum=1, maximum=20, clamp=True)] = 5,
+    client: Literal["claude", "codex", "pi", "all"] | None = None,
+    rebuild: bool = False,
+) -> Output:
+    """Rank the user's knowledge entries, skills, agents and commands for a prompt or a failure; best first.
+
+    Returns no contents: use read_file where readable.
+
+    Details:
+    Looks into the user's own folders (shared ones, those of the client, configured ones) and .hilt/skills, agents and
+    commands of the workspace. Nothing that fits: no results. The answer is JSON: results with type, name, title,
+    description, path, score from 0 to 1 and the words that matched; index; warnings. The client all is for an overview
+    across clients.
+
+    Args:
+        query: Prompt, task, or failed output.
+        types: Default: all.
+        limit: Up to 20.
+        client: Whose skills. Default: the caller's.
+        rebuild: Make the index anew.
+    """
+    if not query.strip():
+        raise ToolError("invalid_args", "query is empty.", suggestion="Send the prompt or the failed output as query.")
+    chosen, warnings = _client(ctx, client)
+    answer = ctx.knowledge.related(
+        query,
+        client=chosen,
+        kinds=types or (),
+        limit=limit,
+        rebuild=rebuild,
+        project=[_Shelf(ctx.workspace, name) for name in PERSONAL],
+        check=ctx.fence.check,
+    )
+    results = [_result(ctx, entry) for entry in answer.entries]
+    refresh = answer.refresh
+    data: dict[str, Any] = {
+        "results": results,
+        "index": {
+            "entry_count": refresh.entries,
+            "rebuilt": rebuild or (refresh.read > 0 and refresh.read == refresh.entries),
+            "refreshed": refresh.read,
+            "build_time": rfc3339(refresh.at) if refresh.at else None,
+            "source_count": answer.shelves,
+            "client": chosen,
+        },
+    }
+    if warnings or answer.warnings:
+        data["warnings"] = [*warnings, *answer.warnings]
+    return Output(data=data, view=_view(results))
+
+
+def _client(ctx: Context, client: str | None) -> tuple[str, list[str]]:
+    if client is not None:
+        return client, []
+    declared = (ctx.client or "").strip().lower()
+    if declared in CLIENTS:
+        return declared, []
+    fact = f"client {declared[:40]!r} is not known" if declared else "client not provided"
+    return "none", [f"{fact}; pass top-level client=claude|codex|pi to include client-specific skills"]
+
+
+def _result(ctx: Context, entry: Entry) -> dict[str, Any]:
+    path = entry.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    found = {
+        "type": entry.kind,
+        "name": entry.name,
+        "title": entry.title,
+        "description": entry.description,
+        "path": path,
+        "score": entry.score,
+        "matched": list(entry.matched),
+        "readable": _is_readable(ctx, entry.path),
+    }
+    return {**found, "source": entry.source} if entry.source else found
+
+
+def _is_readable(ctx: Context, path: str) -> bool:
+    try:
+        ctx.workspace.judge(path, write=False)
+    except ToolError:
+        return False
+    return True
+
+
+def _view(results: list[dict[str, Any]]) -> dict[str, Any]:
+    if not results:
+        return views.none("nothing related was found")
+    columns = [{"key": name, "label": name.capitalize()} for name in ("type", "name", "title", "score", "path")]
+    rows = [{column["key"]: found[column["key"]] for column in columns} for found in results]
+    return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
+
+
+class _Shelf:
+    """The skills, agents or commands of the workspace, reached through its door."""
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        self._workspace = workspace
+        self._folder = f".hilt/{name}"
+        self._kind = kind_of_folder(name)
+        self.key = f"{_PROJECT}{workspace.root}/{self._folder}"
+
+    def kind_of(self, path: str) -> str:
+        return "skill" if path.endswith("/" + SKILL) else self._kind
+
+    def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
+        files: dict[str, Stamp] = {}
+        try:
+            for seen, (path, entry) in enumerate(self._workspace.walk(self._folder, depth=DEPTH_MAX)):
+                if seen >= FILES_MAX:
+                    return Survey(files, {}, full=True)
+                if self._is_entry(path):
+                    with suppress(OSError):  # it vanished while it was looked at
+                        status = entry.stat(follow_symlinks=False)
+                        if S_ISREG(status.st_mode):
+                            files[path] = (status.st_size, status.st_mtime_ns)
+        except ToolError:
+            check()  # the folder is not there, or closed to us
+        return Survey(files, {})
+
+    def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
+        now = time.time_ns()
+        try:
+            with self._workspace.stream(path, remember=False) as stream:
+                data = next(iter(stream), b"")[:limit]
+                return data, (stream.status.st_size, settled(stream.status.st_mtime_ns, now))
+        except (ToolError, OSError):
+            return None
+
+    def _is_entry(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        if name == SKILL:
+            return True
+        if not name.lower().endswith(".md") or name.lower() == "readme.md":
+            return False
+        return self._kind != "skill" or folder == self._folder

@@ -1,0 +1,182 @@
+"""Run a shell command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Annotated, Any, Literal
+
+from hilt.call import Output, Touch
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.output import printed, views
+from hilt.params import Bounds, Command
+from hilt.schema import STRING, TEXT, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.policy.commands import Risk
+    from hilt.processes import Folder
+    from hilt.sandbox.process import Finished
+
+LONGEST_SECONDS = 300
+CALL_SECONDS = 660.0  # longer than any command may take
+TELL_SECONDS = 0.5  # between two words to the caller on how far a command is
+TELL_BYTES = 400
+
+
+def _touches(args: dict[str, Any]) -> Iterable[Touch]:
+    if args.get("dry_run"):
+        return
+    yield Touch("execute", args["command"])
+    if args.get("network") == "full":
+        yield Touch("network", "*")
+
+
+_STARTED = record({"task_id": STRING}) | {TEXT: True}
+
+
+@tool(effects="execute", touches=_touches, timeout=CALL_SECONDS, output=_STARTED)
+def run_shell(
+    ctx: Context,
+    command: Command,
+    timeout: Annotated[int, Bounds(1, LONGEST_SECONDS, clamp=True)] = 30,
+    dry_run: bool = False,
+    force: bool = False,
+    cwd: str = ".",
+    run_in_background: bool = False,
+    tty: bool = False,
+    network: Literal["none", "loopback", "full"] | None = None,
+    compact: bool = False,
+) -> Output:
+    """Run a bash command in the workspace, in a sandbox: it writes there and in /tmp, without network unless allowed.
+
+    Dangerous ones (rm, sudo, git reset --hard …) need force.
+
+    Details:
+    The answer is `[exit: N]`, the output (standard output and standard error as they came, without colours) and
+    `[classification: CLASS — reason]`, where the class is success, expected_nonzero (such as grep without a match),
+    error, timeout or signal. At the timeout everything the command started is ended and the exit code is 124. Of output
+    over 50,000 characters the beginning and the end are shown. A command that asks gets an end of file, unless it is a
+    job with a terminal. `force` leaves the sandbox as it is. The network loopback is shared by the commands of this
+    session, not with the machine. The timeout does not end a job in the background. A terminal is for programs that
+    insist on one.
+
+    Args:
+        command: For bash -c, without input.
+        timeout: Seconds, up to 300; then exit 124.
+        dry_run: Tell risk and writes; run nothing.
+        force: The user wants exactly this dangerous command.
+        cwd: Folder.
+        run_in_background: Return task_id at once; go on with job_output.
+        tty: With a terminal.
+        network: loopback: among this session's commands.
+        compact: Show lines repeated 3+ times once.
+    """
+    from hilt.policy.commands import classify
+
+    if not command.strip():
+        raise ToolError("invalid_args", "The command is empty.", suggestion="Say what to run.")
+    if "\0" in command:
+        raise ToolError("invalid_args", "The command holds a NUL character, which no program can be given.")
+    risk = classify(command, sandboxed=ctx.settings["shell.sandbox"] != "full")
+    if dry_run:
+        return _preview(command, risk)
+    argv = ["bash", "-c", command]
+    with ctx.processes.folder(cwd) as folder:
+        if run_in_background:
+            return _job(ctx, argv, command, risk, folder, network, tty=tty)
+        finished = ctx.processes.run(
+            argv, cwd=folder, seconds=timeout, network=network, merge=True, tty=tty, hear=_narrator(ctx)
+        )
+    return _answer(ctx, command, risk, finished, timeout, compact=compact)
+
+
+def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
+    """Return what tells the caller, when it can hear, the last line of the output now and then."""
+    if ctx.attendant is None:
+        return None
+    began = monotonic()
+    tail = b""
+    next_time = began + TELL_SECONDS
+
+    def hear(chunk: bytes) -> None:
+        nonlocal tail, next_time
+        tail = (tail + chunk)[-TELL_BYTES:]
+        now = monotonic()
+        if now >= next_time:
+            next_time = now + TELL_SECONDS
+            lines = printed.plain(tail.decode("utf-8", "replace")).strip().split("\n")
+            ctx.progress(now - began, None, lines[-1])
+
+    return hear
+
+
+def _preview(command: str, risk: Risk) -> Output:
+    lines = [f"[dry-run] would execute: {command}", f"[risk: {risk.level} — {risk.reason[:300]}]"]
+    runs = [
+        part.words[0] or "something known only then" for part in risk.parts if part.kind == "command" and part.words
+    ]
+    writes = [path for part in risk.parts for path in part.writes]
+    lines += [
+        f"[{key}: {', '.join(dict.fromkeys(found))}]" for key, found in (("runs", runs), ("writes", writes)) if found
+    ]
+    parts = [{"text": part.text, "risk": part.level, "reason": part.reason} for part in risk.parts]
+    return Output("\n".join(lines), meta={"dry_run": True, "parts": parts}, risk=risk.level, classification="success")
+
+
+def _job(
+    ctx: Context, argv: list[str], command: str, risk: Risk, folder: Folder, network: str | None, *, tty: bool
+) -> Output:
+    job = ctx.processes.start(argv, command=command, cwd=folder, network=network, tty=tty, seconds=None)
+    view = views.none(f"Started {job.id}: {command}")
+    return Output(data={"task_id": job.id}, view=view, meta={"output_file": job.output_file}, risk=risk.level)
+
+
+def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout: int, *, compact: bool) -> Output:
+    from hilt.policy.exits import classify_exit
+
+    output = finished.stdout
+    facts: dict[str, Any] = {
+        "exit_code": finished.exit_code,
+        "duration_ms": round(finished.duration * 1000),
+        "timeout_ms": timeout * 1000,
+    }
+    if finished.reason == "limit":
+        raise ToolError(
+            "resource_limit",
+            f"The command printed more than {output.total >> 20} MiB and was ended.",
+            suggestion=f"Make it print less, or into a file. What it printed is in {output.spill}.",
+            risk=risk.level,
+            output_file=output.spill,
+            **facts,
+        )
+    raw = printed.fits(output.head) if output.spill is None else None
+    if raw is None:
+        path = output.spill or ctx.overflow.save(output.head, "run_shell")
+        raw = printed.excerpt(output.head, output.tail or output.head, output.total, path)
+        facts["truncation"] = {"truncated": True, "total_bytes": output.total, "output_file": path}
+    text = printed.plain(raw)
+    if compact:
+        text = printed.compact(text)
+    text = text.removesuffix("\n")
+    if finished.reason == "timeout":
+        text += ("\n\n" if text else "") + f"Command timed out after {timeout} seconds"
+    outcome = classify_exit(
+        command,
+        finished.exit_code,
+        timed_out=finished.reason == "timeout",
+        signalled=finished.reason == "signal",
+        output=text,
+    )
+    if not finished.clean:
+        facts["left_running"] = True
+    return Output(
+        f"[exit: {finished.exit_code}]\n{text}\n[classification: {outcome.classification} — {outcome.reason}]",
+        view=views.shell_output(command, raw, finished.exit_code),
+        meta=facts,
+        classification=outcome.classification,
+        risk=risk.level,
+        bounded=True,
+    )

@@ -1,0 +1,248 @@
+"""Search file contents."""
+
+from typing import Annotated, Any, Literal
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.output import views
+from hilt.params import Bounds, ReadPath
+from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
+from hilt.search.events import Match, Matched
+from hilt.search.ripgrep import Pattern
+from hilt.search.selection import Selection
+from hilt.search.tree import Counted, Found, Tree, open_tree, read_pattern
+
+LITTLE = 3  # fewer matches than this make one wonder what ignore rules hide
+OFFSET_MAX = 100_000
+
+Format = Literal["text", "json", "filenames"]
+
+
+_MATCH = record(
+    {
+        "file": STRING,
+        "line": INTEGER,
+        "column": INTEGER,
+        "text": STRING,
+        "end_line": INTEGER,
+        "context_before": STRING,
+        "context_after": STRING,
+    },
+    optional="end_line context_before context_after",
+)
+_ANSWER = record(
+    {
+        "results": array(_MATCH),
+        "truncated": BOOLEAN,
+        "total_count": INTEGER,
+        "total_is_minimum": BOOLEAN,
+        "ignored_files": INTEGER,
+        "unreadable": INTEGER,
+        "hint": STRING,
+        "next": NEXT,
+    },
+    optional="total_is_minimum ignored_files unreadable hint next",
+) | {TEXT: True}
+
+
+@tool(effects="read", output=_ANSWER)
+def search_files(
+    ctx: Context,
+    pattern: str,
+    path: ReadPath = ".",
+    format: Format = "text",
+    include: str | None = None,
+    literal: bool = False,
+    max_matches: Annotated[int, Bounds(1, 10_000, clamp=True)] = 500,
+    context_lines: Annotated[int, Bounds(0, 20, clamp=True)] = 0,
+    case_insensitive: bool = False,
+    type: str | None = None,
+    offset: Annotated[int, Bounds(0, OFFSET_MAX, clamp=True)] = 0,
+    multiline: bool = False,
+    no_ignore: bool = False,
+    hidden: bool = False,
+    timeout: Annotated[float, Bounds(0.05, 100, clamp=True)] = 60,
+) -> Output:
+    """Search file contents with a ripgrep regular expression: no look-around, no back-references.
+
+    Never binary files, .git, node_modules, vendor, dist, build or caches.
+
+    Details:
+    Matches come in the order of paths and lines. Files that .gitignore hides are left out, and always the folders .git,
+    node_modules, vendor, `__pycache__`, .cache, dist and build. Long lines are cut at 200 characters around the match.
+    What was cut off is told, with the call that goes on. A glob without a slash is about names; with ! before it,
+    include leaves those files out. With multiline each match counts, not each line. The format json has results with
+    file, line, column, text; truncated; total_count. Sensitive files are never searched.
+
+    Args:
+        pattern: Or text, if literal.
+        path: Folder or file.
+        format: text: path:line:text; filenames: path:count.
+        include: Glob of files, such as *.go or src/**/*.{js,ts}.
+        literal: Plain text.
+        max_matches: Or files, for filenames.
+        context_lines: Around each match.
+        case_insensitive: Ignore case.
+        type: Of file, such as py or rust.
+        offset: Matches to skip.
+        multiline: May span lines.
+        no_ignore: Also what .gitignore hides.
+        hidden: Also dotfiles.
+        timeout: Seconds; then the answer is partial.
+    """
+    wanted = read_pattern(
+        pattern, literal=literal, ignore_case=case_insensitive, multiline=multiline or (literal and "\n" in pattern)
+    )
+    given: dict[str, Any] = {"include": include, "literal": literal, "case_insensitive": case_insensitive, "type": type}
+    given |= {"multiline": multiline, "no_ignore": no_ignore, "hidden": hidden, "context_lines": context_lines}
+    following = {"pattern": pattern, "path": path, "format": format, "max_matches": max_matches}
+    following |= {name: value for name, value in given.items() if value}
+    with open_tree(ctx, path) as tree:
+        chosen = [] if include is None else [tree.below(include.removeprefix("!"))]
+        only, never = ([], chosen) if include and include[0] == "!" else (chosen, [])
+        selection = Selection(include=only, exclude=never, kind=type, hidden=hidden, no_ignore=no_ignore)
+        page = _Page(tree, wanted, selection, offset, max_matches, following)
+        if format == "filenames":
+            return page.filenames(timeout)
+        return page.matches(timeout, context_lines, format)
+
+
+class _Page:
+    """One page of an answer: from the offset on, as much as was asked for."""
+
+    def __init__(
+        self, tree: Tree, pattern: Pattern, selection: Selection, offset: int, most: int, following: dict[str, Any]
+    ) -> None:
+        self._tree = tree
+        self._pattern = pattern
+        self._selection = selection
+        self._offset = offset
+        self._most = most
+        self._following = following
+
+    def matches(self, timeout: float, around: int, format: Format) -> Output:
+        """Answer with matches, as text or JSON."""
+        keep = self._offset + self._most
+        found = self._tree.matches(self._pattern, self._selection, keep=keep, context=around, seconds=timeout)
+        files = _skipped(found.files, self._offset)
+        results = [
+            _result(self._tree.shown(file.path), file, match, around) for file in files for match in file.matches
+        ]
+        facts = self._facts(found, len(results), found.total, "matches")
+        listed = [views.File(item["file"], line=item["line"], content=item["text"]) for item in results]
+        view = views.file_list(listed, total=found.total)
+        if format == "json":
+            return Output(data={"results": results, **facts}, view=view, meta={"backend": self._tree.backend})
+        lines = [line for file in files for line in _listing(_one_line(self._tree.shown(file.path)), file, around)]
+        if around and lines:
+            lines.pop(0)  # what divides a group from the one before
+        return self._text(lines, len(results), "matches", facts, view)
+
+    def filenames(self, timeout: float) -> Output:
+        """Answer with the files that match, and how often."""
+        keep = self._offset + self._most
+        found = self._tree.counts(self._pattern, self._selection, keep=keep, seconds=timeout)
+        shown = [(self._tree.shown(path), count) for path, count in found.files[self._offset :]]
+        facts = self._facts(found, len(shown), found.total_files, "files")
+        facts["total_matches"] = found.total
+        listed = [views.File(path, content=f"{count} match{'es' * (count != 1)}") for path, count in shown]
+        lines = [f"{_one_line(path)}:{count}" for path, count in shown]
+        return self._text(lines, len(shown), "files", facts, views.file_list(listed, total=found.total_files))
+
+    def _facts(self, found: Found | Counted, count: int, total: int, noun: str) -> dict[str, Any]:
+        end = self._offset + count
+        facts: dict[str, Any] = {"truncated": end < total or found.is_minimum, "total_count": total}
+        if found.is_minimum:
+            facts["total_is_minimum"] = True
+            facts["hint"] = (
+                "There may be more: the search ended before everything was counted. Name a narrower path or include."
+            )
+        elif total and not count:
+            facts["hint"] = f"There are only {total} {noun}; offset {self._offset} is past the last."
+        elif total < LITTLE:
+            hidden = self._tree.hidden(self._selection)
+            if hidden:
+                files = f"{hidden} file{'s' * (hidden != 1)}"
+                facts["ignored_files"] = hidden
+                facts["hint"] = f"Ignore rules kept {files} out of the search; no_ignore: true searches them too."
+        if end > OFFSET_MAX and end < total:
+            facts["hint"] = f"No offset is larger than {OFFSET_MAX}: name a narrower path or include to see the rest."
+        elif count and end < total:
+            facts["next"] = {"tool": "search_files", "args": {**self._following, "offset": end}}
+        if found.unreadable:
+            facts["unreadable"] = found.unreadable
+        if self._tree.is_file and found.binary:
+            facts["hint"] = f"{self._tree.path} is binary and was not searched."
+        return facts
+
+    def _text(self, lines: list[str], count: int, noun: str, facts: dict[str, Any], view: dict[str, Any]) -> Output:
+        notes = []
+        total = facts["total_count"]
+        if not total:
+            notes.append("No matches so far." if "total_is_minimum" in facts else "No matches.")
+        elif count and facts["truncated"]:
+            at_least = "at least " if "total_is_minimum" in facts else ""
+            notes.append(f"Showing {noun} {self._offset + 1}-{self._offset + count} of {at_least}{total}.")
+        if "next" in facts:
+            notes.append(f"Use offset={facts['next']['args']['offset']} to continue.")
+        if "hint" in facts:
+            notes.append(facts["hint"])
+        if notes:
+            lines.append(f"[{' '.join(notes)}]")
+        meta = {"truncation": facts, "backend": self._tree.backend}
+        return Output("\n".join(lines), view=view, meta=meta, bounded=True)
+
+
+def _skipped(files: list[Matched], offset: int) -> list[Matched]:
+    """Return the files without their first matches."""
+    left = []
+    for file in files:
+        rest = file.matches[offset:]
+        offset = max(0, offset - len(file.matches))
+        if rest:
+            left.append(file._replace(matches=rest))
+    return left
+
+
+def _result(path: str, file: Matched, match: Match, around: int) -> dict[str, Any]:
+    result: dict[str, Any] = {"file": path, "line": match.line, "column": match.column, "text": match.text}
+    if match.end_line != match.line:
+        result["end_line"] = match.end_line
+    before = [file.lines[line] for line in range(match.line - around, match.line) if line in file.lines]
+    after = [file.lines[line] for line in range(match.end_line + 1, match.end_line + around + 1) if line in file.lines]
+    if before:
+        result["context_before"] = "\n".join(before)
+    if after:
+        result["context_after"] = "\n".join(after)
+    return result
+
+
+def _listing(path: str, file: Matched, around: int) -> list[str]:
+    """Return path:line:text of each match; with context, the lines around as path-line-text, in groups."""
+    matched: dict[int, str] = {}
+    for match in file.matches:
+        for number, text in enumerate(match.text.split("\n"), match.line):
+            matched.setdefault(number, text)
+    if not around:
+        return [f"{path}:{number}:{text}" for number, text in matched.items()]
+    near = {
+        number
+        for match in file.matches
+        for number in range(match.line - around, match.end_line + around + 1)
+        if number in file.lines or number in matched
+    }
+    lines = []
+    last = -1
+    for number in sorted(near):
+        if number != last + 1:
+            lines.append("--")
+        last = number
+        lines.append(
+            f"{path}:{number}:{matched[number]}" if number in matched else f"{path}-{number}-{file.lines[number]}"
+        )
+    return lines
+
+
+def _one_line(path: str) -> str:
+    return path.replace("\n", "\\n").replace("\r", "\\r")

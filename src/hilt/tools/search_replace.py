@@ -1,0 +1,414 @@
+"""Replace what matches, in many files at once."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from hilt.call import Output, Touch
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.editing import Document, Shown, changed, diff_text, diff_view
+from hilt.errors import ToolError
+from hilt.output import views
+from hilt.params import Items
+from hilt.search import replacing
+from hilt.search.replacing import Replaced
+from hilt.search.ripgrep import Pattern
+from hilt.search.selection import Selection
+from hilt.search.tree import open_tree, read_pattern, visible
+from hilt.text import encodings
+from hilt.text.diffing import Hunk, compare
+from hilt.text.encodings import Span
+from hilt.workspace import MAX_BYTES
+
+FILES_MAX = 50
+TOTAL_BYTES = 256 * 1024 * 1024  # of all files together, without force
+LINES_TOLD = 10
+CONTEXT_LINES = 3
+
+_MAGIC = "*?[{"
+
+
+def _touches(args: dict[str, Any]) -> Iterator[Touch]:
+    for target in _targets(args["files"]):
+        yield Touch("write", _base(target)[0] or "." if _is_glob(target) else target)
+
+
+@tool(effects="write", touches=_touches)
+def search_replace(
+    ctx: Context,
+    pattern: str,
+    replacement: str,
+    files: str | Annotated[list[str], Items(1, FILES_MAX)],
+    include: str | None = None,
+    case_insensitive: bool = False,
+    multiline: bool = True,
+    literal: bool = False,
+    dry_run: bool = False,
+    force: bool = False,
+) -> Output:
+    """Replace every match of a regular expression in up to 50 files: all or nothing. `undo` takes it back.
+
+    Details:
+    Expressions are those of search_files. Bytes outside the matches stay as they are. Binary files are passed over,
+    with an error for each.
+
+    Args:
+        pattern: As in search_files; may span lines.
+        replacement: $1, ${1} or $name: group, $0: match, $$: dollar; empty deletes.
+        files: Path, folder or glob such as src/**/*.go, or several.
+        include: Glob they must match too.
+        case_insensitive: Ignore case.
+        multiline: ^ and $ match at every line.
+        literal: pattern and replacement are plain.
+        dry_run: Return the diff, write nothing.
+        force: Also files over 50 MB.
+    """
+    wanted = _pattern(pattern, replacement, literal=literal, ignore_case=case_insensitive, lines=multiline)
+    targets = _Targets(ctx, include)
+    for target in _targets(files):
+        targets.add(target)
+    targets.refuse()
+    with ctx.workspace.change("search_replace", targets.paths, force=force) as draft:
+        documents = []
+        for path in draft.targets():
+            try:
+                documents.append(Document(path, draft.old(path) or b""))
+            except ToolError as error:
+                targets.fail(path, error)
+        work = _Work(ctx, wanted, documents)
+        work.replace(limit=4 * MAX_BYTES if force else MAX_BYTES)
+        changes = work.changes
+        meta: dict[str, Any] = {
+            "files": [{"path": document.path, "matches": work.counts[document.path]} for document in work.matched],
+            "total_matches": sum(work.counts.values()),
+            "searched_files": len(documents),
+        }
+        if targets.errors:
+            meta["errors"] = targets.errors
+        notes = [f"skipped {path}: {error['error']}" for path, error in targets.errors.items()]
+        if not changes:
+            text = "\n".join([_nothing(work, wanted, documents), *notes])
+            return Output(text, view=views.none(text), meta={**meta, "dry_run": True} if dry_run else meta)
+        meta["edit"] = {"diff": diff_text(changes), "first_changed_line": work.first_line}
+        if dry_run:
+            note = f"[dry-run: would replace {work.told()}: {', '.join(work.lines())}]"
+            text = "\n".join([diff_text(changes) + note, *notes])
+            return Output(text, view=diff_view(changes), meta={**meta, "dry_run": True})
+        for document in work.changed:
+            draft.write(document.path, document.data)
+        undo = draft.commit()
+    return changed("\n".join([f"replaced {work.told()}:", *work.lines(), *notes]), changes, meta, undo)
+
+
+def _targets(files: str | list[str]) -> list[str]:
+    return [files] if isinstance(files, str) else files
+
+
+def _is_glob(target: str) -> bool:
+    return any(character in target for character in _MAGIC)
+
+
+def _base(glob: str) -> tuple[str, str]:
+    """Split a glob into the folder that it certainly starts in, and the rest."""
+    parts = glob.split("/")
+    plain = 0
+    while plain < len(parts) - 1 and not _is_glob(parts[plain]) and "\\" not in parts[plain]:
+        plain += 1
+    base = "/".join(parts[:plain])
+    return ("/" if plain and not base else base), "/".join(parts[plain:])
+
+
+def _pattern(text: str, replacement: str, *, literal: bool, ignore_case: bool, lines: bool) -> Pattern:
+    if "\0" in replacement or any("\ud800" <= character <= "\udfff" for character in replacement):
+        raise ToolError("invalid_args", "The replacement holds a character that no text file holds.")
+    pattern = read_pattern(
+        text, literal=literal, ignore_case=ignore_case, multiline=True, lines=lines, replacement=replacement
+    )
+    if literal:
+        return pattern._replace(replacement=replacement.replace("$", "$$"))
+    from hilt.search import regexes
+
+    known = regexes.translate(text)
+    for name, position in regexes.references(replacement):
+        if name not in known.names and not (name.isdecimal() and int(name) <= known.groups):
+            groups = ", ".join(
+                [f"${number}" for number in range(known.groups + 1)] + [f"${name}" for name in known.names]
+            )
+            raise ToolError(
+                "invalid_args",
+                f"The replacement names the group ${name}, and the pattern has only {groups}.",
+                suggestion="Write ${1}x for group 1 followed by x, and $$ for a dollar sign.",
+                position=position,
+            )
+    return pattern
+
+
+class _Targets:
+    """The files that are meant, and those among them that are passed over."""
+
+    def __init__(self, ctx: Context, include: str | None) -> None:
+        self._ctx = ctx
+        self._wanted = None if include is None else Selection(include=[include])
+        self._found: dict[str, int] = {}  # path to size
+        self._missing: list[str] = []
+        self.errors: dict[str, dict[str, str]] = {}
+
+    @property
+    def paths(self) -> list[str]:
+        """All files, in the order of paths."""
+        return sorted(self._found)
+
+    def add(self, target: str) -> None:
+        """Add what a path, folder or glob stands for."""
+        if not target:
+            raise ToolError("invalid_args", "files is empty.", suggestion='Name a path or glob; "." is everything.')
+        try:
+            shown, status = self._ctx.workspace.status(target)
+        except ToolError as error:
+            if error.code != "file_not_found" or not _is_glob(target):
+                raise
+        else:
+            import stat
+
+            if stat.S_ISDIR(status.st_mode):
+                self._expand(target, Selection(), target)
+            elif self._accepts(shown):
+                with self._ctx.door.place(target, write=True) as place:  # which goes through no link
+                    self._found[place.path] = status.st_size
+            return
+        base, rest = _base(target)
+        anchored = f"/{rest}" if base else rest
+        selection = Selection(include=[anchored], argument="files")
+        try:
+            self._expand(base or ".", selection, target)
+        except ToolError as error:
+            if error.code != "file_not_found":
+                raise
+            self._missing.append(target)
+
+    def _expand(self, folder: str, selection: Selection, target: str) -> None:
+        before = len(self._found)
+        with open_tree(self._ctx, folder) as tree:
+            found = tree.files(selection, keep=10 * FILES_MAX)
+            prefix = "" if tree.path == "." else f"{tree.path}/"
+            for path in found.paths:
+                full = prefix + path
+                if self._accepts(full):
+                    self._take(full, tree.size(path))
+        if found.total > len(found.paths) and len(self._found) <= FILES_MAX and self._wanted is None:
+            raise _too_many(found.total)
+        if len(self._found) == before:
+            self._missing.append(target)
+
+    def _take(self, path: str, size: int) -> None:
+        try:
+            path.encode()
+            self._ctx.workspace.judge(path, write=True)
+        except UnicodeEncodeError:
+            self.errors[visible(path)] = {"error": "its name is not UTF-8", "error_code": "unsupported_file"}
+        except ToolError as error:
+            self.fail(path, error)
+        else:
+            self._found[path] = size
+
+    def _accepts(self, path: str) -> bool:
+        from hilt.search import globs
+
+        return self._wanted is None or globs.matcher(self._wanted.include)(path)
+
+    def fail(self, path: str, error: ToolError) -> None:
+        """Note that a file is passed over."""
+        self.errors[path] = {"error": error.message, "error_code": error.code, "suggestion": error.suggestion}
+
+    def refuse(self) -> None:
+        """Raise when there is nothing to do, or too much."""
+        if len(self._found) > FILES_MAX:
+            raise _too_many(len(self._found))
+        if not self._found and not self.errors:
+            what = ", ".join(self._missing) or "what is left after include"
+            raise ToolError(
+                "file_not_found",
+                f"No file matches {what}.",
+                suggestion="Look with find_files; files that .gitignore hides must be named by their paths.",
+            )
+        total = sum(self._found.values())
+        if total > TOTAL_BYTES:
+            raise ToolError(
+                "resource_limit",
+                f"The files have {total >> 20} MB together; the limit is {TOTAL_BYTES >> 20} MB.",
+                suggestion="Name fewer files at once.",
+            )
+
+
+def _too_many(count: int) -> ToolError:
+    return ToolError(
+        "resource_limit",
+        f"These are {count} files; at most {FILES_MAX} are changed at once.",
+        suggestion="Find the files that match with search_files, format filenames, and name those; or use include.",
+        count=count,
+    )
+
+
+class _Work:
+    """Documents, and what is replaced in them."""
+
+    def __init__(self, ctx: Context, pattern: Pattern, documents: list[Document]) -> None:
+        self._ctx = ctx
+        self._pattern = pattern
+        self._documents = documents
+        self.counts: dict[str, int] = {}
+        self._told: dict[str, list[int]] = {}
+        self.matched: list[Document] = []
+        self.changed: list[Document] = []
+        self.changes: list[Shown] = []
+
+    @property
+    def first_line(self) -> int:
+        """The first line that changes in the first file."""
+        return self._told[self.changed[0].path][0]
+
+    def replace(self, *, limit: int) -> None:
+        """Find and replace in every document."""
+        replacement = self._pattern.replacement or ""
+        for crlf in (False, True):
+            chosen = [document for document in self._documents if ("\n" in replacement and _is_crlf(document)) == crlf]
+            if chosen:
+                pattern = self._pattern
+                if crlf:
+                    # new lines end as those of the file do
+                    new = replacement.replace("\r\n", "\n").replace("\n", "\r\n")
+                    pattern = pattern._replace(replacement=new)
+                self._replace(pattern, chosen, limit)
+        order = {document.path: position for position, document in enumerate(self._documents)}
+        self.matched.sort(key=lambda document: order[document.path])
+        self.changed.sort(key=lambda document: order[document.path])
+        self.changes.sort(key=lambda change: order[change.path])
+
+    def _replace(self, pattern: Pattern, documents: list[Document], limit: int) -> None:
+        texts = [document.text.encode("utf-8", _errors(document)) for document in documents]
+        for document, text, found in zip(
+            documents, texts, replacing.find(self._ctx, pattern, texts, limit=limit), strict=True
+        ):
+            self._ctx.fence.check()
+            if not found:
+                continue
+            self.counts[document.path] = len(found)
+            self.matched.append(document)
+            self._apply(document, text, found)
+
+    def _apply(self, document: Document, text: bytes, found: list[Replaced]) -> None:
+        spans = [one for one in found if text[one.start : one.end] != one.new]
+        if not spans:
+            return
+        self._told[document.path] = [text.count(b"\n", 0, one.start) + 1 for one in spans[:LINES_TOLD]]
+        chosen = _spans(document, text, spans)
+        document.apply(chosen)
+        self.changed.append(document)
+        self.changes.append(_shown(document, chosen))
+
+    def told(self) -> str:
+        """Say how much is replaced."""
+        total, files = sum(self.counts.values()), len(self.counts)
+        return f"{total} match{'es' * (total != 1)} in {files} file{'s' * (files != 1)}"
+
+    def lines(self) -> list[str]:
+        """Say for each file how much, and where."""
+        told = []
+        for document in self.matched:
+            count = self.counts[document.path]
+            at = list(dict.fromkeys(self._told.get(document.path, [])))
+            where = (
+                f" (line{'s' * (len(at) != 1)} {', '.join(map(str, at))}{', …' * (count > LINES_TOLD)})" if at else ""
+            )
+            told.append(f"{document.path}: {count}{where}")
+        return told
+
+
+def _nothing(work: _Work, pattern: Pattern, searched: list[Document]) -> str:
+    files = f"{len(searched)} file{'s' * (len(searched) != 1)}"
+    if work.counts:
+        return f"Nothing changes: the {work.told()} are already what they would be replaced by."
+    text = f"No matches in {files}; nothing was changed."
+    looked_for = pattern.text.replace("\\n", "\n").replace("\\r", "\r")
+    if "\n" in looked_for and "\r" not in looked_for:
+        crlf = sum(map(_is_crlf, searched))
+        if crlf:
+            text += f" In {crlf} of them lines end with CRLF: \\r{'?' * (not pattern.literal)}\\n matches that."
+    return text
+
+
+def _is_crlf(document: Document) -> bool:
+    pairs = document.text.count("\r\n")
+    return pairs > 0 and pairs == document.text.count("\n")
+
+
+def _errors(document: Document) -> str:
+    # bytes that are no characters: as they were in UTF-8, as three bytes each where the file is UTF-16
+    return "surrogateescape" if document.encoding.name == "utf-8" else "surrogatepass"
+
+
+def _shown(document: Document, spans: list[Span]) -> Shown:
+    """Return the change with its hunks made from the places that are known, instead of by comparing whole files."""
+    shown = document.change
+    old = shown.before or ""
+    shift = len(old) - len(document.before)  # a byte order mark that is shown
+    parts: list[tuple[int, int, list[Span]]] = []
+    for span in spans:
+        start, end = span.start + shift, span.end + shift
+        # as much around it as a diff shows
+        first, last = start, end
+        for _ in range(CONTEXT_LINES + 1):
+            first = old.rfind("\n", 0, max(first - 1, 0)) + 1 if first else 0
+            last = old.find("\n", last) + 1 or len(old)
+        place = Span(start, end, encodings.visible(span.new))
+        if parts and first <= parts[-1][1]:
+            first, _, together = parts.pop()
+            together.append(place)
+            parts.append((first, last, together))
+        else:
+            parts.append((first, last, [place]))
+    shown._hunks = [hunk for part in _numbered(old, parts) for hunk in part]
+    return shown
+
+
+def _numbered(old: str, parts: list[tuple[int, int, list[Span]]]) -> Iterator[list[Hunk]]:
+    """Yield the hunks of each part, with the numbers of their lines in the whole."""
+    above = grown = done = 0
+    for first, last, places in parts:
+        above += old.count("\n", done, first)
+        done = first
+        pieces: list[str] = []
+        at = first
+        for start, end, new in places:
+            pieces += (old[at:start], new)
+            at = end
+        before, after = old[first:last], "".join((*pieces, old[at:last]))
+        yield [
+            hunk._replace(old_start=hunk.old_start + above, new_start=hunk.new_start + above + grown)
+            for hunk in compare(before, after, CONTEXT_LINES)
+        ]
+        grown += after.count("\n") - before.count("\n")
+
+
+def _spans(document: Document, text: bytes, found: list[Replaced]) -> list[Span]:
+    """Return the spans in characters instead of bytes."""
+    spans = []
+    errors = _errors(document)
+    at = done = 0
+    try:
+        for one in found:
+            at += len(text[done : one.start].decode("utf-8", errors))
+            size = len(text[one.start : one.end].decode("utf-8", errors))
+            spans.append(Span(at, at + size, one.new.decode("utf-8", errors)))
+            at += size
+            done = one.end
+        whole = at + len(text[done:].decode("utf-8", errors)) == len(document.text)
+    except UnicodeDecodeError:
+        whole = False
+    if not whole:
+        raise ToolError(
+            "encoding_error",
+            f"The pattern matches parts of characters in {document.path}.",
+            suggestion="Use a pattern that matches whole characters.",
+        )
+    return spans

@@ -1,0 +1,83 @@
+"""Run one program without a shell."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from hilt.call import Output, Touch
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.output import printed, views
+from hilt.params import Bounds, Items
+from hilt.schema import BOOLEAN, INTEGER, STRING, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.process import Captured
+
+STDOUT_BYTES = 100 * 1024
+STDERR_BYTES = 50 * 1024
+
+
+def _touches(args: dict[str, Any]) -> Iterable[Touch]:
+    yield Touch("execute", shlex.join(args["argv"]))
+
+
+_ANSWER = record({"stdout": STRING, "stderr": STRING, "exitCode": INTEGER, "truncated": BOOLEAN}, optional="truncated")
+
+
+@tool(effects="execute", touches=_touches, timeout=660, output=_ANSWER)
+def shell_exec(
+    ctx: Context,
+    argv: Annotated[list[str], Items(minimum=1)],
+    cwd: str = ".",
+    timeout: Annotated[int, Bounds(1, 600_000, clamp=True)] = 120_000,
+    force: bool = False,
+) -> Output:
+    """Run one program of a fixed list without a shell: nothing is expanded. Sandboxed as run_shell.
+
+    Details:
+    No program of the list may start another one (find -exec, env with a command, tar --to-command …). The answer is
+    JSON: stdout (up to 100 KB), stderr (up to 50 KB), exitCode; truncated is true when more was printed.
+
+    Args:
+        argv: Program, then arguments: git node npm npx bun deno python3 python pip ls cat grep find echo mkdir touch cp
+            mv head tail wc sort uniq diff curl wget tar zip unzip jq sed awk which env date cargo rustc go make cmake;
+            none to start another.
+        cwd: Folder.
+        timeout: Milliseconds, up to 600000; then exitCode 124.
+        force: The user wants exactly this dangerous command.
+    """
+    from hilt.policy.argv import refuse_argv
+    from hilt.policy.commands import classify
+
+    refusal = refuse_argv(argv)
+    if refusal is not None:
+        raise ToolError("command_blocked", refusal, suggestion="Use a program of the list, or run_shell.")
+    if any("\0" in word for word in argv):
+        raise ToolError("invalid_args", "An argument holds a NUL character, which no program can be given.")
+    command = shlex.join(argv)
+    with ctx.processes.folder(cwd) as folder:
+        finished = ctx.processes.run(argv, cwd=folder, seconds=timeout / 1000)
+    raw = {"stdout": _first(finished.stdout, STDOUT_BYTES), "stderr": _first(finished.stderr, STDERR_BYTES)}
+    data: dict[str, Any] = {name: printed.plain(text) for name, text in raw.items()}
+    data["exitCode"] = finished.exit_code
+    if finished.stdout.total > STDOUT_BYTES or finished.stderr.total > STDERR_BYTES:
+        data["truncated"] = True
+    view = views.shell_output(command, raw["stdout"], finished.exit_code, errors=raw["stderr"])
+    risk = classify(command, sandboxed=ctx.settings["shell.sandbox"] != "full").level
+    meta: dict[str, Any] = {"duration_ms": round(finished.duration * 1000), "ended_by": finished.reason}
+    spilled = [stream.spill for stream in (finished.stdout, finished.stderr) if stream.spill]
+    if spilled:
+        meta["output_files"] = spilled
+    return Output(data=data, view=view, meta=meta, risk=risk)
+
+
+def _first(stream: Captured, size: int) -> str:
+    """Return the beginning of a stream as text; a character that is cut is left out."""
+    from codecs import getincrementaldecoder
+
+    return getincrementaldecoder("utf-8")("replace").decode(stream.head[:size], final=stream.total <= size)

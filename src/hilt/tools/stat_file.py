@@ -1,0 +1,96 @@
+"""Look at a file without reading it."""
+
+import stat
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.params import ReadPath
+from hilt.schema import BOOLEAN, INTEGER, STRING, record
+from hilt.text import encodings
+from hilt.text.lines import count_lines
+from hilt.times import rfc3339
+from hilt.workspace import MAX_BYTES
+
+_ANSWER = record(
+    {
+        "path": STRING,
+        "type": {"type": "string", "enum": ["file", "directory", "special"]},
+        "size": INTEGER,
+        "lines": INTEGER,
+        "encoding": STRING,
+        "bom": BOOLEAN,
+        "line_ending": {"type": "string", "enum": ["none", "lf", "crlf", "mixed"]},
+        "modified": STRING,
+        "mode": STRING,
+    },
+    optional="lines encoding bom line_ending",
+)
+
+
+@tool(effects="read", output=_ANSWER)
+def stat_file(ctx: Context, path: ReadPath) -> Output:
+    """Return a file's type, size, lines, encoding, line endings, mode and time of change, without its contents.
+
+    Args:
+        path: File or folder.
+    """
+    shown, status = ctx.workspace.status(path)
+    is_file = stat.S_ISREG(status.st_mode)
+    data: dict[str, object] = {
+        "path": shown,
+        "type": "file" if is_file else "directory" if stat.S_ISDIR(status.st_mode) else "special",
+        "size": status.st_size,
+    }
+    if is_file and status.st_size <= MAX_BYTES:
+        try:
+            data.update(_contents(ctx, path))
+        except ToolError as error:
+            if error.code != "permission_denied":  # what may not be read can still be looked at
+                raise
+    data["modified"] = rfc3339(status.st_mtime_ns)
+    data["mode"] = f"{stat.S_IMODE(status.st_mode):04o}"
+    return Output(data=data)
+
+
+def _contents(ctx: Context, path: str) -> dict[str, object]:
+    feeds = pairs = returns = 0
+    head = last = b""
+    with ctx.workspace.stream(path, remember=False) as stream:
+        for chunk in stream:
+            head = head or chunk
+            feeds += chunk.count(b"\n")
+            # an ending may lie across two chunks
+            pairs += chunk.count(b"\r\n") + (last.endswith(b"\r") and chunk.startswith(b"\n"))
+            returns += chunk.count(b"\r")
+            last = chunk
+    facts: dict[str, object] = {"lines": feeds + (1 if last and not last.endswith(b"\n") else 0)}
+    if encodings.is_binary(head[:512]):
+        return {**facts, "encoding": "binary"}
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
+        return _wide(ctx, path)
+    if head is not last:
+        # a character may lie across two chunks
+        head = head[: head.rfind(b"\n") + 1] or head.rstrip(bytes(range(128, 256))) or head
+    encoding = encodings.detect(head)
+    facts["encoding"] = encoding.name
+    facts["bom"] = bool(encoding.bom)
+    facts["line_ending"] = _ending(feeds, pairs, returns)
+    return facts
+
+
+def _wide(ctx: Context, path: str) -> dict[str, object]:
+    """Return the facts of UTF-16 and UTF-32, whose bytes tell nothing before they are decoded."""
+    text, encoding = encodings.decode(ctx.workspace.read(path, remember=False).data)
+    facts: dict[str, object] = {"lines": count_lines(text), "encoding": encoding.name, "bom": bool(encoding.bom)}
+    facts["line_ending"] = _ending(text.count("\n"), text.count("\r\n"), text.count("\r"))
+    return facts
+
+
+def _ending(feeds: int, pairs: int, returns: int) -> str:
+    if not feeds and not returns:
+        return "none"
+    if not returns:
+        return "lf"
+    return "crlf" if pairs == feeds == returns else "mixed"

@@ -1,0 +1,170 @@
+"""Look back and restore."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from hilt.call import Output, Touch
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.editing import Shown, changed, diff_text, diff_view, require, shown_bytes
+from hilt.errors import ToolError
+from hilt.output import views
+from hilt.params import Bounds
+from hilt.schema import BOOLEAN, INTEGER, STRING, TEXT, array, record
+from hilt.state.history import Change, Snapshot
+from hilt.times import rfc3339
+from hilt.workspace import Draft
+
+
+def _touches(args: dict[str, Any]) -> Iterator[Touch]:
+    # what a restore writes is known only to the history: it counts as the whole workspace
+    if args["action"] in ("restore", "clear"):
+        yield Touch("write", ".")
+    else:
+        yield Touch("read", ".")
+
+
+_SNAPSHOT = record(
+    {
+        "id": STRING,
+        "path": STRING,
+        "timestamp": STRING,
+        "operation": STRING,
+        "size": INTEGER,
+        "created": BOOLEAN,
+        "deleted": BOOLEAN,
+    },
+    optional="created deleted",
+)
+_LIST = record({"snapshots": array(_SNAPSHOT), "count": INTEGER, "total": INTEGER}) | {TEXT: True}
+
+
+@tool(effects="write", touches=_touches, output=_LIST)
+def undo(
+    ctx: Context,
+    action: Literal["list", "preview", "restore", "clear"],
+    id: str | None = None,
+    limit: Annotated[int, Bounds(minimum=1, maximum=10_000, clamp=True)] | None = None,
+    path: str | None = None,
+    dry_run: bool = False,
+    if_checksum: str | None = None,
+    force: bool = False,
+) -> Output:
+    """Browse the snapshots taken before every change, and restore files from them.
+
+    One id is one call: restore puts back all files it changed, and can be undone.
+
+    Details:
+    Files that the call created are removed, and deleted ones come back. Without limit all snapshots are listed.
+
+    Args:
+        action: list: newest first; preview: diff to the snapshot; clear: forget all.
+        id: To preview or restore; a unique beginning will do.
+        limit: To list.
+        path: Only this file.
+        dry_run: Restore or clear nothing, only tell.
+        if_checksum: SHA-256 the one file must have.
+        force: Also over 50 MB.
+    """
+    if action == "list":
+        return _list(ctx, limit)
+    if action == "clear":
+        if dry_run:
+            return Output(f"[dry-run] would forget {ctx.workspace.snapshot_count()} snapshots")
+        return Output(f"cleared {ctx.workspace.clear_history()} snapshots")
+    if not id:
+        raise ToolError("invalid_args", f"{action} needs id.", suggestion='Use action "list" to see the ids.')
+    change = ctx.workspace.find_change(id)
+    files = _chosen(change, None if path is None else ctx.workspace.resolve(path))
+    if action == "preview" or dry_run:
+        return _preview(ctx, change, files, force=force)
+    return _restore(ctx, change, files, if_checksum=if_checksum, force=force)
+
+
+def _list(ctx: Context, limit: int | None) -> Output:
+    total = ctx.workspace.snapshot_count()
+    snapshots = []
+    for change in ctx.workspace.changes(limit):
+        for file in change.snapshots:
+            entry: dict[str, Any] = {
+                "id": change.id,
+                "path": file.path,
+                "timestamp": rfc3339(change.at),
+                "operation": change.operation,
+                "size": file.size,
+            }
+            if file.before is None:
+                entry["created"] = True
+            elif file.after is None:
+                entry["deleted"] = True
+            snapshots.append(entry)
+    snapshots = snapshots[:limit]
+    data = {"snapshots": snapshots, "count": len(snapshots), "total": total}
+    names = ("id", "path", "timestamp", "operation", "action")
+    view = {
+        "type": "table",
+        "columns": [{"key": name, "label": name} for name in names],
+        "rows": [{**{name: entry[name] for name in names[:-1]}, "action": _action(entry)} for entry in snapshots],
+        "totalRows": total,
+    }
+    return Output(data=data, view=view)
+
+
+def _action(entry: dict[str, Any]) -> str:
+    return "created" if "created" in entry else "deleted" if "deleted" in entry else "modified"
+
+
+def _chosen(change: Change, path: str | None) -> list[Snapshot]:
+    files = [file for file in change.snapshots if path is None or file.path == path]
+    if not files:
+        known = ", ".join(file.path for file in change.snapshots[:20])
+        raise ToolError("not_found", f"The call {change.id} did not change {path}; it changed {known}.")
+    return files
+
+
+def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[Shown]:
+    """Put the old contents into the draft and return what that changes."""
+    changes = []
+    for file in files:
+        ctx.fence.check()
+        now = draft.old(file.path)
+        old = None if file.before is None else ctx.workspace.contents(file.before)
+        if old is None:
+            if now is not None:
+                draft.delete(file.path)
+        else:
+            draft.write(file.path, old, mode=file.mode)
+        if now != old:
+            changes.append(shown_bytes(file.path, now, old))
+    return changes
+
+
+def _preview(ctx: Context, change: Change, files: list[Snapshot], *, force: bool) -> Output:
+    with ctx.workspace.change("undo", [file.path for file in files], force=force, fresh=False) as draft:
+        changes = _drafted(ctx, draft, files)
+    text = (
+        diff_text(changes) or f"Nothing to restore: the files are as they were before {change.operation} {change.id}."
+    )
+    return Output(text, view=diff_view(changes) if changes else views.none(text), meta={"id": change.id})
+
+
+def _restore(ctx: Context, change: Change, files: list[Snapshot], *, if_checksum: str | None, force: bool) -> Output:
+    with ctx.workspace.change("undo", [file.path for file in files], force=force, fresh=False) as draft:
+        if if_checksum:
+            if len(files) != 1:
+                raise ToolError("invalid_args", f"if_checksum fits one file; {change.id} has {len(files)}.")
+            require(files[0].path, draft.old(files[0].path), if_checksum=if_checksum)
+        changes = _drafted(ctx, draft, files)
+        id = draft.commit(remove_folders=[folder for file in files if file.before is None for folder in file.folders])
+    if not changes:
+        text = f"Nothing to restore: the files are as they were before {change.operation} {change.id}."
+        return Output(text, view=views.none(text), meta={"id": change.id})
+    lines = [
+        f"{'deleted' if shown.after is None else 'recreated' if shown.before is None else 'restored'} {shown.path}"
+        for shown in changes
+    ]
+    text = (
+        f"restored {len(lines)} file{'s' * (len(lines) != 1)} to before {change.operation} {change.id}:\n"
+        + "\n".join(lines)
+    )
+    return changed(text, changes, {"id": change.id, "files": [shown.path for shown in changes]}, id)

@@ -1,0 +1,55 @@
+"""Write a file."""
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import tool
+from hilt.editing import changed, preview, require, shown_bytes
+from hilt.output import views
+from hilt.params import WritePath
+from hilt.text.encodings import UTF8, encode
+
+
+@tool(effects="write")
+def write_file(
+    ctx: Context,
+    path: WritePath,
+    content: str,
+    dry_run: bool = False,
+    if_checksum: str | None = None,
+    if_absent: bool = False,
+    force: bool = False,
+) -> Output:
+    """Write a whole file and missing folders. `undo` puts the old one back.
+
+    Refused if the file changed since you read it. For a part, use edit_file.
+
+    Details:
+    A file that this session read and that somebody else changed since is not overwritten. The mode of an existing file
+    is kept.
+
+    Args:
+        path: File in the workspace.
+        content: All of it.
+        dry_run: Return the diff, write nothing.
+        if_checksum: SHA-256 the existing file must have.
+        if_absent: Only when there is no such file.
+        force: Also over 50 MB.
+    """
+    with ctx.workspace.change("write_file", [path], force=force) as draft:
+        target = draft.resolve(path)
+        old, new = draft.old(target), encode(content, UTF8)
+        require(target, old, if_checksum=if_checksum, if_absent=if_absent)
+        change = shown_bytes(target, old, new)
+        meta: dict[str, object] = {"path": target, "size": len(new), "created": old is None}
+        if dry_run:
+            if old is None:
+                text = f"[dry-run] would create {target} ({len(new)} bytes)"
+                return Output(text, view=change.view, meta={**meta, "dry_run": True})
+            same = "already holds exactly this" if old == new else "holds the same text; it becomes UTF-8"
+            return preview([change], meta, otherwise=f"[dry-run] {target} {same}.")
+        draft.write(target, new)
+        undo = draft.commit()
+    text = f"wrote {len(new)} bytes to {target}"
+    if old is None:
+        return Output(text, view=views.code(target, content, created=True), meta={**meta, "undo": undo})
+    return changed(text, [change], meta, undo)

@@ -1,0 +1,380 @@
+"""Requests and envelopes: the one decoder and the one encoder that every surface uses."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from hilt.call import Call, Result
+from hilt.errors import ToolError
+
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 100
+MAX_FIELD = 1000  # characters of a field beside the arguments; the trail keeps some of them
+
+_TEXT_FIELDS = ("session", "client", "dialect", "approval")
+_FIELDS = frozenset({"tool", "args", "id", "request_id", "cancel", *_TEXT_FIELDS})
+
+
+class Cancel:
+    """A request to cancel the running call that has this id."""
+
+    def __init__(self, target: Any, id: Any = None, request_id: Any = None) -> None:
+        self.target = target
+        self.id = id  # of the request itself; one that has an id is answered
+        self.request_id = request_id
+
+
+class Refused(Exception):
+    """A request that cannot become a Call; carries what could be read of its ids."""
+
+    def __init__(self, error: ToolError, id: Any = None, request_id: Any = None) -> None:
+        super().__init__(error.message)
+        self.result = Result(error=error, id=id, request_id=request_id)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    decoded = dict(pairs)
+    if len(decoded) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ToolError(
+                    "invalid_request",
+                    f"The key {_short(key)!r} occurs twice in one object.",
+                    suggestion="Send each key once.",
+                )
+            seen.add(key)
+    return decoded
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else text[:100] + "…"
+
+
+def _constant(name: str) -> Any:
+    raise ToolError("invalid_request", f"{name} is not a finite number.", suggestion="Send a finite number.")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if abs(number) != float("inf") else _constant(digits[:40])
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_finite)
+
+
+def decode_value(raw: bytes) -> Any:
+    """Decode one JSON value; refuse invalid UTF-8, duplicate keys, deep nesting, lone surrogates and oversize."""
+    if len(raw) > MAX_REQUEST_BYTES and len(raw.rstrip(b"\r\n")) > MAX_REQUEST_BYTES:
+        raise too_large(len(raw))
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ToolError(
+            "invalid_request",
+            f"The request is not UTF-8: byte 0x{raw[error.start]:02x} at position {error.start}.",
+            suggestion="Send the request as UTF-8.",
+        ) from None
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise not_json(error) from None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
+        raise ToolError("invalid_request", "The request holds a number with thousands of digits.") from None
+    escapes = "\\u" in text
+    # as many levels need as many brackets: most requests have too few, and no escapes that could make half a character
+    if escapes or text.count("{") + text.count("[") > MAX_DEPTH:
+        _look_through(value, surrogates=escapes)
+    return value
+
+
+def not_json(error: json.JSONDecodeError) -> ToolError:
+    """Return the error for text that is not JSON."""
+    if not error.doc.strip():
+        return ToolError("invalid_request", "The request is empty.")
+    return ToolError(
+        "invalid_request", f"The request is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+    )
+
+
+def too_large(size: int) -> ToolError:
+    """Return the error for a request over the limit."""
+    return ToolError(
+        "invalid_request",
+        f"The request has more than {MAX_REQUEST_BYTES} bytes ({size} read so far).",
+        suggestion="Send less in one request.",
+    )
+
+
+def _too_deep() -> ToolError:
+    return ToolError(
+        "invalid_request",
+        f"The request is nested deeper than {MAX_DEPTH} levels.",
+        suggestion="Send flatter arguments.",
+    )
+
+
+def _look_through(value: Any, *, surrogates: bool) -> None:
+    """Refuse deep nesting, and lone surrogates where the text has escapes that could make one."""
+    level = [value]
+    for depth in range(MAX_DEPTH + 1):
+        if depth == MAX_DEPTH and any(isinstance(item, dict | list) for item in level):
+            raise _too_deep()
+        deeper: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                deeper.extend(item.values())
+                if surrogates:
+                    deeper.extend(item)
+            elif isinstance(item, list):
+                deeper.extend(item)
+            elif surrogates and isinstance(item, str):
+                _refuse_surrogates(item)
+        if not deeper:
+            return
+        level = deeper
+
+
+def _refuse_surrogates(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError(
+            "invalid_request",
+            f"The request holds the lone surrogate U+{ord(text[error.start]):04X}.",
+            suggestion="Send whole characters.",
+        ) from None
+
+
+def decode_request(raw: bytes) -> Call | Cancel:
+    """Turn the bytes of one request into a Call or a Cancel, or raise Refused."""
+    try:
+        value = decode_value(raw)
+    except ToolError as error:
+        raise Refused(error) from None
+    return to_request(value)
+
+
+def to_request(value: Any) -> Call | Cancel:
+    """Turn a decoded request into a Call or a Cancel, or raise Refused."""
+    if not isinstance(value, dict):
+        raise Refused(ToolError("invalid_request", f"A request is a JSON object, not {_kind(value)}."))
+    ids = value.get("id"), value.get("request_id")
+    try:
+        if not value.keys() <= _FIELDS:
+            unknown = [key for key in value if key not in _FIELDS]
+            from hilt.schema import did_you_mean
+
+            near = did_you_mean(unknown[0], _FIELDS)
+            advice = "Put the tool's arguments into args." if "tool" in value else None
+            raise ToolError(
+                "invalid_request",
+                f"The request has the unknown field {_short(unknown[0])!r}"
+                + (f"; did you mean {near!r}?" if near else "."),
+                suggestion=f"Use {near!r}." if near else advice,
+            )
+        if value.get("cancel") is not None:
+            if "tool" in value:
+                raise ToolError(
+                    "invalid_request",
+                    "The request has both 'tool' and 'cancel'.",
+                    suggestion="Send two requests, one for each.",
+                )
+            return Cancel(value["cancel"], *ids)
+        tool = value.get("tool")
+        if not isinstance(tool, str) or not tool:
+            found = "is missing" if "tool" not in value else f"is {_kind(tool)}"
+            raise ToolError("invalid_request", f"The field 'tool' must be the name of a tool; it {found}.")
+        args = value.get("args")
+        if not isinstance(args, dict | str) and args is not None:
+            raise ToolError("invalid_request", f"The field 'args' must be an object, not {_kind(args)}.")
+        fields = {name: value[name] for name in _TEXT_FIELDS if value.get(name) is not None}
+        for name, field in fields.items():
+            if field == "":
+                raise ToolError("invalid_request", f"The field {name!r} is empty.", suggestion="Leave it out.")
+            if not isinstance(field, str):
+                raise ToolError("invalid_request", f"The field {name!r} must be text, not {_kind(field)}.")
+            if len(field) > MAX_FIELD:
+                raise ToolError(
+                    "invalid_request",
+                    f"The field {name!r} is longer than {MAX_FIELD} characters.",
+                    suggestion="Send a shorter one.",
+                )
+    except ToolError as error:
+        raise Refused(error, *ids) from None
+    return Call(tool, args, *ids, **fields)
+
+
+def _kind(value: Any) -> str:
+    if value == "":
+        return "empty text"
+    names = {dict: "an object", list: "an array", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+class Reader(Protocol):
+    """What requests are read from: binary, line by line, bounded."""
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Return the next line, at most `limit` bytes of it; empty at the end."""
+
+
+def read_lines(stream: Reader) -> Iterator[bytes | ToolError]:
+    """Yield each line, or an error for a line over the limit (the rest of which is skipped)."""
+    while line := stream.readline(MAX_REQUEST_BYTES + 2):
+        if len(line.rstrip(b"\r\n")) <= MAX_REQUEST_BYTES:
+            yield line
+            continue
+        size = len(line)
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(MAX_REQUEST_BYTES)
+            size += len(line)
+        yield too_large(size)
+
+
+def read_requests(stream: Reader) -> Iterator[bytes | ToolError]:
+    """Yield the requests of one-shot input: JSON values, one per line, pretty-printed or run together.
+
+    A request on a line of its own ends malformed text before it, so that one bad request costs one error and the
+    ones after it are answered.
+    """
+    held = bytearray()
+    depth = 0  # brackets still open, those inside strings counted too: only a hint when to try
+    credit = 4 * 1024 * 1024  # bytes that may be parsed in vain: keeps the whole linear
+    skipping = False  # in the rest of a request that is too large, of which nothing may pass for a request
+    for line in read_lines(stream):
+        if isinstance(line, ToolError):
+            yield from _all(bytes(held))
+            yield line
+            held.clear()
+            depth = 0
+            skipping = False
+            continue
+        opened = sum(map(line.count, (b"{", b"["))) - sum(map(line.count, (b"}", b"]")))
+        if skipping:
+            depth += opened
+            skipping = depth > 0
+            continue
+        credit += 8 * len(line)
+        if held and credit > len(held) and _is_request(line):
+            credit -= len(held)
+            if _malformed(bytes(held) + line):
+                yield from _all(bytes(held))
+                held.clear()
+                depth = 0
+        held += line
+        depth += opened
+        if len(held) > MAX_REQUEST_BYTES + 2:
+            yield too_large(len(held))
+            held.clear()
+            skipping = depth > 0
+        elif len(held) == len(line) or (depth <= 0 and credit > len(held)):
+            credit -= len(held)
+            values, rest = _split(bytes(held))
+            yield from values
+            if values:
+                depth = sum(map(rest.count, (b"{", b"["))) - sum(map(rest.count, (b"}", b"]")))
+            held[:] = rest
+    yield from _all(bytes(held))
+
+
+def _is_request(line: bytes) -> bool:
+    if not line.lstrip().startswith(b"{"):
+        return False
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and ("tool" in value or "cancel" in value)
+
+
+_SCAN = json.JSONDecoder().raw_decode
+_BLANKS = " \t\r\n"  # of JSON; there are more elsewhere
+
+
+def _split(held: bytes) -> tuple[list[bytes], bytes]:
+    """Cut complete values off the front; what is left may be the beginning of one."""
+    try:
+        text = held.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # whole lines only reach this point, so more input cannot mend it
+        return [held], b""
+    values: list[bytes] = []
+    rest = text.lstrip(_BLANKS)
+    while rest:
+        try:
+            _, end = _SCAN(rest)
+        except json.JSONDecodeError as error:
+            if error.pos >= len(rest.rstrip()) or error.msg.startswith("Unterminated string"):
+                break
+            return [*values, rest.encode()], b""
+        except (RecursionError, ValueError):
+            return [*values, rest.encode()], b""
+        values.append(rest[:end].encode())
+        rest = rest[end:].lstrip(_BLANKS)
+    return values, rest.encode()
+
+
+def _malformed(text: bytes) -> bool:
+    """Whether no further input could complete the last value of the text."""
+    values, rest = _split(text)
+    return bool(values) and not rest
+
+
+def _all(held: bytes) -> list[bytes]:
+    values, rest = _split(held)
+    return [*values, rest] if rest.strip() else values
+
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def encode_result(result: Result) -> bytes:
+    """Return the envelope as one line of JSON."""
+    try:
+        text = _COMPACT(envelope(result))
+    except (TypeError, ValueError, RecursionError) as error:
+        # what a tool returned is not JSON: that call fails, and nothing else
+        failed = ToolError("tool_failed", f"The result cannot be written as JSON: {_short(str(error))}.")
+        text = _COMPACT(envelope(Result(error=failed, id=result.id, request_id=result.request_id)))
+    if not text.isascii():
+        # ends of lines to some readers, who would cut one reply in two
+        text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
+    try:
+        return (text + "\n").encode()
+    except UnicodeEncodeError:
+        # a name that is not UTF-8: half a character is no JSON for most readers
+        return ("".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in text) + "\n").encode()
+
+
+def envelope(result: Result) -> dict[str, Any]:
+    """Return the fields of the envelope, empty ones left out."""
+    fields: dict[str, Any] = {"ok": result.ok}
+    error = result.error
+    meta = dict(result.meta)
+    if error is None:
+        fields["result"] = result.text if result.data is None else _COMPACT(result.data)
+    else:
+        fields["error"] = error.message
+        fields["error_code"] = error.code
+        if error.suggestion:
+            fields["suggestion"] = error.suggestion
+        if error.details:
+            meta["details"] = error.details
+    if result.content:
+        fields["content"] = list(result.content)
+    if result.classification:
+        fields["classification"] = result.classification
+    if result.risk:
+        fields["risk"] = result.risk
+    if meta:
+        fields["meta"] = meta
+    if result.view is not None:
+        fields["visualization"] = result.view
+    if result.id is not None:
+        fields["id"] = result.id
+    if result.request_id is not None:
+        fields["request_id"] = result.request_id
+    return fields
