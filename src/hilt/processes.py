@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from time import monotonic
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from hilt.context import Fence
+from hilt.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     from hilt.sandbox.profile import Availability
 
 PIPE_BYTES = 1 << 20
+_ATTEMPTS = 5  # to start a program while others rename folders
 STDERR_BYTES = 1 << 16
+
+
+Started = TypeVar("Started")
 
 
 class Confine(Protocol):
@@ -89,20 +94,24 @@ class Processes:
         given_up = threading.Event()
         self._fence.watch(given_up.set)
         limits = self._limits(seconds)._replace(keep_bytes=keep_bytes)
-        with self._ground.confine(cwd.path, network=network, tty=tty) as confined:
-            finished = process.run(
-                argv,
-                cwd=cwd.handle,
-                env=self._ground.environment,
-                stdin=stdin,
-                limits=limits,
-                cancelled=given_up,
-                spill=self._ground.spill,
-                merge=merge,
-                tty=tty,
-                confined=confined,
-                hear=hear,
-            )
+
+        def attempt() -> Finished:
+            with self._ground.confine(cwd.path, network=network, tty=tty) as confined:
+                return process.run(
+                    argv,
+                    cwd=cwd.handle,
+                    env=self._ground.environment,
+                    stdin=stdin,
+                    limits=limits,
+                    cancelled=given_up,
+                    spill=self._ground.spill,
+                    merge=merge,
+                    tty=tty,
+                    confined=confined,
+                    hear=hear,
+                )
+
+        finished = _insist(attempt)
         self._fence.check()
         return finished
 
@@ -188,6 +197,17 @@ class Processes:
                 ours.enter_context(child)
             self._fence.watch(child.kill)
             yield Stream(child, ends[0][0], ends[1][0], self._fence.check, seconds)
+
+
+def _insist(attempt: Callable[[], Started]) -> Started:
+    """Start a program, again when it was not started because names were swapped while its sandbox was made."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except ToolError as error:
+            if not error.details.get("renamed"):
+                raise
+    return attempt()
 
 
 class Stream:

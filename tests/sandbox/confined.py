@@ -54,6 +54,10 @@ class Refused(Exception):
         self.code = code
 
 
+class Busy(Refused):
+    """The program was not started, because something was in its way that may be gone the next time."""
+
+
 class Worker:
     """The process that confines, as the user who runs the tests or as an ordinary one."""
 
@@ -74,7 +78,8 @@ class Worker:
         reply = json.loads(self._process.stdout.readline())
         assert "fault" not in reply, reply["fault"]
         if "refused" in reply:
-            raise Refused(*reply["refused"])
+            code, message = reply["refused"]
+            raise (Busy if code == "busy" else Refused)(code, message)
         return reply["answer"]
 
     @property
@@ -115,10 +120,11 @@ class Worker:
 class Box:
     """A workspace with a home, a state directory and a place outside, and programs that run confined to it."""
 
-    def __init__(self, worker: Worker, kind: str = "") -> None:
+    def __init__(self, worker: Worker, kind: str = "", folder: str | None = None) -> None:
+        """Make it in a folder, by default in the temporary one, of which programs see another."""
         self.worker = worker
         self.kind = kind  # of sandbox, when it is not to be the one that is found
-        self.base = Path(tempfile.mkdtemp(prefix="hilt-box-"))
+        self.base = Path(tempfile.mkdtemp(prefix="hilt-box-", dir=folder))
         self.base.chmod(0o755)
         self.workspace, self.home, self.state = (self.base / name for name in ("ws", "home", "state"))
         for folder in (self.workspace, self.home / ".cache", self.state / "sessions/s1"):

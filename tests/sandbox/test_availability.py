@@ -76,14 +76,14 @@ def test_a_program_that_does_not_work_is_told_with_its_reason(only, tmp_path):
     assert found.remedy
 
 
-def test_a_program_that_is_too_old_is_told(only):
+def test_a_program_that_is_too_old_is_told(only, tmp_path):
     program(only, "#!/bin/sh\necho bubblewrap 0.1\n")
 
-    assert "too old" in availability.probe().facts
+    assert "too old" in availability.probe(str(tmp_path)).facts
 
 
-def test_without_a_program_the_remedy_installs_it(only):
-    found = availability.probe()
+def test_without_a_program_the_remedy_installs_it(only, tmp_path):
+    found = availability.probe(str(tmp_path))
 
     assert "not installed" in found.facts
     assert "install bubblewrap" in found.remedy

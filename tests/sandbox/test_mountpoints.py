@@ -124,9 +124,9 @@ def test_a_folder_is_recorded_before_it_is_made(tmp_path):
 import os
 from hilt.sandbox.mountpoints import MountPoints
 make = os.mkdir
-def make_and_crash(path, *mode):
-    make(path, *mode)
-    if path == {str(path)!r}:
+def make_and_crash(name, *mode, **folder):
+    make(name, *mode, **folder)
+    if name == {path.name!r}:
         os.kill(os.getpid(), 9)
 os.mkdir = make_and_crash
 MountPoints({str(tmp_path / "records")!r}).hold([{str(path)!r}]).__enter__()

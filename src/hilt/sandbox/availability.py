@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
+from hilt.errors import ToolError
 from hilt.sandbox import seccomp
 from hilt.sandbox.profile import Availability
 
-_FORMAT = 1
+_FORMAT = 2
 _RECORD = "sandbox.json"
 _SYSTEM_PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 _SWITCHES = (
@@ -37,19 +38,19 @@ def find(state: str) -> Availability:
         if record["key"] == key:
             fields = record["availability"]
             return Availability(**{**fields, **{name: tuple(fields[name]) for name in ("missing", "features")}})
-    found = probe()
+    found = probe(state)
     _remember(path, key, found)
     return found
 
 
-def probe() -> Availability:
-    """Try what this system has, the strongest first."""
+def probe(state: str) -> Availability:
+    """Try what this system has, the strongest first; mounts are tried on a folder in the state directory."""
     if sys.platform == "darwin":
         return _probe_seatbelt()
     if not sys.platform.startswith("linux"):
         return Availability("none", f"There is no sandbox for {sys.platform}.")
     program = find_bubblewrap()
-    found, problem = _probe_bubblewrap(program) if program else (None, "bubblewrap is not installed.")
+    found, problem = _probe_bubblewrap(program, state) if program else (None, "bubblewrap is not installed.")
     if found:
         return found
     from hilt.sandbox import landlock
@@ -86,7 +87,7 @@ def _candidates() -> Iterator[str]:
             yield os.path.join(folder, "bwrap")
 
 
-def _probe_bubblewrap(program: str) -> tuple[Availability | None, str]:
+def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, str]:
     """Have it make everything that a profile needs; on failure say why."""
     from hilt.sandbox.process import Limits, run
 
@@ -108,8 +109,28 @@ def _probe_bubblewrap(program: str) -> tuple[Availability | None, str]:
             machine = os.uname().machine
             known = machine in seccomp.MACHINES
             missing = () if known else (f"Unix sockets: there is no system call filter for {machine}",)
-            return Availability("bubblewrap", f"{version} works.", missing, "", program, tried), ""
+            facts = f"{version} works."
+            if _mounts_by_handle(program, state):
+                tried = (*tried, "handles")
+            else:
+                facts += " Mounts by handle do not, so one command runs at a time in a workspace."
+            return Availability("bubblewrap", facts, missing, "", program, tried), ""
     return None, f"{version} does not work: {reason or 'it gives no reason'}."
+
+
+def _mounts_by_handle(program: str, state: str) -> bool:
+    """Whether the kernel has them (5.12) and lets this user have a namespace for them."""
+    from hilt.sandbox.process import Confined, Limits, run
+
+    stage = os.path.join(os.path.realpath(state), "stage")
+    try:
+        os.makedirs(stage, 0o700, exist_ok=True)
+        confined = Confined(mounts=(os.fsencode(stage), [(b"/run", None, 0o500, None, False)]))
+        words = ("--unshare-user", "--unshare-pid", "--bind", stage, "/", "--proc", "/proc", "--dev", "/dev")
+        argv = (program, *words, "--", "/bin/sh", "-c", ":")
+        return run(argv, cwd="/", env={}, limits=Limits(timeout=_PROBE_SECONDS), confined=confined).exit_code == 0
+    except (OSError, ToolError):
+        return False
 
 
 def _probe_seatbelt() -> Availability:

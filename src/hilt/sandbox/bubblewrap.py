@@ -15,8 +15,12 @@ path, so that what is said of an inner path holds whatever was said of the folde
 
 A name that is missing and must stay missing needs a mount point: mountpoints.py.
 
-Not covered: a sensitive file that is made while a program runs is seen by that program. While one program renames
-folders, another that starts at that moment may find a sensitive file at another path than the one that was covered.
+A program that still runs may rename folders while the view of the next one is made. It cannot move what was hidden or
+guarded when it started, because the way there is held fast in its own view too. What else it swaps does not matter:
+mounting.py carries out the steps by handle, and compares each with what was there when the plan was made. Where the
+system has no mounts by handle, bubblewrap goes by name, and no other program that could rename anything runs meanwhile.
+
+Not covered: a sensitive file that is made while a program runs is seen by that program.
 """
 
 from __future__ import annotations
@@ -24,26 +28,31 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from enum import IntEnum
 from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.sandbox import repositories, seccomp, sensitive
+from hilt.sandbox.handles import SWAPPED, open_folder, renamed
 from hilt.sandbox.network import Loopbacks, host_sockets
 from hilt.sandbox.process import Confined
 from hilt.sandbox.profile import Availability, Profile, innermost, is_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.sandbox.mounting import Mount
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.sensitive import Found, Search
+
+Identity = tuple[int, int]  # device and inode
 
 # the numbers under which the program that starts finds Confined.fds
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
 _SHM_BYTES = 1 << 30
+_SEARCHABLE = 0o500  # the mode of a folder that shows that it is empty
 # below /run: not sockets, but what systems keep there that programs need
 _SHOWN_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers")
 
@@ -63,12 +72,36 @@ class Layer(IntEnum):
 
 
 class Step(NamedTuple):
-    """One line of the profile: what it is for, the path it is about, and the words that bubblewrap is given."""
+    """One line of the view: what it is for, the path it is about, and what a program finds there.
+
+    That is `source`, or an empty folder of this `mode`, or what bubblewrap makes by `options`. The identities are those
+    of what is covered and of the source when the plan was made; None where no program can swap anything.
+    """
 
     layer: Layer
     purpose: str
     path: str
-    words: tuple[str, ...]
+    source: str = ""
+    writable: bool = False
+    mode: int = 0
+    options: tuple[str, ...] = ()
+    covered: Identity | None = None
+    origin: Identity | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The step as bubblewrap would carry it out by name."""
+        if self.options:
+            return self.options
+        if self.source:
+            return "--bind" if self.writable else "--ro-bind", self.source, self.path
+        return "--perms", f"{self.mode:04o}", "--tmpfs", self.path
+
+    @property
+    def mount(self) -> Mount:
+        """The step as mounting.py carries it out by handle."""
+        source = os.fsencode(self.source) if self.source else self.mode
+        return os.fsencode(self.path), self.covered, source, self.origin, self.writable
 
 
 class Plan(NamedTuple):
@@ -92,26 +125,37 @@ def confine(
     """Yield how to start a program under bubblewrap; what it needs is held until the end of the block."""
     # before anything looks at the workspace: what a crash has left there is not the user's
     points.recover()
-    found = look(profile, search)
-    plan = make_plan(profile, found, available.features)
+    try:
+        found = look(profile, search)
+        plan = make_plan(profile, found, available.features)
+    except OSError as error:
+        if error.errno not in SWAPPED:
+            raise
+        raise renamed() from error
     program_filter = seccomp.assemble(
         os.uname().machine,
         unix=profile.network != "none",
         user_namespaces="disable-userns" in available.features,
     )
-    words = [word for step in plan.steps for word in step.words]
-    words += namespaces(profile, available, tty=tty)
-    if program_filter is not None:
-        words += ["--seccomp", str(_FILTER_FD)]
-    # told of only when the program itself has exited, and not when the sandbox could not be set up
-    words += ["--json-status-fd", str(_STATUS_FD)]
-    words += ["--chdir", os.path.realpath(cwd)]
     home = os.path.realpath(profile.home)
-    if os.path.join(home, ".gitconfig") in plan.missing:
-        # git would stumble over the folder that stands for it, and this is the other file that it reads
-        words += ["--setenv", "GIT_CONFIG_GLOBAL", os.path.join(home, ".config/git/config")]
     with ExitStack() as stack:
-        stack.enter_context(points.hold(plan.missing))
+        held = stack.enter_context(points.hold(plan.missing))
+        if "handles" in available.features:
+            stage = os.path.join(os.path.realpath(profile.private), "stage")
+            mounts = os.fsencode(stage), [_as_held(step, held).mount for step in plan.steps if not step.options]
+            words = ["--bind", stage, "/", *_made_by_bubblewrap(plan, profile, stage)]
+        else:
+            mounts = None
+            words = [word for step in plan.steps for word in step.words]
+        words += namespaces(profile, available, tty=tty)
+        if program_filter is not None:
+            words += ["--seccomp", str(_FILTER_FD)]
+        # told of only when the program itself has exited, and not when the sandbox could not be set up
+        words += ["--json-status-fd", str(_STATUS_FD)]
+        words += ["--chdir", os.path.realpath(cwd)]
+        if os.path.join(home, ".gitconfig") in plan.missing:
+            # git would stumble over the folder that stands for it, and this is the other file that it reads
+            words += ["--setenv", "GIT_CONFIG_GLOBAL", os.path.join(home, ".config/git/config")]
         plain = [os.path.join(root, name) for root in profile.writable for name in profile.protected]
         decoys = repositories.Decoys(profile.writable, found.repositories, filter(_is_plain, plain))
         stack.callback(decoys.disarm)
@@ -130,8 +174,24 @@ def confine(
             prefix=(available.program, "--args", str(_ARGUMENTS_FD), "--"),
             fds=tuple(fds),
             namespaces=entered,
+            mounts=mounts,
             has_run=lambda: b"exit-code" in os.pread(status, _STATUS_BYTES, 0),
         )
+
+
+def _as_held(step: Step, held: Mapping[str, Identity]) -> Step:
+    """A step over a mount point that was made after the plan."""
+    return step._replace(covered=held[step.path]) if step.path in held else step
+
+
+def _made_by_bubblewrap(plan: Plan, profile: Profile, stage: str) -> Iterator[str]:
+    """The words for what bubblewrap mounts over the stage, and for workspace folders that this would cover."""
+    inner = [word for root in profile.roots if is_below(root, "/dev") for word in ("--bind", stage + root, root)]
+    for step in plan.steps:
+        if step.layer is Layer.CLOSING:
+            yield from inner
+            inner = []
+        yield from step.options
 
 
 def look(profile: Profile, search: Search) -> Found:
@@ -194,11 +254,12 @@ class _View:
 
     def show_system(self, features: tuple[str, ...]) -> None:
         """The system read-only, devices and processes of its own, nobody's sockets."""
-        self._add(Layer.BASE, "system", "/", "--ro-bind", "/", "/")
-        self._add(Layer.SYSTEM, "processes", "/proc", "--proc", "/proc")
-        self._add(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev")
+        if "handles" not in features:
+            self._steps["/", Layer.BASE] = Step(Layer.BASE, "system", "/", "/")
+        self._order_made(Layer.SYSTEM, "processes", "/proc", "--proc", "/proc")
+        self._order_made(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev")
         size = ("--size", str(_SHM_BYTES)) if "size" in features else ()
-        self._add(Layer.OWN, "shared memory", "/dev/shm", *size, "--tmpfs", "/dev/shm")  # noqa: S108
+        self._order_made(Layer.OWN, "shared memory", "/dev/shm", *size, "--tmpfs", "/dev/shm")  # noqa: S108
         self._close("devices read-only", "/dev")
         if os.geteuid() == 0:
             # root is the owner of switches in there that need no capability
@@ -231,12 +292,12 @@ class _View:
         for root in profile.roots:
             if root in profile.writable:
                 self._writable.add(root)
-                self._show(root, "workspace", Layer.ROOT, "--bind")
+                self._show(root, "workspace", Layer.ROOT, writable=True)
             else:
                 self._show(root, "workspace", Layer.ROOT)
         for path in profile.write if profile.writable else ():
             self._writable.add(path)
-            self._show(path, "workspace", Layer.ROOT, "--bind")
+            self._show(path, "workspace", Layer.ROOT, writable=True)
         cache = os.path.realpath(os.path.join(self._home, ".cache"))
         if os.path.isdir(cache) and profile.read == "all":
             self._keep_while_empty(cache)
@@ -258,7 +319,7 @@ class _View:
             # not where a workspace shows the real /tmp
             if _is_name(profile.session) and self._cover(alias) in self._own:
                 self._prepare(alias, folder, hold=False)
-                self._add(Layer.SHOWN, "session folder", alias, "--ro-bind", folder, alias)
+                self._bind(Layer.SHOWN, "session folder", alias, folder)
 
     def guard_workspace(self, found: Found) -> None:
         """Keep what makes the user's programs run something, or hilt behave otherwise, from being written."""
@@ -319,17 +380,24 @@ class _View:
 
     def finish(self) -> Plan:
         """All steps, from the outermost path to the innermost."""
-        steps = sorted(self._steps.values(), key=_order)
+        steps = []
+        beneath: dict[str, Identity | None] = {}  # what the last step has put at a path
+        for step in sorted(self._steps.values(), key=_order):
+            if step.path not in beneath:
+                is_real = step.path != "/" and self._is_shown(os.path.dirname(step.path))
+                beneath[step.path] = identity(step.path) if is_real else None
+            steps.append(step._replace(covered=beneath[step.path]))
+            beneath[step.path] = step.origin
         return Plan(tuple(steps), tuple(self._missing))
 
     # --- what is said of one path
 
     def _show(
-        self, path: str, purpose: str, layer: Layer = Layer.SHOWN, how: str = "--ro-bind", *, hold: bool = True
+        self, path: str, purpose: str, layer: Layer = Layer.SHOWN, *, writable: bool = False, hold: bool = True
     ) -> None:
         path = os.path.realpath(path)
         self._prepare(path, path, hold=hold)
-        self._add(layer, purpose, path, how, path, path)
+        self._bind(layer, purpose, path, path, writable=writable)
         self._real.add(path)
 
     def _own_folder(self, purpose: str, path: str, name: str) -> None:
@@ -338,13 +406,13 @@ class _View:
             return
         path = os.path.realpath(path)
         self._prepare(path, source)
-        self._add(Layer.OWN, purpose, path, "--bind", source, path)
+        self._bind(Layer.OWN, purpose, path, source, writable=True)
         self._own[path] = source
 
     def _blank(self, path: str, purpose: str) -> None:
         """An empty folder, in which other steps may show something."""
         self._prepare(path, "/")
-        self._add(Layer.SYSTEM, purpose, path, *_empty_folder(path))
+        self._hollow(Layer.SYSTEM, purpose, path)
         self._empty.add(path)
 
     def _hide_closed(self, path: str) -> None:
@@ -352,7 +420,7 @@ class _View:
             if self._is_shown(path):
                 self._hold_way(path)
                 self._keep_while_empty(path)
-                self._add(Layer.HIDDEN, "closed", path, *_empty_folder(path))
+                self._hollow(Layer.HIDDEN, "closed", path)
                 self._empty.add(path)
         else:
             self._guard(path, "closed")
@@ -366,14 +434,14 @@ class _View:
             return  # gone, or a link to nowhere
         if stat.S_ISLNK(mode):
             return  # to itself
-        if purpose == "credentials":
+        if purpose not in ("sockets of others", "system credentials"):
             self._hold_way(way or path)
         if stat.S_ISDIR(mode):
             self._keep_while_empty(path)
-            words = _empty_folder(path, "0000" if unreadable else "0500")
+            self._hollow(Layer.HIDDEN, purpose, path, 0 if unreadable else _SEARCHABLE)
         else:
-            words = "--ro-bind", os.path.join(self._private, "sealed-file" if unreadable else "blank-file"), path
-        self._add(Layer.HIDDEN, purpose, path, *words)
+            source = os.path.join(self._private, "sealed-file" if unreadable else "blank-file")
+            self._bind(Layer.HIDDEN, purpose, path, source)
 
     def _guard(self, path: str, purpose: str, *, refuse_links: bool = True) -> None:
         """Keep a path as it is, or missing; only in a writable folder is there something to do."""
@@ -404,13 +472,13 @@ class _View:
             elif stat.S_ISDIR(mode) and _is_empty(at):
                 self._keep_empty(at, purpose)
             else:
-                self._add(Layer.GUARDED, purpose, at, "--ro-bind", at, at)
+                self._bind(Layer.GUARDED, purpose, at, at)
 
     def _guard_whole(self, folder: str, purpose: str, error: PermissionError) -> None:
         """Keep a folder as it is that cannot be looked into; its owner could."""
         if folder in self._writable:
             raise ToolError("permission_denied", f"{folder} cannot be entered.", path=folder) from error
-        self._add(Layer.GUARDED, purpose, folder, "--ro-bind", folder, folder)
+        self._bind(Layer.GUARDED, purpose, folder, folder)
 
     def _refuse_link(self, path: str) -> None:
         if os.path.islink(path) and innermost(path, tuple(self._writable)):
@@ -418,7 +486,7 @@ class _View:
 
     def _keep_empty(self, path: str, purpose: str) -> None:
         self._missing[path] = None
-        self._add(Layer.GUARDED, purpose, path, *_empty_folder(path))
+        self._hollow(Layer.GUARDED, purpose, path)
 
     def _keep_while_empty(self, path: str) -> None:
         # perhaps the mount point of another command, which must not take it away now
@@ -436,7 +504,7 @@ class _View:
 
     def _hold(self, path: str) -> None:
         if (path, Layer.GUARDED) not in self._steps:
-            self._add(Layer.HELD, "way", path, "--bind", path, path)
+            self._bind(Layer.HELD, "way", path, path, writable=True)
 
     def _prepare(self, path: str, source: str, *, hold: bool = True) -> None:
         """Have something to mount over, where a folder of our own stands around a path."""
@@ -444,15 +512,14 @@ class _View:
         # in an empty folder further in, bubblewrap makes what it needs
         if own is None or path == own or innermost(path, (own, *self._empty)) != own:
             return
-        is_folder = os.path.isdir(source)
-        at, inside = self._own[own], own
         names = path[len(own) + 1 :].split("/")
-        for index, name in enumerate(names):
+        _make_below(self._own[own], names, is_folder=os.path.isdir(source))
+        at, inside = self._own[own], own
+        for name in names[:-1]:
             at, inside = f"{at}/{name}", f"{inside}/{name}"
-            _make_plain(at, is_folder=is_folder or index < len(names) - 1)
-            if hold and index < len(names) - 1 and not innermost(inside, tuple(self._real - {"/"})):
+            if hold and not innermost(inside, tuple(self._real - {"/"})):
                 # else a program could put a link in its place, and what guards the inner path would go astray
-                self._add(Layer.HELD, "way", inside, "--bind", at, inside)
+                self._bind(Layer.HELD, "way", inside, at, writable=True)
 
     def _is_made(self, path: str) -> bool:
         """Whether a missing path can be made, because an empty folder of ours is around it."""
@@ -472,11 +539,18 @@ class _View:
             return False
         return innermost(target, (*self._profile.roots, self._home)) is not None
 
-    def _add(self, layer: Layer, purpose: str, path: str, *words: str) -> None:
-        self._steps[path, layer] = Step(layer, purpose, path, words)
+    def _bind(self, layer: Layer, purpose: str, path: str, source: str, *, writable: bool = False) -> None:
+        self._steps[path, layer] = Step(layer, purpose, path, source, writable, origin=identity(source))
+
+    def _hollow(self, layer: Layer, purpose: str, path: str, mode: int = _SEARCHABLE) -> None:
+        """Put an empty folder at a path. Its mode keeps programs from writing there unknowingly."""
+        self._steps[path, layer] = Step(layer, purpose, path, mode=mode)
+
+    def _order_made(self, layer: Layer, purpose: str, path: str, *options: str) -> None:
+        self._steps[path, layer] = Step(layer, purpose, path, options=options)
 
     def _close(self, purpose: str, path: str) -> None:
-        self._add(Layer.CLOSING, purpose, path, "--remount-ro", path)
+        self._order_made(Layer.CLOSING, purpose, path, "--remount-ro", path)
 
 
 def _order(step: Step) -> tuple[bool, int, Layer, str]:
@@ -484,13 +558,13 @@ def _order(step: Step) -> tuple[bool, int, Layer, str]:
     return step.layer is Layer.CLOSING, depth, step.layer, step.path
 
 
-def _empty_folder(path: str, mode: str = "0500") -> tuple[str, ...]:
-    """The words for an empty folder of the program's own.
-
-    Its mode keeps programs from writing there unknowingly. One that changes the mode gains a place to write that ends
-    with it. A mount of something that exists would take bubblewrap six times as long.
-    """
-    return "--perms", mode, "--tmpfs", path
+def identity(path: str) -> Identity | None:
+    """Return the device and the inode of what is at a path, a link itself included; None when nothing is."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _replaceable(path: str) -> ToolError:
@@ -528,22 +602,38 @@ def _is_empty(folder: str) -> bool:
         return False
 
 
-def _make_plain(path: str, *, is_folder: bool) -> None:
-    """Have a folder or a file at a path of ours, and no link."""
+def _make_below(own: str, names: list[str], *, is_folder: bool) -> None:
+    """Have a folder or a file below a folder of ours, and folders on the way to it, none of them a link.
+
+    By handle: the folder belongs to a session, whose programs may still run and rename what is in it.
+    """
+    folder = open_folder(own)
     try:
-        mode = os.lstat(path).st_mode
-        if stat.S_ISDIR(mode) == is_folder and not stat.S_ISLNK(mode):
+        for index, name in enumerate(names):
+            is_last = index == len(names) - 1
+            _make_plain(folder, name, is_folder=is_folder or not is_last)
+            if not is_last:
+                inner = open_folder(name, folder)
+                os.close(folder)
+                folder = inner
+    finally:
+        os.close(folder)
+
+
+def _make_plain(folder: int, name: str, *, is_folder: bool) -> None:
+    try:
+        is_wanted = stat.S_ISDIR if is_folder else stat.S_ISREG
+        if is_wanted(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             return
-        os.rename(path, f"{path}.{os.urandom(4).hex()}")
+        os.rename(name, f"{name}.{os.urandom(4).hex()}", src_dir_fd=folder, dst_dir_fd=folder)
     except FileNotFoundError:
         pass
-    try:
+    # another command of the session may have made it meanwhile
+    with suppress(FileExistsError):
         if is_folder:
-            os.mkdir(path, 0o755)
+            os.mkdir(name, 0o755, dir_fd=folder)
         else:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        return
+            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
 
 
 def _memory(name: str, content: bytes) -> int:

@@ -22,8 +22,8 @@ Without sub-reapers (macOS) descendants are found by parent and by process group
 its program ends is not found there.
 
 This module runs alone in the keeper, and the first command of every one-shot call waits for its imports. So it imports
-no other part of hilt, and `_socket` and `_signal` instead of the modules around them, whose enums take half as long
-again as the bare interpreter.
+no other part of hilt but mounting.py, and `_socket` and `_signal` instead of the modules around them, whose enums take
+half as long again as the bare interpreter.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from typing import NoReturn
+
+    from hilt.sandbox.mounting import Mount
 
     Prctl = Callable[[int, int | bytes], object]
 
@@ -89,14 +91,16 @@ def request(
     kept: int,
     namespaces: int,
     shielded: bool,
+    mounts: tuple[bytes, list[Mount]] | None,
 ) -> bytes:
     """What a program is to become; its descriptors go with the first byte.
 
     They are stdin, stdout, stderr, cwd and fault, then the `kept` ones that the program inherits from 3 on, then the
     `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin is to be the controlling terminal. A
     `shielded` program is told to end through its descendants alone: it confines them, and would take them with it.
+    `mounts` are what mounting.py carries out before the program starts.
     """
-    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded))
+    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts))
     return len(body).to_bytes(4, "big") + body
 
 
@@ -257,6 +261,8 @@ class _Warden:
         return patience
 
     def _become_asked(self, warden: int, tell_patience: int) -> None:
+        import mounting  # type: ignore[import-not-found]  # now, because the request comes later
+
         size, fds = receive(self._channel, 4)
         missing = int.from_bytes(size, "big")
         body = bytearray()
@@ -264,7 +270,7 @@ class _Warden:
             body += part
         if not missing or len(body) < missing:
             return
-        (argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded) = marshal.loads(body)  # noqa: S302 -- hilt
+        (argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts) = marshal.loads(body)  # noqa: S302
         os.write(tell_patience, marshal.dumps((settle, grace, shielded)))
         # told from here, for the program may kill the warden before the warden's next step
         self._tell(STARTED, os.getpid())
@@ -288,8 +294,10 @@ class _Warden:
             step = "limits"
             _limit(rlimits)
             step = "confinement"
-            if entered:
-                _enter(entered)
+            _enter(entered)
+            if mounts:
+                mounting.carry_out(*mounts)
+            if entered or mounts:
                 # entering a user namespace makes the kernel forget it
                 self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
                 if os.getppid() != warden:

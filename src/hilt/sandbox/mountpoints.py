@@ -5,6 +5,8 @@ command starts, and removed when the last command that covers it has ended. Who 
 folder itself: taking it away would also take the cover off in every sandbox, whoever started that. What is made is
 written down first, in a file of the state directory, so that a crash leaves nothing that the next use does not clear.
 Folders also for the names of files: rmdir removes nothing that anyone has put something into meanwhile.
+
+Names are used relative to handles, and no link is followed: a command may rename what is around them meanwhile.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from time import sleep
 from typing import NamedTuple
 
 from hilt.errors import ToolError
+from hilt.sandbox.handles import SWAPPED, parent, renamed
 
 _ATTEMPTS = 400
 _PAUSE_SECONDS = 0.005
@@ -45,13 +48,16 @@ class MountPoints:
         self._is_recovered = False
 
     @contextmanager
-    def hold(self, paths: Iterable[str]) -> Iterator[None]:
-        """Have a folder at each path; remove it afterwards if we made it, it is empty, and nobody else needs it."""
+    def hold(self, paths: Iterable[str]) -> Iterator[dict[str, tuple[int, int]]]:
+        """Have a folder at each path; remove it afterwards if we made it, it is empty, and nobody else needs it.
+
+        Yields the device and the inode of each.
+        """
         self.recover()
         wanted = tuple(dict.fromkeys(paths))
         self._take(wanted)
         try:
-            yield
+            yield {path: self._held[path].identity for path in wanted}
         finally:
             self._release(wanted)
 
@@ -123,11 +129,11 @@ class MountPoints:
     def _lock_existing(self, path: str, *, is_ours: bool = False) -> bool:
         """Hold the folder at a path; False when there is none any more, or it is being removed."""
         try:
-            fd = os.open(path, _OPEN)
+            fd = _open(path)
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise _unprotected(path, error.strerror or str(error)) from error
+            raise _refusal(path, error) from error
         with suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if _is_at(fd, path):
@@ -263,6 +269,8 @@ class _Held:
         self.fd = fd
         self.is_ours = is_ours
         self.users = 0
+        status = os.fstat(fd)
+        self.identity = status.st_dev, status.st_ino
 
 
 def _append(fd: int, entries: Iterable[bytes]) -> None:
@@ -294,11 +302,17 @@ def _read(record: str) -> list[Made]:
 
 def _make_folder(path: str) -> None:
     try:
-        os.mkdir(path, 0o755)
+        with parent(path) as (folder, name):
+            os.mkdir(name, 0o755, dir_fd=folder)
     except (FileExistsError, FileNotFoundError):
         raise
     except OSError as error:
-        raise _unprotected(path, error.strerror or str(error)) from error
+        raise _refusal(path, error) from error
+
+
+def _open(path: str) -> int:
+    with parent(path) as (folder, name):
+        return os.open(name, _OPEN, dir_fd=folder)
 
 
 def _clear(record: str) -> None:
@@ -316,7 +330,7 @@ def _clear(record: str) -> None:
 
 def _clear_one(made: Made) -> bool:
     try:
-        fd = os.open(made.path, _OPEN)
+        fd = _open(made.path)
     except OSError:
         return True  # never made, gone, or no folder any more
     try:
@@ -333,8 +347,9 @@ def _remove(fd: int, path: str) -> bool:
     except BlockingIOError:
         return False  # the last of its users removes it, else the next use
     try:
-        if _is_at(fd, path):
-            os.rmdir(path)
+        with parent(path) as (folder, name):
+            if os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=folder, follow_symlinks=False)):
+                os.rmdir(name, dir_fd=folder)
     except PermissionError:
         return False  # the program has closed the folder around it: left to the next use
     except OSError:
@@ -358,9 +373,14 @@ def _is_left(made: Made) -> bool:
 
 def _is_at(fd: int, path: str) -> bool:
     try:
-        return os.path.samestat(os.fstat(fd), os.lstat(path))
-    except FileNotFoundError:
+        with parent(path) as (folder, name):
+            return os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except OSError:
         return False
+
+
+def _refusal(path: str, error: OSError) -> ToolError:
+    return renamed() if error.errno in SWAPPED else _unprotected(path, error.strerror or str(error))
 
 
 def _unprotected(path: str, problem: str) -> ToolError:

@@ -24,6 +24,10 @@ from typing import Literal, NamedTuple, Self
 from hilt.errors import ToolError
 from hilt.sandbox import keeper
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.mounting import Mount
+
 Reason = Literal["exit", "signal", "timeout", "cancelled", "limit"]
 StrPath = str | os.PathLike[str]
 
@@ -90,6 +94,7 @@ class Confined(NamedTuple):
     prefix: tuple[str, ...] = ()
     fds: tuple[int, ...] = ()  # the program has them as 3, 4, 5 ...
     namespaces: tuple[int, ...] = ()  # entered in this order
+    mounts: tuple[bytes, list[Mount]] | None = None  # carried out before the program starts, see mounting.py
     ruleset: int | None = None  # of Landlock
     has_run: Callable[[], bool] = lambda: True  # whether the program itself ran, asked when all has ended
 
@@ -677,6 +682,7 @@ def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits, confin
         kept=len(confined.fds),
         namespaces=len(confined.namespaces),
         shielded=bool(confined.prefix) and confined.ruleset is None and sys.platform == "linux",
+        mounts=confined.mounts,
     )
 
 
@@ -707,6 +713,10 @@ def _refusal(program: str, step: str, number: int) -> ToolError:
     if step == "cwd":
         code = "permission_denied" if number == errno.EACCES else "file_not_found"
         message = f"The directory to run {program} in cannot be entered: {problem}."
+    elif step == "confinement" and number == errno.ESTALE:
+        from hilt.sandbox.handles import renamed
+
+        return renamed()
     elif step == "confinement":
         code, message = "sandbox_unavailable", f"{program} cannot be confined: {problem}."
     elif number in (errno.EACCES, errno.EPERM):

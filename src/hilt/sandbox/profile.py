@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Literal, NamedTuple
 
 from hilt.errors import ToolError
@@ -25,7 +25,7 @@ Name = Literal["read-only", "workspace-write", "full"]
 Network = Literal["none", "loopback", "full"]
 Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 
-_OWN_FOLDERS = ("tmp", "var-tmp", "cache")
+_OWN_FOLDERS = ("tmp", "var-tmp", "cache", "stage")
 _STAND_INS = {"blank-file": 0o400, "sealed-file": 0}
 _CLOSE_SECONDS = 6.0  # a program that was told to end is gone by then, or stuck in the kernel
 
@@ -118,7 +118,11 @@ class Sandbox:
                 suggestion="Install bubblewrap with the packages of the system.",
             )
         make_private(profile)
-        with self._counted(), self._confine(available, profile, cwd, tty=tty) as confined:
+        with (
+            self._counted(),
+            self._alone(available, profile),
+            self._confine(available, profile, cwd, tty=tty) as confined,
+        ):
             yield confined
 
     def close(self) -> None:
@@ -144,6 +148,14 @@ class Sandbox:
             with self._changed:
                 self._confined -= 1
                 self._changed.notify_all()
+
+    def _alone(self, available: Availability, profile: Profile) -> AbstractContextManager[None]:
+        """Keep other programs from running beside this one where they could lead its mounts astray."""
+        if available.kind != "bubblewrap" or "handles" in available.features or not profile.writable:
+            return nullcontext()
+        from hilt.sandbox.alone import alone
+
+        return alone(os.path.join(self._state, "alone"), profile.writable)
 
     def _confine(
         self, available: Availability, profile: Profile, cwd: str, *, tty: bool
@@ -173,7 +185,7 @@ class Sandbox:
 
 
 def make_private(profile: Profile) -> None:
-    """Make the folders that stand in for /tmp, /var/tmp and the cache, and the files that stand in for hidden ones."""
+    """Make the folders that stand in for /tmp, /var/tmp and the cache, the stage, and files for hidden ones."""
     if not profile.private:
         raise ToolError("internal", "A sandbox profile needs a private folder for its session.")
     os.makedirs(profile.private, 0o700, exist_ok=True)

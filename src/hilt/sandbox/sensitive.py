@@ -274,13 +274,11 @@ class Search:
                 status = os.lstat(path)
                 if not stat.S_ISDIR(status.st_mode):
                     continue  # replaced since it was listed, and links lead nowhere new
-                # no program can set ctime, as it can mtime
-                stamp = (status.st_dev, status.st_ino, status.st_ctime_ns)
                 listing = known.get(relative)
-                if listing is None or listing.stamp != stamp:
+                if listing is None or listing.stamp != _stamp(status):
                     now = time_ns()
-                    listing = _list(path, relative, is_sensitive, stamp)
-                    if now - status.st_ctime_ns > _SETTLED_NS:
+                    listing = _list(path, relative, is_sensitive)
+                    if now - listing.stamp[2] > _SETTLED_NS:
                         fresh[relative] = listing
                 else:
                     fresh[relative] = listing
@@ -306,22 +304,33 @@ class Search:
         return Found(tuple(sorted(sensitive)), tuple(sorted(repositories)), tuple(sorted(unreadable)))
 
 
-def _list(path: str, relative: str, is_sensitive: Callable[[str], bool], stamp: tuple[int, int, int]) -> _Listing:
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    # no program can set ctime, as it can mtime
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
+def _list(path: str, relative: str, is_sensitive: Callable[[str], bool]) -> _Listing:
     folders: list[str] = []
     sensitive: list[str] = []
     has_git = False
     below = relative + "/" if relative else ""
-    if not os.access(path, os.X_OK):
-        # its names could be seen, but nothing could be mounted there
-        raise PermissionError
-    with os.scandir(path) as entries:
-        for entry in entries:
-            name = entry.name
-            if name == ".git":
-                # git must work; what must not be written in there is protected
-                has_git = True
-            elif is_sensitive(below + name):
-                sensitive.append(name)
-            elif entry.is_dir(follow_symlinks=False):
-                folders.append(name)
+    # by handle: what is listed is what the stamp is of
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        stamp = _stamp(os.fstat(folder))
+        if not os.access(".", os.X_OK, dir_fd=folder):
+            # its names could be seen, but nothing could be mounted there
+            raise PermissionError
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if name == ".git":
+                    # git must work; what must not be written in there is protected
+                    has_git = True
+                elif is_sensitive(below + name):
+                    sensitive.append(name)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+    finally:
+        os.close(folder)
     return _Listing(stamp, tuple(folders), tuple(sensitive), has_git)

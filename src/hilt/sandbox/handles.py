@@ -1,0 +1,49 @@
+"""Folders opened by handle: a path is walked name by name, and no link on it is followed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EINVAL, ELOOP, ENOENT, ENOTDIR, ESTALE
+
+from hilt.errors import ToolError
+
+# what the system answers when a name is not any more what it was a moment ago
+SWAPPED = (EINVAL, ELOOP, ENOENT, ENOTDIR, ESTALE)
+
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_folder(path: str, start: int | None = None) -> int:
+    """Return a handle of a folder; the path is real and absolute, or relative to the folder `start`."""
+    handle = os.open("/", _FOLDER) if start is None else os.dup(start)
+    for name in path.split("/"):
+        if name:
+            try:
+                inner = os.open(name, _FOLDER, dir_fd=handle)
+            finally:
+                os.close(handle)
+            handle = inner
+    return handle
+
+
+@contextmanager
+def parent(path: str) -> Iterator[tuple[int, str]]:
+    """Yield a handle of the folder around a path, and the name of the path in it."""
+    outer, name = os.path.split(path)
+    handle = open_folder(outer)
+    try:
+        yield handle, name
+    finally:
+        os.close(handle)
+
+
+def renamed() -> ToolError:
+    """Return the error for a program that was not started, because names were swapped while its sandbox was made."""
+    return ToolError(
+        "busy",
+        "Folders were renamed while the sandbox was made, so the command was not started.",
+        suggestion="Send the call again, and stop a background job that keeps renaming folders.",
+        renamed=True,
+    )

@@ -1,0 +1,185 @@
+"""Carries out the mounts of a plan, in a mount namespace of its own and by handle.
+
+A command that is still running can rename what is in the workspace while the sandbox of the next one is made. So no
+name is resolved twice: every path is opened without following a link, what was opened is compared with what the plan
+was made for, and mounts go from handle to handle. What differs ends the attempt with ESTALE, and nothing runs.
+
+The whole file system is cloned to a stage, read-only, and the steps are carried out there. bubblewrap then makes the
+stage its root. Everything is mounted without set-user-id programs and devices, so bubblewrap has nothing to change on
+it by name.
+
+This module runs in the keeper's child, which has no other part of hilt.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from errno import ELOOP, ENOTDIR, EPERM, ESTALE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # path, (device, inode) of what must be there, source or mode, (device, inode) of the source, whether to write
+    Mount = tuple[bytes, tuple[int, int] | None, bytes | int, tuple[int, int] | None, bool]
+
+# system calls, by numbers that are the same on every architecture
+_OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 437, 442
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_CLOEXEC, _OPEN_TREE_CLONE, _MOVE_MOUNT_BY_HANDLES = 0o2000000, 1, 0x44
+_FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 1, 6
+_READ_ONLY, _NO_SET_USER_ID, _NO_DEVICES = 1, 2, 4
+_RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x04, 0x08
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
+_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
+_HANDLE = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
+
+
+def carry_out(stage: bytes, mounts: list[Mount]) -> None:
+    """Enter a new mount namespace and make the file system of a plan at the folder `stage`."""
+    _Mounter(stage).make(mounts)
+
+
+class _Mounter:
+    def __init__(self, stage: bytes) -> None:
+        import ctypes
+
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._number = ctypes.c_long
+        self._errno = ctypes.get_errno
+        self._separate()
+        self._folder = stage
+        self._host = os.open("/", _HANDLE)
+        whole = self._clone(self._host, read_only=True)
+        self._attach(whole, self._open(self._host, stage))
+        self._stage = self._open(self._host, stage)
+        self._empty: dict[int, int] = {}  # devices of empty folders, and their mounts, which are closed at the end
+
+    def make(self, mounts: list[Mount]) -> None:
+        for path, identity, source, source_identity, writable in mounts:
+            if isinstance(source, bytes):
+                origin = self._source(source)
+                _compare(origin, source_identity)
+                target = self._target(path, like=origin)
+                tree = self._clone(origin, read_only=not writable)
+                os.close(origin)
+            else:
+                target = self._target(path)
+                tree = self._empty_folder(source)
+            _compare(target, identity)
+            self._attach(tree, target)
+            if path == b"/":
+                self._stage = self._open(self._host, self._folder)
+        for mount in self._empty.values():
+            self._restrict(mount, _READ_ONLY, whole_tree=False)
+            os.close(mount)
+
+    def _separate(self) -> None:
+        """Enter a mount namespace of our own, if need be with a user namespace that allows to."""
+        user, group = os.geteuid(), os.getegid()
+        try:
+            self._call("unshare", _CLONE_NEWNS)
+        except OSError as error:
+            if error.errno != EPERM:
+                raise
+            self._call("unshare", _CLONE_NEWUSER | _CLONE_NEWNS)
+            maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+            for name, text in maps.items():
+                fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+                os.write(fd, text.encode())
+                os.close(fd)
+        self._call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
+
+    def _source(self, path: bytes) -> int:
+        try:
+            return self._open(self._host, path)
+        except FileNotFoundError as error:
+            raise OSError(ESTALE, path) from error
+
+    def _target(self, path: bytes, like: int | None = None) -> int:
+        """Open what is to be covered; in an empty folder of ours it is made first, as a folder or a file."""
+        try:
+            return self._open(self._stage, path)
+        except FileNotFoundError:
+            self._make(path, is_folder=like is None or _is_folder(like))
+        try:
+            return self._open(self._stage, path)
+        except FileNotFoundError as error:
+            raise OSError(ESTALE, path) from error
+
+    def _make(self, path: bytes, *, is_folder: bool) -> None:
+        at = b""
+        names = path.strip(b"/").split(b"/")
+        for name in names:
+            folder = self._open(self._stage, at)
+            at += b"/" + name
+            if os.fstat(folder).st_dev in self._empty:
+                try:
+                    if is_folder or at != path:
+                        os.mkdir(name, 0o755, dir_fd=folder)
+                    else:
+                        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                        os.close(os.open(name, flags, 0o600, dir_fd=folder))
+                except FileExistsError:
+                    pass  # the steps before have made it
+            os.close(folder)
+
+    def _empty_folder(self, mode: int) -> int:
+        context = self._system(_FSOPEN, b"tmpfs", 1)
+        self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, b"mode", b"%o" % mode, 0)
+        # room for mount points alone
+        self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, b"size", b"1m", 0)
+        self._system(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
+        mount = self._system(_FSMOUNT, context, 1, _NO_SET_USER_ID | _NO_DEVICES)
+        os.close(context)
+        self._empty[os.fstat(mount).st_dev] = os.dup(mount)
+        return mount
+
+    def _clone(self, handle: int, *, read_only: bool) -> int:
+        flags = _OPEN_TREE_CLONE | _CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
+        tree = self._system(_OPEN_TREE, handle, b"", flags)
+        self._restrict(tree, _NO_SET_USER_ID | _NO_DEVICES | (_READ_ONLY if read_only else 0))
+        return tree
+
+    def _restrict(self, mount: int, attributes: int, *, whole_tree: bool = True) -> None:
+        wanted = attributes.to_bytes(8, sys.byteorder) + bytes(24)
+        flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if whole_tree else 0)
+        self._system(_MOUNT_SETATTR, mount, b"", flags, wanted, len(wanted))
+
+    def _attach(self, mount: int, target: int) -> None:
+        self._system(_MOVE_MOUNT, mount, b"", target, b"", _MOVE_MOUNT_BY_HANDLES)
+        os.close(mount)
+        os.close(target)
+
+    def _open(self, folder: int, path: bytes) -> int:
+        """Open a path below a folder through no link at all."""
+        numbers = _HANDLE, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH
+        wanted = b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
+        try:
+            return self._system(_OPENAT2, folder, path.lstrip(b"/") or b".", wanted, len(wanted))
+        except OSError as error:
+            if error.errno in (ELOOP, ENOTDIR):
+                raise OSError(ESTALE, path) from error
+            raise
+
+    def _system(self, number: int, *arguments: int | bytes | None) -> int:
+        return self._call("syscall", number, *arguments)
+
+    def _call(self, name: str, *arguments: int | bytes | None) -> int:
+        converted = (self._number(each) if isinstance(each, int) else each for each in arguments)
+        outcome: int = getattr(self._libc, name)(*converted)
+        if outcome < 0:
+            raise OSError(self._errno(), name)
+        return outcome
+
+
+def _compare(handle: int, identity: tuple[int, int] | None) -> None:
+    """Raise when what was opened is not what the plan was made for."""
+    status = os.fstat(handle)
+    if identity is not None and (status.st_dev, status.st_ino) != tuple(identity):
+        raise OSError(ESTALE, os.strerror(ESTALE))
+
+
+def _is_folder(handle: int) -> bool:
+    import stat
+
+    return stat.S_ISDIR(os.fstat(handle).st_mode)
