@@ -401,9 +401,8 @@ class Runtime:
         ctx = self._context(Running(self, Call("custom"), lambda result: None))
         return self._confinement().module(ctx, sandbox, cwd)
 
-    def _processes(self, fence: Fence, session: str) -> Processes:
-        store, overflow = self._store(session)
-        return self._confinement().processes(fence, session, store.door, overflow, self.jobs)
+    def _processes(self, fence: Fence, session: str, door: Door) -> Processes:
+        return self._confinement().processes(fence, session, door, self._store(session)[1], self.jobs)
 
     # --- calling --------------------------------------------------------------------------------------------------
 
@@ -609,7 +608,7 @@ class Runtime:
             fence=running.fence,
             memory=self.memory,
             knowledge=self.knowledge,
-            processes=lambda fence: self._processes(fence, running.session),
+            processes=lambda fence: self._processes(fence, running.session, ctx.door),
             jobs=self.jobs,
             standing=lambda ctx: self._standing(ctx, running),
             attendant=running.attendant,
