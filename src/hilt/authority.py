@@ -365,11 +365,37 @@ class Authority:
             votes.append(
                 Vote("ask", "network", f"wants the whole network, and shell.network is {settings['shell.network']}")
             )
-        if kind == "landlock" and not self.kept(ctx.session).get(PARTIAL):
-            sandbox = ctx.processes.sandbox
-            gaps = "; ".join(sandbox.missing)
-            votes.append(Vote("ask", "sandbox", f"the sandbox here enforces only a part. Missing: {gaps}"))
+        if kind == "landlock":
+            unenforced = self._unenforced(ctx, mode)
+            accepted = self.kept(ctx.session).get(PARTIAL)
+            if not accepted or not set(unenforced) <= set(accepted if isinstance(accepted, list) else ()):
+                rules = [f"commands are not held to the rule {rule} in the workspace" for rule in unenforced]
+                gaps = "; ".join((*ctx.processes.sandbox.missing, *rules))
+                votes.append(Vote("ask", "sandbox", f"the sandbox here enforces only a part. Missing: {gaps}"))
         return votes
+
+    def held_rules(self, ctx: Context) -> list[str]:
+        """Return the rules on paths that hold for the command of a call, each with what it does."""
+        from hilt.policy.barriers import cited
+
+        full = self._settings["shell.sandbox"] == "full" and self.mode(ctx.session) != "plan"
+        watches = None if full or ctx.door.barrier is None else ctx.door.barrier.sandbox
+        if watches is None:
+            return []
+        told = zip(watches, ("cannot be read", "cannot be written"), strict=True)
+        return [f"{cited(rule)}: {what}" for watch, what in told for rule in watch.rules]
+
+    def _unenforced(self, ctx: Context, mode: Mode) -> list[str]:
+        """Return the rules on paths that a sandbox cannot enforce which has no way to close a path in a folder."""
+        bars = self.bars(ctx.door)
+        if bars is None or mode == "plan" or self._settings["shell.sandbox"] != "workspace-write":
+            return []
+        from hilt.policy.barriers import cited
+
+        read, write = bars.sandbox
+        roots = [root.real for root in ctx.door.roots if root.writable]
+        open_roots = [root for root in roots if not write.encloses(root)]  # else nothing in it is writable
+        return [cited(rule) for rule in (*read.within(roots), *write.within(open_roots))]
 
     def _is_granted(self, prepared: Prepared, ctx: Context, subject: Subject | None, risk: Risk | None) -> bool:
         """Whether a grant covers a call that would ask; no grant covers what a rule asks about or denies."""
@@ -482,7 +508,8 @@ class Authority:
         )
         by = self.consent().obtain(asked, prepared.args, ctx, call, sight, look)
         if decision.voter == "sandbox":
-            self.values().set(self.place.id, ctx.session, PARTIAL, value=True)
+            accepted = self._unenforced(ctx, self.mode(ctx.session))
+            self.values().set(self.place.id, ctx.session, PARTIAL, value=accepted or True)
         return by
 
     def approve_summary(self, tool: str, summary: str, ctx: Context, call: Call, facts: Mapping[str, Json]) -> str:

@@ -93,8 +93,8 @@ class Place(NamedTuple):
 class Door:
     """Opens paths inside the roots, under the path rules.
 
-    `marked` tells files and folders that stay closed under whatever name they are reached: it is asked about each folder
-    walked and about what is opened at the end. `barrier` is the rules that hold for one call.
+    `marked` tells files and folders that stay closed under every name: it is asked about each folder walked and about
+    what is opened at the end. `barrier` holds the rules of one call.
     """
 
     def __init__(

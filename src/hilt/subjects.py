@@ -108,7 +108,8 @@ def followed(path: str) -> tuple[str, list[str]]:
 
     Names may be swapped meanwhile, which `os.path.realpath` answers with an error.
     """
-    real, links = "/", []
+    real = "/"
+    links: list[str] = []
     pending = path.split("/")[::-1]
     while pending:
         name = pending.pop()

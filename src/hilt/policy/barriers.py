@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from hilt.errors import ToolError
 from hilt.policy import globs
@@ -72,6 +72,14 @@ class Watch:
         """Whether a rule covers a path; maybe, when it could cover something below."""
         at = self._at(path)
         return "yes" if at.rule is not None else "maybe" if any(at.states) else "no"
+
+    def within(self, folders: Iterable[str]) -> list[Rule]:
+        """Return the rules that could cover something in the folders."""
+        return [
+            rule
+            for rule in self.rules
+            if any(Watch((rule,), self._root, {}).reach(folder) != "no" for folder in folders)
+        ]
 
     def named(self) -> set[str]:
         """Return the paths that rules spell out up to wildcards for everything below, existing or not."""
@@ -205,7 +213,7 @@ class Barrier:
     def _refuse(self, rule: Rule | None, path: str, shown: str) -> None:
         if rule is None:
             return
-        place = f"{rule.text} ({rule.file}, line {rule.line})"
+        place = cited(rule)
         if rule.verdict == "deny":
             raise ToolError("denied", f"{place} denies {shown}.", path=shown)
         if not self._was_decided(path):
@@ -224,6 +232,11 @@ class Barrier:
             or (touched.tree and _is_below(path, touched.target))
             for touched in self._decided
         )
+
+
+def cited(rule: Rule) -> str:
+    """Return a rule with the place where it stands."""
+    return f"{rule.text} ({rule.file}, line {rule.line})"
 
 
 def make_barrier(bars: Bars | None, rulesets: Iterable[RuleSet], subject: Subject, root: str) -> Barrier | None:
@@ -260,8 +273,7 @@ def _effect(rule: Rule) -> str | None:
 
 
 def _glob(rule: Rule) -> globs.Glob:
-    assert isinstance(rule.form, Below)
-    return rule.form.glob
+    return cast(Below, rule.form).glob
 
 
 def _patterns(rule: Rule, root: str, links: Links) -> Iterable[_Pattern]:
