@@ -275,6 +275,11 @@ class Authority:
 
     def weigh(self, prepared: Prepared, ctx: Context) -> Weighed:
         """Return what rules, mode, defaults and grants say of a call, each for itself and all together."""
+        weighed = self._weigh(prepared, ctx)
+        unheld = self._unheld(prepared, ctx) if weighed.decision.verdict == "allow" else None
+        return weighed if unheld is None else Weighed(unheld, (*weighed.votes, unheld))
+
+    def _weigh(self, prepared: Prepared, ctx: Context) -> Weighed:
         from hilt.policy import modes, rules
 
         rulesets = self.rulesets()
@@ -365,14 +370,30 @@ class Authority:
             votes.append(
                 Vote("ask", "network", f"wants the whole network, and shell.network is {settings['shell.network']}")
             )
-        if kind == "landlock":
-            unenforced = self._unenforced(ctx, mode)
-            accepted = self.kept(ctx.session).get(PARTIAL)
-            if not accepted or not set(unenforced) <= set(accepted if isinstance(accepted, list) else ()):
-                rules = [f"commands are not held to the rule {rule} in the workspace" for rule in unenforced]
-                gaps = "; ".join((*ctx.processes.sandbox.missing, *rules))
-                votes.append(Vote("ask", "sandbox", f"the sandbox here enforces only a part. Missing: {gaps}"))
+        if kind == "landlock" and (not self.kept(ctx.session).get(PARTIAL) or self._unaccepted(ctx, mode)):
+            votes.append(self._partial(ctx, mode))
         return votes
+
+    def _unheld(self, prepared: Prepared, ctx: Context) -> Vote | None:
+        """Ask about a command that would run although rules on paths do not hold for it; no allow lifts that."""
+        mode = self.mode(ctx.session)
+        if risk_of(prepared, self._settings) is None or not self._unaccepted(ctx, mode):
+            return None
+        if ctx.processes.sandbox.kind != "landlock":
+            return None
+        from hilt.policy.modes import unattended
+
+        return unattended(mode, self._partial(ctx, mode))
+
+    def _partial(self, ctx: Context, mode: Mode) -> Vote:
+        rules = [f"commands are not held to the rule {rule} in the workspace" for rule in self._unenforced(ctx, mode)]
+        gaps = "; ".join((*ctx.processes.sandbox.missing, *rules))
+        return Vote("ask", "sandbox", f"the sandbox here enforces only a part. Missing: {gaps}")
+
+    def _unaccepted(self, ctx: Context, mode: Mode) -> bool:
+        """Whether there are rules on paths that a partial sandbox does not enforce, and that nobody was told of."""
+        accepted = self.kept(ctx.session).get(PARTIAL)
+        return not set(self._unenforced(ctx, mode)) <= set(accepted if isinstance(accepted, list) else ())
 
     def held_rules(self, ctx: Context) -> list[str]:
         """Return the rules on paths that hold for the command of a call, each with what it does."""
