@@ -232,7 +232,8 @@ class Door:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):
                     raise not_a_file(place.path, status.st_mode)
-                self.check_object(status, place.path)
+                if self.marked is not None:
+                    self.check_object(status, place.path)
                 yield descriptor, status, place
             finally:
                 os.close(descriptor)
@@ -280,7 +281,7 @@ class _Walk:
         door = self._door
         if door.barrier is not None:
             door.barrier.check_end(place.root.full(place.parts), place.path, write=self._write)
-        if place.status is not None:
+        if door.marked is not None and place.status is not None:
             door.check_object(place.status, place.path)
         return place
 
@@ -299,7 +300,8 @@ class _Walk:
                 continue
             names.append(part)
             self._door.check(self._root, names, write=self._write)
-            self._door.check_rules(self._root, names, write=self._write)
+            if self._door.barrier is not None:
+                self._door.check_rules(self._root, names, write=self._write)
             folder = self._handles[-1]
             try:
                 status = os.stat(part, dir_fd=folder, follow_symlinks=False)

@@ -33,10 +33,10 @@ class _Pattern(NamedTuple):
 
 
 class _At(NamedTuple):
-    """A path: the rule that covers it and everything below, and the state of each pattern."""
+    """A path: the rule that covers it and everything below, and the patterns that could match below, with states."""
 
     rule: Rule | None
-    states: tuple[set[int], ...]
+    live: list[tuple[_Pattern, set[int]]]
 
 
 class Watch:
@@ -46,8 +46,11 @@ class Watch:
         """Take rules on paths; relative ones start from `root`."""
         self.rules = tuple(rules)
         self._root = root
-        self._patterns = tuple(pattern for rule in self.rules for pattern in _patterns(rule, root, links))
-        self._known = {"/": self._started("/", tuple(set() for _ in self._patterns))}
+        self._bases: dict[str, list[_Pattern]] = {}
+        for rule in self.rules:
+            for pattern in _patterns(rule, root, links):
+                self._bases.setdefault(pattern.base, []).append(pattern)
+        self._known = {"/": self._started("/", [])}
 
     def covering(self, path: str) -> Rule | None:
         """Return a rule that covers a path, as `finds` of its form would say."""
@@ -58,7 +61,7 @@ class Watch:
         at = self._at(path)
         if at.rule is not None:
             return at.rule
-        for pattern, states in zip(self._patterns, at.states, strict=True):
+        for pattern, states in at.live:
             last = len(pattern.components) - 1
             if last in states and globs.matches_any(pattern.components[last]):
                 return pattern.rule
@@ -71,7 +74,7 @@ class Watch:
     def reach(self, path: str) -> Found:
         """Whether a rule covers a path; maybe, when it could cover something below."""
         at = self._at(path)
-        return "yes" if at.rule is not None else "maybe" if any(at.states) else "no"
+        return "yes" if at.rule is not None else "maybe" if at.live else "no"
 
     def within(self, folders: Iterable[str]) -> list[Rule]:
         """Return the rules that could cover something in the folders."""
@@ -94,7 +97,7 @@ class Watch:
     def starts(self) -> set[str]:
         """Return the paths that rules with absolute globs spell out before their first wildcard."""
         return {_spelled(_glob(rule), self._root) for rule in self.rules if _glob(rule).is_absolute} | {
-            pattern.base for pattern in self._patterns if pattern.base not in ("/", self._root)
+            base for base in self._bases if base not in ("/", self._root)
         }
 
     def _at(self, path: str) -> _At:
@@ -112,21 +115,16 @@ class Watch:
             current = "/" + "/".join(names[: end + 1])
             if at.rule is None:
                 name = globs.fold(names[end])
-                pairs = zip(self._patterns, at.states, strict=True)
-                at = self._started(current, tuple(globs.step(one.components, states, name) for one, states in pairs))
+                steps = ((pattern, globs.step(pattern.components, states, name)) for pattern, states in at.live)
+                at = self._started(current, [(pattern, states) for pattern, states in steps if states])
             known[current] = at
         return at
 
-    def _started(self, path: str, states: tuple[set[int], ...]) -> _At:
+    def _started(self, path: str, live: list[tuple[_Pattern, set[int]]]) -> _At:
         """Start the patterns whose base this path is."""
-        rule = None
-        started = []
-        for pattern, reached in zip(self._patterns, states, strict=True):
-            now = globs.start(pattern.components) if pattern.base == path else reached
-            if rule is None and len(pattern.components) in now:
-                rule = pattern.rule
-            started.append(now)
-        return _At(rule, tuple(started))
+        live += [(pattern, globs.start(pattern.components)) for pattern in self._bases.get(path, ())]
+        covering = (pattern.rule for pattern, states in live if len(pattern.components) in states)
+        return _At(next(covering, None), live)
 
 
 class Bars(NamedTuple):
