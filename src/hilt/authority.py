@@ -28,12 +28,13 @@ from hilt.errors import ToolError
 from hilt.pipeline import Prepared
 from hilt.policy.decision import OWN, Vote, decide
 from hilt.rulebook import Place, Rulebook, is_settled, status
-from hilt.subjects import effects_of, names_of, risk_of, subject_of, touched
+from hilt.subjects import effects_of, followed, names_of, risk_of, subject_of, touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.consent import Asker, Consent, Sight
     from hilt.hooks import Hooks, Ran, Seen
+    from hilt.policy.barriers import Bars
     from hilt.policy.commands import Risk
     from hilt.policy.forms import Names
     from hilt.policy.hooks import Hook, HookSet
@@ -113,6 +114,7 @@ class Authority:
         self._hook_files = False
         self._hook_sets: tuple[object, list[HookSet]] | None = None
         self._sessions: dict[str, Kept] = {}
+        self._bars: tuple[object, Bars | None] | None = None
         # what makes even a plain read worth a longer look
         self._is_plain = (
             settings["mode"] == "normal"
@@ -227,6 +229,21 @@ class Authority:
         self._refresh()
         return self._book.notes()
 
+    def bars(self, door: Door) -> Bars | None:
+        """Return the rules on paths in force, None when there are none; the same object while they are the same."""
+        rulesets = self.rulesets()
+        if not rulesets:
+            return None
+        from hilt.policy import barriers
+
+        roots = tuple(root.real for root in door.roots if root.writable)
+        links = barriers.find_links(rulesets, self.place.root, lambda path: followed(path)[0])
+        key = (rulesets, roots, links)
+        with self._lock:
+            if self._bars is None or self._bars[0] != key:
+                self._bars = key, barriers.make_bars(rulesets, self.place.root, roots, links)
+            return self._bars[1]
+
     def _refresh(self) -> None:
         if time.monotonic() - self._looked < REFRESH_SECONDS:
             return
@@ -258,6 +275,11 @@ class Authority:
 
     def weigh(self, prepared: Prepared, ctx: Context) -> Weighed:
         """Return what rules, mode, defaults and grants say of a call, each for itself and all together."""
+        weighed = self._weigh(prepared, ctx)
+        unheld = self._unheld(prepared, ctx) if weighed.decision.verdict == "allow" else None
+        return weighed if unheld is None else Weighed(unheld, (*weighed.votes, unheld))
+
+    def _weigh(self, prepared: Prepared, ctx: Context) -> Weighed:
         from hilt.policy import modes, rules
 
         rulesets = self.rulesets()
@@ -272,6 +294,8 @@ class Authority:
         votes = self._defaults(prepared, ctx, mode, risk)
         default = decide(votes)
         subject = self.subject(prepared, ctx.door, risk) if rulesets else None
+        if subject is not None:
+            self._hold(ctx, subject)
         ruling = rules.decide(rulesets, subject) if subject is not None else None
         if subject is not None and prepared.tool.name == "register_hook" and subject.command:
             ruling = self._stricter_on_command(subject, ruling)
@@ -281,7 +305,7 @@ class Authority:
         ruled = None if ruling is None else Vote(ruling.verdict, "rules", ruling.reason.rstrip("."))
         vote = modes.settle(mode, ruled, default)
         heard = (*([ruled] if ruled is not None else []), *votes)
-        if vote.verdict == "ask" and self._is_granted(prepared, ctx, risk):
+        if vote.verdict == "ask" and self._is_granted(prepared, ctx, subject, risk):
             granted = Vote("allow", "grants", "the user keeps allowing this call")
             return Weighed(granted, (*heard, granted))
         if vote.verdict == "ask" and subject is not None and ruled is None:
@@ -296,6 +320,14 @@ class Authority:
             why = f"{vote.reason}: {risk.reason[:300]}" if risk is not None and dangerous else vote.reason
             vote = vote._replace(reason=why, error=_blocked(vote, risk, ctx, prepared))
         return Weighed(vote, heard if any(one.verdict == vote.verdict for one in heard) else (*heard, vote))
+
+    def _hold(self, ctx: Context, subject: Subject) -> None:
+        """Hold what the call opens to the rules on paths: its names may lead elsewhere after the decision."""
+        from hilt.policy import barriers
+
+        barrier = barriers.make_barrier(self.bars(ctx.door), self.rulesets(), subject, self.place.root)
+        if barrier is not None:
+            ctx.hold(barrier)
 
     def _stricter_on_command(self, subject: Subject, ruling: Ruling | None) -> Ruling | None:
         """What is denied to be run is denied to be registered, to be run later."""
@@ -338,13 +370,55 @@ class Authority:
             votes.append(
                 Vote("ask", "network", f"wants the whole network, and shell.network is {settings['shell.network']}")
             )
-        if kind == "landlock" and not self.kept(ctx.session).get(PARTIAL):
-            sandbox = ctx.processes.sandbox
-            gaps = "; ".join(sandbox.missing)
-            votes.append(Vote("ask", "sandbox", f"the sandbox here enforces only a part. Missing: {gaps}"))
+        if kind == "landlock" and (not self.kept(ctx.session).get(PARTIAL) or self._unaccepted(ctx, mode)):
+            votes.append(self._partial(ctx, mode))
         return votes
 
-    def _is_granted(self, prepared: Prepared, ctx: Context, risk: Risk | None) -> bool:
+    def _unheld(self, prepared: Prepared, ctx: Context) -> Vote | None:
+        """Ask about a command that would run although rules on paths do not hold for it; no allow lifts that."""
+        mode = self.mode(ctx.session)
+        if risk_of(prepared, self._settings) is None or not self._unaccepted(ctx, mode):
+            return None
+        if ctx.processes.sandbox.kind != "landlock":
+            return None
+        from hilt.policy.modes import unattended
+
+        return unattended(mode, self._partial(ctx, mode))
+
+    def _partial(self, ctx: Context, mode: Mode) -> Vote:
+        rules = [f"commands are not held to the rule {rule} in the workspace" for rule in self._unenforced(ctx, mode)]
+        gaps = "; ".join((*ctx.processes.sandbox.missing, *rules))
+        return Vote("ask", "sandbox", f"the sandbox here enforces only a part. Missing: {gaps}")
+
+    def _unaccepted(self, ctx: Context, mode: Mode) -> bool:
+        """Whether there are rules on paths that a partial sandbox does not enforce, and that nobody was told of."""
+        accepted = self.kept(ctx.session).get(PARTIAL)
+        return not set(self._unenforced(ctx, mode)) <= set(accepted if isinstance(accepted, list) else ())
+
+    def held_rules(self, ctx: Context) -> list[str]:
+        """Return the rules on paths that hold for the command of a call, each with what it does."""
+        from hilt.policy.barriers import cited
+
+        full = self._settings["shell.sandbox"] == "full" and self.mode(ctx.session) != "plan"
+        watches = None if full or ctx.door.barrier is None else ctx.door.barrier.sandbox
+        if watches is None:
+            return []
+        told = zip(watches, ("cannot be read", "cannot be written"), strict=True)
+        return [f"{cited(rule)}: {what}" for watch, what in told for rule in watch.rules]
+
+    def _unenforced(self, ctx: Context, mode: Mode) -> list[str]:
+        """Return the rules on paths that a sandbox cannot enforce which has no way to close a path in a folder."""
+        bars = self.bars(ctx.door)
+        if bars is None or mode == "plan" or self._settings["shell.sandbox"] != "workspace-write":
+            return []
+        from hilt.policy.barriers import cited
+
+        read, write = bars.sandbox
+        roots = [root.real for root in ctx.door.roots if root.writable]
+        open_roots = [root for root in roots if not write.encloses(root)]  # else nothing in it is writable
+        return [cited(rule) for rule in (*read.within(roots), *write.within(open_roots))]
+
+    def _is_granted(self, prepared: Prepared, ctx: Context, subject: Subject | None, risk: Risk | None) -> bool:
         """Whether a grant covers a call that would ask; no grant covers what a rule asks about or denies."""
         from hilt.policy import rules
 
@@ -355,7 +429,7 @@ class Authority:
         if not kept:
             return False
         granted = rules.listed("allow", kept, "grants", self.names(), home=self.place.home)
-        subject = self.subject(prepared, ctx.door, risk)
+        subject = subject or self.subject(prepared, ctx.door, risk)
         ruling = rules.decide((*self.rulesets(), granted), subject)
         return ruling is not None and ruling.verdict == "allow"
 
@@ -455,7 +529,8 @@ class Authority:
         )
         by = self.consent().obtain(asked, prepared.args, ctx, call, sight, look)
         if decision.voter == "sandbox":
-            self.values().set(self.place.id, ctx.session, PARTIAL, value=True)
+            accepted = self._unenforced(ctx, self.mode(ctx.session))
+            self.values().set(self.place.id, ctx.session, PARTIAL, value=accepted or True)
         return by
 
     def approve_summary(self, tool: str, summary: str, ctx: Context, call: Call, facts: Mapping[str, Json]) -> str:

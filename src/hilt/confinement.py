@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.custom.definition import Sandbox as CustomSandbox
     from hilt.jobs import Jobs
+    from hilt.policy.barriers import Bars, Watch
     from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Profile, Sandbox
 
@@ -34,14 +35,16 @@ class Confinement:
         environ: Mapping[str, str],
         rules: PathRules,
         mode: Callable[[str], str],
+        bars: Callable[[Door], Bars | None],
         shared: Sandbox | None,
     ) -> None:
-        """`mode` tells that of a session; a sandbox that is shared, somebody else closes."""
+        """`mode` tells that of a session, `bars` the rules on paths; a sandbox that is shared, somebody else closes."""
         self._place = place
         self._settings = settings
         self._environ = environ
         self._rules = rules
         self._mode = mode
+        self._bars = bars
         self._sandbox = shared
         self._is_own = shared is None
         self._lock = threading.Lock()
@@ -129,9 +132,10 @@ class Confinement:
         from hilt.sandbox.profile import Profile
 
         place, settings = self._place, self._settings
-        return Profile(
+        roots = tuple(root.real for root in door.roots if root.writable)
+        profile = Profile(
             name=settings["shell.sandbox"],
-            roots=tuple(root.real for root in door.roots if root.writable),
+            roots=roots,
             is_sensitive=self._rules.is_sensitive,
             protected=tuple(name for name in PROTECTED if name not in settings["workspace.writable"]),
             closed=(place.state, place.config),
@@ -142,3 +146,31 @@ class Confinement:
             private=os.path.join(place.state, "sandbox", place.id, config.digest(session)),
             folder=folder,
         )
+        watches = self._watches(door)
+        return profile if watches is None else _held(profile, *watches)
+
+    def _watches(self, door: Door) -> tuple[Watch, Watch] | None:
+        """Return the rules on reading and on writing that hold for a command: of its call, else of the workspace."""
+        if door.barrier is not None:
+            return door.barrier.sandbox
+        bars = self._bars(door)
+        return None if bars is None else bars.sandbox
+
+
+def _held(profile: Profile, read: Watch, write: Watch) -> Profile:
+    """Return the profile with what rules on paths deny."""
+    from hilt.sandbox import denied
+    from hilt.sandbox.profile import innermost
+
+    outside: dict[str, bool] = {}
+    for watch, hides in ((write, False), (read, True)):
+        starts = watch.starts()
+        if starts:
+            outside |= dict.fromkeys(denied.find(watch.reach, starts, profile.roots), hides)
+    missing = [path for path in sorted(write.named()) if innermost(path, profile.roots) and not os.path.lexists(path)]
+    return profile._replace(
+        denies_read=read.encloses if read.rules else None,
+        denies_write=write.encloses if write.rules else None,
+        denied_outside=tuple(outside.items()),
+        denied_missing=tuple(missing),
+    )

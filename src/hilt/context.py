@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hilt.jobs import Jobs
     from hilt.knowledge.related import Knowledge
     from hilt.output.overflow import Overflow
+    from hilt.policy.barriers import Barrier
     from hilt.processes import Processes
     from hilt.standing import Values
     from hilt.state.approvals import Asked
@@ -185,6 +186,10 @@ class Context:
         self._standing = standing
         self.attendant = attendant
         self.meta: dict[str, Any] = {}  # facts for programs that do not depend on the outcome
+
+    def hold(self, barrier: Barrier) -> None:
+        """Hold everything that the call opens from here on to rules."""
+        self.door = self.workspace.door = self.door.under(barrier)
 
     @property
     def memory(self) -> Memory:

@@ -5,15 +5,21 @@ spliced into the walk here, so that the rules apply to the names really walked a
 decision and the use.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.policy.paths import PathRules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.policy.barriers import Barrier
 
 LINKS_MAX = 40
 PATH_MAX = 4096
@@ -56,6 +62,10 @@ class Root:
             reason = os.strerror(error.errno or 0)
             raise ToolError("file_not_found", f"The workspace cannot be opened: {reason}.") from error
 
+    def full(self, parts: Sequence[str]) -> str:
+        """Return a path of this root on this machine."""
+        return os.path.join(self.real, *parts)
+
     def shown(self, parts: Sequence[str]) -> str:
         """Return a path of this root as callers see it."""
         inner = "/".join(parts)
@@ -81,14 +91,31 @@ class Place(NamedTuple):
 
 
 class Door:
-    """Opens paths inside the roots, under the path rules."""
+    """Opens paths inside the roots, under the path rules.
 
-    def __init__(self, roots: Sequence[Root], rules: PathRules) -> None:
+    `marked` tells files and folders that stay closed under every name: it is asked about each folder walked and about
+    what is opened at the end. `barrier` holds the rules of one call.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[Root],
+        rules: PathRules,
+        *,
+        marked: Callable[[os.stat_result], bool] | None = None,
+        barrier: Barrier | None = None,
+    ) -> None:
         self.roots = roots
         self.rules = rules
+        self.marked = marked
+        self.barrier = barrier
         named = [(root, prefix) for root in roots for prefix in dict.fromkeys((root.path, root.real))]
         # the narrowest first: one root may be inside another
         self._prefixes = sorted(named, key=lambda pair: len(pair[1]), reverse=True)
+
+    def under(self, barrier: Barrier) -> Door:
+        """Return this door, held to the rules of one call."""
+        return Door(self.roots, self.rules, marked=self.marked, barrier=barrier)
 
     def locate(self, path: str) -> tuple[Root, list[str]]:
         """Return the root a path names and its parts, by text alone; raise when it leaves every root."""
@@ -124,7 +151,11 @@ class Door:
 
     def is_sensitive(self, root: Root, parts: Sequence[str]) -> bool:
         """Whether the last name of a path, whose other names were judged before, is not for tools."""
-        return self.rules.is_sensitive("/".join(parts)) or root.is_closed(parts)
+        return (
+            self.rules.is_sensitive("/".join(parts))
+            or root.is_closed(parts)
+            or (self.barrier is not None and self.barrier.hides(root.full(parts)))
+        )
 
     def check(self, root: Root, parts: Sequence[str], *, write: bool) -> None:
         """Judge the last name of a path whose other names were judged before; raise when it is refused."""
@@ -134,6 +165,16 @@ class Door:
             raise ToolError("sensitive_path", f"{path} holds the state of hilt; tools do not use it.", path=path)
         if write and root.is_kept(parts):
             raise ToolError("protected_path", f"{path} holds the settings of hilt; tools only read it.", path=path)
+
+    def check_rules(self, root: Root, parts: Sequence[str], *, write: bool) -> None:
+        """Apply the rules of the call to a path that was walked; raise when one denies it."""
+        if self.barrier is not None:
+            self.barrier.check(root.full(parts), root.shown(parts), write=write)
+
+    def check_object(self, status: os.stat_result, shown: str) -> None:
+        """Judge an open file or folder by what it is; raise when it is closed under every name."""
+        if self.marked is not None and self.marked(status):
+            raise ToolError("sensitive_path", f"{shown} is another name of a file that tools do not use.", path=shown)
 
     def judge(self, path: str, *, write: bool) -> None:
         """Apply the boundary and the path rules to the text of a path; the walk applies them again to what is there."""
@@ -191,6 +232,8 @@ class Door:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):
                     raise not_a_file(place.path, status.st_mode)
+                if self.marked is not None:
+                    self.check_object(status, place.path)
                 yield descriptor, status, place
             finally:
                 os.close(descriptor)
@@ -210,6 +253,8 @@ class Door:
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(place.name, flags, dir_fd=place.folder)
             try:
+                if self.marked is not None:
+                    self.check_object(os.fstat(descriptor), place.path)
                 yield descriptor, place
             finally:
                 os.close(descriptor)
@@ -231,7 +276,16 @@ class _Walk:
         self._handles.clear()
 
     def to(self, parts: Sequence[str]) -> Place:
-        """Walk to the last name and return its place."""
+        """Walk to the last name and return its place, judged."""
+        place = self._end(parts)
+        door = self._door
+        if door.barrier is not None:
+            door.barrier.check_end(place.root.full(place.parts), place.path, write=self._write)
+        if door.marked is not None and place.status is not None:
+            door.check_object(place.status, place.path)
+        return place
+
+    def _end(self, parts: Sequence[str]) -> Place:
         names: list[str] = []  # walked, links resolved; as long as the handles at the end
         pending = [part for part in reversed(parts) if part not in ("", ".")]
         links = 0
@@ -246,6 +300,8 @@ class _Walk:
                 continue
             names.append(part)
             self._door.check(self._root, names, write=self._write)
+            if self._door.barrier is not None:
+                self._door.check_rules(self._root, names, write=self._write)
             folder = self._handles[-1]
             try:
                 status = os.stat(part, dir_fd=folder, follow_symlinks=False)
@@ -282,7 +338,10 @@ class _Walk:
                     links += 1
                     continue
                 raise
+            if self._door.marked is not None:
+                self._door.check_object(os.fstat(self._handles[-1]), self._root.shown(names))
         # the root itself, or a folder reached by ".."
+        self._door.check_rules(self._root, names, write=self._write)
         folder = self._handles[-1]
         return Place(folder, ".", os.stat(".", dir_fd=folder), self._root, tuple(names), ())
 
@@ -327,6 +386,7 @@ class _Walk:
             folders.append(names[-1])
             names.append(part)
             self._door.check(self._root, names, write=True)
+            self._door.check_rules(self._root, names, write=True)
         return Place(folder, names[-1], None, self._root, tuple(names), tuple(folders))
 
     def _through_file(self, names: Sequence[str]) -> ToolError:

@@ -22,6 +22,7 @@ class Explanation(NamedTuple):
     mode: str
     notes: tuple[str, ...] = ()  # what is broken, and what counts only in part
     script: str | None = None  # of the tool, which would be asked too
+    sandbox: tuple[str, ...] = ()  # the rules on paths that hold for its command
 
 
 def explain(prepared: Prepared, ctx: Context, authority: Authority) -> Explanation:
@@ -35,7 +36,9 @@ def explain(prepared: Prepared, ctx: Context, authority: Authority) -> Explanati
     hooks = authority.hooks(ctx, ctx.fence)
     would_run = [] if hooks is None else hooks.would_run(authority.seen(prepared, ctx.door))
     notes = (*authority.notes(), *(hooks.notes if hooks is not None else ()))
-    return Explanation(heard, votes, prepared, tuple(hook.name for hook in would_run), ctx.mode, notes, script)
+    runs = any(touch.effect == "execute" for touch in prepared.touches)
+    held = tuple(authority.held_rules(ctx)) if runs else ()
+    return Explanation(heard, votes, prepared, tuple(hook.name for hook in would_run), ctx.mode, notes, script, held)
 
 
 def _own_say(prepared: Prepared, ctx: Context, decision: Vote) -> tuple[Vote, str | None]:

@@ -206,6 +206,8 @@ class Runtime:
             self.settings["workspace.readable"],
             [name for name in PROTECTED if name not in self.settings["workspace.writable"]],
         )
+        # tells files that stay closed to tools whatever their names; set before the first call
+        self.marked: Callable[[os.stat_result], bool] | None = None
         self._stores: dict[str, tuple[Store, Overflow]] = {}
         self._lock = threading.Lock()
         self._lanes = Lanes()
@@ -387,8 +389,15 @@ class Runtime:
                 from hilt.confinement import Confinement
 
                 shared = self._shared.sandbox if self._shared else None
+                authority = self.authority
                 self._confined = Confinement(
-                    self.authority.place, self.settings, self._environ, self._rules, self.authority.mode, shared
+                    authority.place,
+                    self.settings,
+                    self._environ,
+                    self._rules,
+                    authority.mode,
+                    authority.bars,
+                    shared,
                 )
             return self._confined
 
@@ -401,9 +410,8 @@ class Runtime:
         ctx = self._context(Running(self, Call("custom"), lambda result: None))
         return self._confinement().module(ctx, sandbox, cwd)
 
-    def _processes(self, fence: Fence, session: str) -> Processes:
-        store, overflow = self._store(session)
-        return self._confinement().processes(fence, session, store.door, overflow, self.jobs)
+    def _processes(self, fence: Fence, session: str, door: Door) -> Processes:
+        return self._confinement().processes(fence, session, door, self._store(session)[1], self.jobs)
 
     # --- calling --------------------------------------------------------------------------------------------------
 
@@ -609,7 +617,7 @@ class Runtime:
             fence=running.fence,
             memory=self.memory,
             knowledge=self.knowledge,
-            processes=lambda fence: self._processes(fence, running.session),
+            processes=lambda fence: self._processes(fence, running.session, ctx.door),
             jobs=self.jobs,
             standing=lambda ctx: self._standing(ctx, running),
             attendant=running.attendant,
@@ -645,7 +653,8 @@ class Runtime:
                 roots.append(Root(full, label=full, writable=True, **own))
             roots.append(Root(overflow.directory, label=overflow.directory, writable=False))
             locks = os.path.join(self.state, "locks")
-            store = Store(self.id, Door(roots, self._rules), self.history, self._journal, self.trail, locks)
+            door = Door(roots, self._rules, marked=self.marked)
+            store = Store(self.id, door, self.history, self._journal, self.trail, locks)
             found = store, overflow
             with self._lock:
                 while len(self._stores) >= SESSIONS_MAX:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hilt.call import Touch
 from hilt.catalog import Catalog, built_in_names, dialect, dialect_names
 from hilt.config import Settings
 from hilt.declaration import Tool
-from hilt.door import Door
+from hilt.door import LINKS_MAX, Door
 from hilt.errors import ToolError
 from hilt.pipeline import Prepared
 
@@ -51,7 +51,22 @@ def subject_of(prepared: Prepared, names: frozenset[str], door: Door, root: str,
         parts=() if risk is None else risk.parts,
         texts=() if touches or command else _texts(prepared.args),
         actions=_actions(prepared),
+        ways=tuple(_ways(prepared, touches, door, root, command)),
     )
+
+
+def _ways(prepared: Prepared, touches: Sequence[Touched], door: Door, root: str, command: str) -> Iterator[Touched]:
+    """Yield what the call reaches besides its touches: links, the contents that a change shows, its folder."""
+    for touch in prepared.touches:
+        if touch.effect in ("read", "write"):
+            yield from _links(touch.effect, touch.target, door, root)
+    if not command:
+        for written in touches:
+            if written.effect == "write" and os.path.isfile(written.target):
+                yield written._replace(effect="read")
+    elif prepared.args.get("cwd") is not None:
+        yield touched("read", str(prepared.args["cwd"]), door, root)._replace(tree=False)
+        yield from _links("read", str(prepared.args["cwd"]), door, root)
 
 
 def _redirections(prepared: Prepared, risk: Risk, door: Door, root: str) -> list[Touched]:
@@ -75,14 +90,60 @@ def touched(effect: str, path: str, door: Door, root: str) -> Touched:
     """Return a touch of a path, followed to where it leads."""
     from hilt.policy.subject import Touched
 
+    target, _ = followed(_full(path, door, root))
+    return Touched(effect, target, _relative(target, root), os.path.isdir(target), path)
+
+
+def _links(effect: str, path: str, door: Door, root: str) -> Iterator[Touched]:
+    """Yield the links on the way to a path, each in the folder where it really is."""
+    from hilt.policy.subject import Touched
+
+    _, links = followed(_full(path, door, root))
+    for link in links:
+        yield Touched(effect, link, _relative(link, root), named=path)
+
+
+def followed(path: str) -> tuple[str, list[str]]:
+    """Return where an absolute path leads, and the links on the way.
+
+    Names may be swapped meanwhile, which `os.path.realpath` answers with an error.
+    """
+    real = "/"
+    links: list[str] = []
+    pending = path.split("/")[::-1]
+    while pending:
+        name = pending.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            real = os.path.dirname(real)
+            continue
+        full = os.path.join(real, name)
+        try:
+            target = os.readlink(full) if len(links) < LINKS_MAX else ""
+        except (OSError, ValueError):
+            target = ""
+        if not target:
+            real = full
+            continue
+        links.append(full)
+        real = "/" if os.path.isabs(target) else real
+        pending += target.split("/")[::-1]
+    return real, links
+
+
+def _full(path: str, door: Door, root: str) -> str:
+    """Return the absolute path that a path of a call means, its links not followed."""
     try:
         place, parts = door.locate(path)
-        target = os.path.realpath(os.path.join(place.real, *parts))
-    except (ToolError, ValueError):
-        target = os.path.realpath(os.path.join(root, path.replace("\0", "")))
-    inside = os.path.relpath(target, root)
-    relative = None if inside == ".." or inside.startswith("../") else inside
-    return Touched(effect, target, relative, os.path.isdir(target), path)
+        return os.path.join(place.real, *parts)
+    except ToolError:
+        return os.path.join(root, path.replace("\0", ""))
+
+
+def _relative(path: str, root: str) -> str | None:
+    inside = os.path.relpath(path, root)
+    return None if inside == ".." or inside.startswith("../") else inside
 
 
 def names_of(catalog: Catalog) -> Names:

@@ -69,7 +69,7 @@ class Workspace:
 
     def __init__(self, store: Store, session: str, fence: Fence) -> None:
         self._store = store
-        self._door = store.door
+        self.door = store.door
         self._session = session
         self._fence = fence
         self.seen: dict[str, Stamp | None] = {}  # what the session saw of files, stored when the call is recorded
@@ -77,11 +77,11 @@ class Workspace:
     @property
     def root(self) -> str:
         """The first folder of the workspace on this machine; only for dialects whose documents promise it."""
-        return self._door.roots[0].real
+        return self.door.roots[0].real
 
     def judge(self, path: str, *, write: bool) -> None:
         """Raise when the text of a path is refused; opening it applies the same rules to what is really there."""
-        self._door.judge(path, write=write)
+        self.door.judge(path, write=write)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class Workspace:
     def stream(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> Iterator[Stream]:
         """Open a file for reading in pieces; once it was read to its end, the session counts as having seen it."""
         try:
-            with self._door.open_file(path) as (descriptor, status, place):
+            with self.door.open_file(path) as (descriptor, status, place):
                 if status.st_size > limit:
                     raise too_large(place.path, status.st_size, limit)
                 stream = Stream(descriptor, status, place.path, limit, self._fence)
@@ -115,19 +115,19 @@ class Workspace:
 
     def _forget(self, path: str) -> None:
         with suppress(ToolError):
-            root, parts = self._door.locate(path)
+            root, parts = self.door.locate(path)
             self.seen[root.shown([part for part in parts if part not in ("", ".")])] = None
 
     def status(self, path: str) -> tuple[str, os.stat_result]:
         """Return the path as callers see it and its status; links that stay inside are followed."""
-        with self._door.place(path) as place:
+        with self.door.place(path) as place:
             if place.status is None:
                 raise ToolError("file_not_found", f"{place.path} does not exist.", path=place.path)
             return place.path, place.status
 
     def resolve(self, path: str) -> str:
         """Return a path as callers see it, by text alone, as befits files that are not reached through links."""
-        root, parts = self._door.locate(path)
+        root, parts = self.door.locate(path)
         names: list[str] = []
         for part in parts:
             if part == "..":
@@ -151,7 +151,7 @@ class Workspace:
 
         Sensitive names never appear. A folder that vanishes or cannot be read is passed over.
         """
-        with self._door.open_folder(path) as (descriptor, place):
+        with self.door.open_folder(path) as (descriptor, place):
             yield from self._walk(descriptor, place, depth, hidden=hidden)
 
     def _walk(self, folder: int, place: Place, depth: int, *, hidden: bool) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -171,6 +171,9 @@ class Workspace:
                             handles.append(os.open(entry.name, flags, dir_fd=handles[-1]))
                         except OSError:
                             continue
+                        if self.door.marked is not None and self.door.marked(os.fstat(handles[-1])):
+                            os.close(handles.pop())
+                            continue
                         inner = (*parts, entry.name)
                         levels.append(
                             (base + name, inner, iter(self._entries(handles[-1], place.root, inner, hidden=hidden)))
@@ -189,7 +192,7 @@ class Workspace:
     ) -> list[tuple[str, os.DirEntry[str]]]:
         """Return what a folder shows, folders with a slash behind their names, in the order that whole paths have."""
         self._fence.check()
-        door = self._door
+        door = self.door
         suspect = door.rules.suspect
         found = []
         with os.scandir(folder) as entries:
@@ -199,9 +202,8 @@ class Workspace:
                     continue
                 is_folder = entry.is_dir(follow_symlinks=False)
                 # told here by the first character, and not by a call, for the sake of folders with many names
-                if (is_folder or suspect is None or name[0] in suspect or not name.isascii()) and door.is_sensitive(
-                    root, (*parts, name)
-                ):
+                is_suspect = is_folder or suspect is None or name[0] in suspect or not name.isascii()
+                if (is_suspect or door.barrier is not None) and door.is_sensitive(root, (*parts, name)):
                     continue
                 found.append((name + "/" if is_folder else name, entry))
         found.sort(key=itemgetter(0))
@@ -236,12 +238,12 @@ class Workspace:
 
         names = []
         for path in paths:
-            root, parts = self._door.locate(path)
+            root, parts = self.door.locate(path)
             names.append("/".join((root.real.rstrip("/"), *(part for part in parts if part not in ("", ".")))))
         return locks.targets(self._store.locks, names, self._fence.check)
 
     def _target(self, path: str) -> str:
-        with self._door.place(path, write=True) as place:
+        with self.door.place(path, write=True) as place:
             if place.status is not None and not stat.S_ISREG(place.status.st_mode):
                 raise not_a_file(place.path, place.status.st_mode)
             if not place.path.isascii() and any("\ud800" <= character <= "\udfff" for character in place.path):
@@ -339,7 +341,7 @@ class Workspace:
 
     def _look(self, path: str, *, limit: int | None = None) -> _Old:
         """Return a target of a change as it is now."""
-        with self._door.place(path, write=True) as place:
+        with self.door.place(path, write=True) as place:
             if place.status is None:
                 return _Old(path, None, None, None)
             if not stat.S_ISREG(place.status.st_mode):
@@ -353,6 +355,9 @@ class Workspace:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode):
                     raise not_a_file(path, status.st_mode)
+                self.door.check_object(status, path)
+                # a change shows what it replaces
+                self.door.check_rules(place.root, place.parts, write=False)
                 data = _read_all(descriptor, status.st_size)
                 by_us = os.access in os.supports_effective_ids
                 writable = os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=by_us)
@@ -361,11 +366,11 @@ class Workspace:
                 os.close(descriptor)
 
     def _remove_temporary(self, file: Snapshot, id: str, position: int) -> None:
-        with suppress(ToolError, OSError), self._door.place(file.path, write=True) as place:
+        with suppress(ToolError, OSError), self.door.place(file.path, write=True) as place:
             os.unlink(temporary_name(id, position), dir_fd=place.folder)
 
     def _put_back(self, file: Snapshot, data: bytes | None, id: str, position: int) -> None:
-        with self._door.place(file.path, write=True) as place:
+        with self.door.place(file.path, write=True) as place:
             if data is None:
                 os.unlink(place.name, dir_fd=place.folder)
             else:
@@ -384,7 +389,7 @@ class Workspace:
     def _remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that the change had made, as far as they are empty."""
         for path in reversed(folders):
-            with suppress(ToolError, OSError), self._door.place(path, write=True) as place:
+            with suppress(ToolError, OSError), self.door.place(path, write=True) as place:
                 os.rmdir(place.name, dir_fd=place.folder)
 
 
@@ -532,7 +537,7 @@ class Draft:
 
     def _link(self, path: str, destination: str) -> bool:
         """Give a target that the change replaces a second name, for the history to keep it under."""
-        with self._workspace._door.place(path, write=True) as place:
+        with self._workspace.door.place(path, write=True) as place:
             if place.status is None or place.status.st_nlink != 1:
                 return False  # under another name it could go on changing
             if _identity(place.status) != _identity(self._old[path].status):
@@ -557,7 +562,7 @@ class Draft:
 
         folders: tuple[str, ...] = ()
         if old.status is None:
-            with self._workspace._door.place(old.path, write=True) as place:
+            with self._workspace.door.place(old.path, write=True) as place:
                 end = len(place.parts) - 1
                 start = end - len(place.missing)
                 folders = tuple(place.root.shown(place.parts[: i + 1]) for i in range(start, end))
@@ -587,7 +592,7 @@ class Draft:
                 done.append(position)
                 folders.setdefault(file.path.rpartition("/")[0], file.path)
             for path in folders.values():
-                with self._workspace._door.place(path, write=True) as place:
+                with self._workspace.door.place(path, write=True) as place:
                     _sync(place.folder)
             for file in files:
                 if file.after is None:
@@ -605,7 +610,7 @@ class Draft:
 
     def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> int:
         """Write the new file beside its target; return a handle of it, for it to be synced."""
-        with self._workspace._door.place(file.path, write=True) as place:
+        with self._workspace.door.place(file.path, write=True) as place:
             folder = _make_folders(place)
             try:
                 mode = self._modes.get(file.path, file.mode if place.status is not None else None)
@@ -615,7 +620,7 @@ class Draft:
 
     def _swap(self, id: str, position: int, file: Snapshot, old: _Old, data: bytes | None) -> None:
         """Put the new file in the place of the old one, if that is still what the change looked at."""
-        with self._workspace._door.place(file.path, write=True) as place:
+        with self._workspace.door.place(file.path, write=True) as place:
             if _identity(place.status) != _identity(old.status):
                 raise ToolError("stale_file", f"{file.path} changed while it was being written.", path=file.path)
             if data is None:
@@ -644,7 +649,7 @@ class Draft:
         hash = self._hashes.get(path, self._old[path].hash)
         if hash is None:
             return Stamp(0, 0, None)
-        with self._workspace._door.place(path, write=True) as place:
+        with self._workspace.door.place(path, write=True) as place:
             status = place.status
         return Stamp(status.st_size, status.st_mtime_ns, hash) if status else Stamp(0, 0, hash)
 

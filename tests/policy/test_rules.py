@@ -897,10 +897,3 @@ def test_a_kept_path_is_that_path(one, other):
 
     assert having(writing(one), allow=list(kept)) == "allow"
     assert having(writing(other), allow=list(kept)) == ("allow" if one == other else None)
-
-
-def test_denied_globs_are_told_by_effect():
-    found = parse("deny: ['Read(path:secret/**)', 'Write(path:vendor)', Read]\nask: ['Read(path:x)']")
-
-    assert rules.denied_globs([found], "read") == ("secret/**",)
-    assert rules.denied_globs([found], "write") == ("vendor",)

@@ -186,3 +186,55 @@ def test_plan_mode_reads_and_writes_nothing(system):
 def test_a_network_of_the_session_needs_more(system):
     with system.runtime() as runtime:
         assert runtime.call("run_shell", command="true", network="loopback").error.code == "sandbox_unavailable"
+
+
+RULES = {"allow": ["*"], "deny": ["Read(path:secrets/**)", "Write(path:locked/**)", "Read(path:~/private/**)"]}
+
+
+def write_rules(system: System, rules: dict[str, list[str]]) -> None:
+    (system.base / "config").mkdir(exist_ok=True)
+    (system.base / "config/permissions.yaml").write_text(json.dumps(rules))
+
+
+@pytest.mark.parametrize("mode", ["normal", "yolo"])
+def test_rules_on_paths_that_cannot_be_enforced_are_named_and_asked_about(system, mode):
+    with system.runtime() as runtime:
+        output(runtime.call("run_shell", command="true"))
+    write_rules(system, RULES)
+    with system.runtime(mode=mode) as runtime:
+        output(runtime.call("run_shell", command="true"))
+        output(runtime.call("run_shell", command="true"))
+    with system.runtime(mode="scheduler") as runtime:
+        assert runtime.request(Call("run_shell", {"command": "true"}, session="other")).error.code == "denied"
+
+    first, second = system.asked
+    assert "held to the rule" not in first.reason
+    system.check_is_told(second.reason)
+    for rule in RULES["deny"][:2]:
+        assert f"commands are not held to the rule {rule} (permissions.yaml, line 1) in the workspace" in second.reason
+    assert "private" not in second.reason
+
+
+def test_rules_on_paths_outside_and_on_whole_folders_are_enforced(system):
+    (system.home / "private/deep").mkdir(parents=True)
+    (system.home / "private/deep/key").write_text(SECRET)
+    (system.home / "open").write_text("open")
+    write_rules(system, {**RULES, "deny": [*RULES["deny"], "Write(path:**)"]})
+    with system.runtime() as runtime:
+        told = output(runtime.call("run_shell", command="cat ~/private/deep/key; cat ~/open; touch made"))
+
+    assert SECRET not in told
+    assert "open" in told
+    assert not (system.workspace / "made").exists()
+
+
+def test_rules_on_reading_hold_where_nothing_can_be_written(system):
+    (system.workspace / "secrets").mkdir()
+    (system.workspace / "secrets/key").write_text(SECRET)
+    (system.workspace / "open").write_text("open")
+    write_rules(system, RULES)
+    with system.runtime(mode="plan") as runtime:
+        told = output(runtime.call("run_shell", command="cat secrets/key; cat open"))
+
+    assert SECRET not in told
+    assert "open" in told

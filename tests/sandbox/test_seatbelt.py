@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hilt.errors import ToolError
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
 from hilt.sandbox import seatbelt
-from hilt.sandbox.profile import Availability, Profile
-from hilt.sandbox.seatbelt import make_rules, write
+from hilt.sandbox.profile import Availability, Profile, judge_below
+from hilt.sandbox.seatbelt import find_locked, make_rules, write
 from hilt.sandbox.sensitive import Found, Search
 
 IS_SENSITIVE = PathRules(SENSITIVE, READABLE, PROTECTED).is_sensitive
@@ -39,10 +39,10 @@ def profile(tmp_path: Path) -> Profile:
     )
 
 
-def verdict(profile: Profile, found: Found, operation: str, path: str) -> bool:
+def verdict(profile: Profile, found: Found, operation: str, path: str, locked: tuple[str, ...] = ()) -> bool:
     """Whether the policy allows an operation: the last rule that matches decides."""
     allowed = operation.startswith("file-read")
-    for rule in make_rules(profile, found):
+    for rule in make_rules(profile, found, locked):
         action, *operations = rule.head.split()
         named = any(operation == one or (one.endswith("*") and operation.startswith(one[:-1])) for one in operations)
         within = any(
@@ -85,6 +85,34 @@ def test_the_last_rule_that_matches_decides(profile, tmp_path, operation, path, 
     found = Search().find(profile.roots[0], IS_SENSITIVE)
 
     assert verdict(profile, found, operation, str(tmp_path / path)) == allowed
+
+
+@pytest.mark.parametrize(
+    "operation,path,allowed",
+    [
+        ("file-read-data", "ws/secrets/key", False),
+        ("file-write-unlink", "ws/deep", False),
+        ("file-read-data", "ws/deep/secrets/key", False),
+        ("file-write-data", "ws/locked/a", False),
+        ("file-read-data", "ws/locked/a", True),
+        ("file-write-create", "ws/missing", False),
+        ("file-write-data", "ws/a", True),
+        ("file-read-data", "home/private/a", False),
+        ("file-read-data", "home/a", True),
+    ],
+)
+def test_rules_on_paths_are_part_of_the_policy(profile, tmp_path, operation, path, allowed):
+    for name in ("ws/secrets", "ws/deep/secrets", "ws/locked"):
+        (tmp_path / name).mkdir(parents=True)
+    profile = profile._replace(
+        denies_read=lambda path: "/secrets" in path,
+        denies_write=lambda path: path.startswith(str(tmp_path / "ws/locked")),
+        denied_outside=((str(tmp_path / "home/private"), True),),
+        denied_missing=(str(tmp_path / "ws/missing"),),
+    )
+    found = Search().find(profile.roots[0], judge_below(profile, profile.roots[0]))
+
+    assert verdict(profile, found, operation, str(tmp_path / path), find_locked(profile, Search())) == allowed
 
 
 def test_read_only_allows_writing_to_the_private_folders_alone(profile):

@@ -311,7 +311,7 @@ class Below(NamedTuple):
     def finds(self, subject: Subject) -> Found:
         """Return whether one path is inside."""
         found: Found = "no"
-        for touched in subject.touches:
+        for touched in (*subject.touches, *subject.ways):
             if self._concerns(subject, touched):
                 one = globs.finds(self.glob, touched)
                 if one == "yes":

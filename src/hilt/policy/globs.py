@@ -77,17 +77,35 @@ def finds(glob: Glob, touched: Touched) -> Found:
     names = _names(glob, touched)
     if names is None:
         return "no"
-    components = glob.folded
-    if not glob.is_absolute and len(components) == 1:
-        components = (None, *components)
-    states = _start(components)
+    components = wide(glob)
+    states = start(components)
     for name in names:
         if len(components) in states:
             return "yes"
-        states = _step(components, states, fold(name))
+        states = step(components, states, fold(name))
     if len(components) in states:
         return "yes"
     return "maybe" if touched.tree and states else "no"
+
+
+def wide(glob: Glob) -> tuple[Component, ...]:
+    """Return the components by which a deny or ask matches folded names."""
+    return glob.folded if glob.is_absolute or len(glob.folded) != 1 else (None, *glob.folded)
+
+
+def literal(glob: Glob) -> list[str]:
+    """Return the names before the first wildcard."""
+    names = []
+    for component in glob.exact:
+        if component is None or not all(len(token) == 1 for token in component):
+            break
+        names.append("".join(component))
+    return names
+
+
+def matches_any(component: Component) -> bool:
+    """Whether a component matches every name."""
+    return component is None or all(token == _STAR for token in component)
 
 
 def quote(path: str) -> str:
@@ -151,19 +169,21 @@ def _fold_component(component: Component) -> Component:
     return tuple(folded)
 
 
-def _start(components: tuple[Component, ...]) -> set[int]:
+def start(components: tuple[Component, ...]) -> set[int]:
+    """Return how many components may be used up before the first name."""
     return _closed(components, {0})
 
 
 def _states(components: tuple[Component, ...], names: list[str]) -> set[int]:
     """Return how many components may be used up when all names are."""
-    states = _start(components)
+    states = start(components)
     for name in names:
-        states = _step(components, states, name)
+        states = step(components, states, name)
     return states
 
 
-def _step(components: tuple[Component, ...], states: set[int], name: str) -> set[int]:
+def step(components: tuple[Component, ...], states: set[int], name: str) -> set[int]:
+    """Return how many components may be used up after one more name."""
     following = set()
     for state in states:
         if state < len(components):

@@ -141,16 +141,6 @@ def narrowest(subject: Subject) -> tuple[str, ...]:
     return tuple(dict.fromkeys(known)) if len(known) == len(kept) else ()
 
 
-def denied_globs(rulesets: Iterable[RuleSet], effect: str) -> tuple[str, ...]:
-    """Return the globs that deny rules name for an effect, so that a tool can pass by what lies below a folder."""
-    return tuple(
-        rule.form.glob.source
-        for rules in rulesets
-        for rule in rules.rules
-        if rule.verdict == "deny" and isinstance(rule.form, forms.Below) and rule.form.effect == effect
-    )
-
-
 class _Reading:
     """Collects the rules and problems of one source."""
 

@@ -31,7 +31,8 @@ class Subject(NamedTuple):
     no touch can be allowed by the name of the tool only. For a call that runs a command, `command` is its whole text
     and `parts` what it consists of; a redirection that writes is known by its path when a touch is `named` as it is.
     `texts` is what an expression speaks of where there is no command, such as a query. `actions` are all spellings of
-    the action that is asked for.
+    the action that is asked for. `ways` are paths that the call passes or reads besides its touches: only path rules
+    that deny or ask apply to them.
     """
 
     tool: str
@@ -42,3 +43,4 @@ class Subject(NamedTuple):
     parts: tuple[Part, ...] = ()
     texts: tuple[str, ...] = ()
     actions: frozenset[str] = frozenset()
+    ways: tuple[Touched, ...] = ()

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from hilt.errors import ToolError
 from hilt.sandbox import sensitive
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Profile, innermost, is_below, own_variables
+from hilt.sandbox.profile import Profile, innermost, is_below, judge_below, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ def readable(profile: Profile, search: Search) -> Iterator[str]:
         hidden.update(os.path.realpath(path) for path in sensitive.home_secrets(each, profile.is_sensitive))
     if os.geteuid() == 0:
         hidden.update(path for path in sensitive.SYSTEM if os.path.lexists(path))
+    hidden.update(path for path, is_unreadable in profile.denied_outside if is_unreadable)
     if profile.read == "workspace":
         hidden.add(home)
         shown += sensitive.toolchains(home, os.environ.get("PATH", ""))
@@ -174,7 +175,7 @@ def readable(profile: Profile, search: Search) -> Iterator[str]:
         shown.append(home)
     for root in profile.roots:
         if root not in profile.writable:
-            found = search.find(root, profile.is_sensitive, tuple(hidden))
+            found = search.find(root, judge_below(profile, root), tuple(hidden))
             hidden.update(map(os.path.realpath, found.sensitive))
     yield from _around("/", hidden)
     for path in shown:

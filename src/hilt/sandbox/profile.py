@@ -39,6 +39,11 @@ class Profile(NamedTuple):
     the roots, and `shown` can be read although something around them is hidden, or they themselves. `session` says
     whose loopback network and private /tmp it is, `private` is the folder that keeps them (ours alone, below the state
     directory), and `folder` the session's own folder, which can be read.
+
+    `denies_read` and `denies_write` say whether a rule denies a path, or everything below a folder, existing or not.
+    Both are the same from one profile to the next while the rules are. `denied_outside` are existing paths outside the
+    roots that rules deny: True when they cannot be read, False when they cannot be written. `denied_missing` are paths
+    in the roots that do not exist and must not be made.
     """
 
     name: Name
@@ -54,11 +59,18 @@ class Profile(NamedTuple):
     folder: str | None = None
     write: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
+    denies_read: Callable[[str], bool] | None = None
+    denies_write: Callable[[str], bool] | None = None
+    denied_outside: tuple[tuple[str, bool], ...] = ()
+    denied_missing: tuple[str, ...] = ()
 
     @property
     def writable(self) -> tuple[str, ...]:
         """The workspace folders that can be written, or what of them can be."""
-        return (self.write or self.roots) if self.name == "workspace-write" else ()
+        if self.name != "workspace-write":
+            return ()
+        folders = self.write or self.roots
+        return folders if self.denies_write is None else tuple(path for path in folders if not self.denies_write(path))
 
 
 class Availability(NamedTuple):
@@ -201,6 +213,14 @@ def make_private(profile: Profile) -> None:
 def own_variables(profile: Profile) -> tuple[str, ...]:
     """The settings that send temporary files and caches to the private folder, where no mount does it."""
     return f"TMPDIR={profile.private}/tmp", f"XDG_CACHE_HOME={profile.private}/cache"  # noqa: S108
+
+
+def judge_below(profile: Profile, root: str) -> Callable[[str], bool]:
+    """Return what says whether a program may not read a path, given from a workspace folder."""
+    denies_read = profile.denies_read
+    if denies_read is None:
+        return profile.is_sensitive
+    return lambda path: profile.is_sensitive(path) or denies_read(os.path.join(root, path))
 
 
 def is_below(path: str, folder: str) -> bool:

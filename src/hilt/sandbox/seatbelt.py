@@ -8,14 +8,15 @@ files that exist, so nothing has to be made for names that are missing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.sandbox import repositories, sensitive
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Availability, Profile, innermost, is_below, own_variables
+from hilt.sandbox.profile import Availability, Profile, innermost, is_below, judge_below, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,15 +71,25 @@ def confine(profile: Profile, available: Availability, search: Search) -> Iterat
             "macOS has no network for a session alone.",
             suggestion="Run the command with the network none or full.",
         )
-    finds = [search.find(root, profile.is_sensitive, profile.closed) for root in profile.roots]
+    finds = [search.find(root, judge_below(profile, root), profile.closed) for root in profile.roots]
     found = sensitive.Found(*(tuple(path for one in each for path in one) for each in zip(*finds, strict=True)))
-    text, parameters = write(profile, make_rules(profile, found))
+    text, parameters = write(profile, make_rules(profile, found, find_locked(profile, search)))
     words = [word for name, value in parameters.items() for word in ("-D", f"{name}={value}")]
     yield Confined(prefix=(available.program, *words, "-p", text, "/usr/bin/env", *own_variables(profile)))
 
 
-def make_rules(profile: Profile, found: Found) -> list[Rule]:
-    """Decide what a program may read and write."""
+def find_locked(profile: Profile, search: Search) -> tuple[str, ...]:
+    """Return the paths that rules deny to write: what exists, and what rules name and does not exist."""
+    locked = list(profile.denied_missing)
+    if profile.denies_write is not None:
+        for root in profile.writable:
+            found = search.find(root, partial(_is_denied, profile.denies_write, root), profile.closed)
+            locked += found.sensitive
+    return tuple(locked)
+
+
+def make_rules(profile: Profile, found: Found, locked: tuple[str, ...] = ()) -> list[Rule]:
+    """Decide what a program may read and write; `locked` are paths that rules deny to write."""
     home = os.path.realpath(profile.home)
     own = tuple(os.path.join(profile.private, name) for name in ("tmp", "var-tmp", "cache"))
     rules = [Rule("temporary files of others", "deny file-read* file-write*", "subpath", _TEMPORARY)]
@@ -89,13 +100,15 @@ def make_rules(profile: Profile, found: Found) -> list[Rule]:
     rules.append(Rule("workspace", "allow file-read*", "subpath", (*profile.roots, *profile.shown)))
     if profile.writable:
         rules.append(Rule("workspace writable", "allow file-write*", "subpath", profile.writable))
-        guarded = tuple(dict.fromkeys(_guarded(profile, found, home)))
+        guarded = tuple(dict.fromkeys((*_guarded(profile, found, home), *locked)))
         rules.append(Rule("guarded", "deny file-write*", "subpath", guarded))
         # whoever can rename a folder can put another in its place
-        ways = tuple(dict.fromkeys(way for path in guarded for way in _way(path, profile.writable)))
+        held = (*guarded, *found.sensitive)
+        ways = tuple(dict.fromkeys(way for path in held for way in _way(path, profile.writable)))
         rules.append(Rule("way", "deny file-write-unlink", "literal", ways))
     secrets = [path for each in sensitive.homes(home) for path in sensitive.home_secrets(each, profile.is_sensitive)]
-    hidden = (*secrets, *found.sensitive, *found.unreadable)
+    denied = (path for path, is_unreadable in profile.denied_outside if is_unreadable)
+    hidden = (*secrets, *found.sensitive, *found.unreadable, *denied)
     closed = tuple(dict.fromkeys(os.path.realpath(path) for path in (*hidden, *profile.closed)))
     rules.append(Rule("hidden", "deny file-read* file-write*", "subpath", closed))
     shown = tuple(path for path in profile.shown if innermost(path, closed))
@@ -124,6 +137,10 @@ def write(profile: Profile, rules: list[Rule]) -> tuple[str, dict[str, str]]:
         lines.append(f"({rule.head}\n    {' '.join(matches)})")
     lines.append(_NETWORKS[profile.network])
     return "\n".join(lines) + "\n", parameters
+
+
+def _is_denied(denies: Callable[[str], bool], root: str, path: str) -> bool:
+    return denies(os.path.join(root, path))
 
 
 def _guarded(profile: Profile, found: Found, home: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ class Hashes(NamedTuple):
 def hash_tree(ctx: Context, path: str, accepts: Callable[[str], bool] | None) -> Hashes:
     """Hash the files below a folder whose paths, as seen from it, are accepted."""
     with ctx.door.open_folder(path) as (start, place):
-        return _Hashing(ctx, Guard(ctx, place).is_open, place.path, accepts).run(start)
+        return _Hashing(ctx, Guard(ctx, place, start).is_open, place.path, accepts).run(start)
 
 
 class _Hashing:
@@ -41,6 +41,7 @@ class _Hashing:
         self, ctx: Context, is_open: Callable[[str], bool], folder: str, accepts: Callable[[str], bool] | None
     ) -> None:
         self._check = ctx.fence.check
+        self._marked = ctx.door.marked
         self._is_open = is_open
         self._folder = folder
         self._prefix = "" if folder == "." else f"{folder}/"
@@ -73,7 +74,7 @@ class _Hashing:
         try:
             status = os.fstat(descriptor)
             size = status.st_size
-            if not stat.S_ISREG(status.st_mode):
+            if not stat.S_ISREG(status.st_mode) or (self._marked is not None and self._marked(status)):
                 return
             if size > FILE_BYTES:
                 self._skip(path, f"larger than {FILE_BYTES >> 20} MB")

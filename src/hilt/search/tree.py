@@ -86,7 +86,7 @@ class Tree:
         self._place = place
         self._folder = folder
         self._file = file
-        self._guard = Guard(ctx, place)
+        self._guard = Guard(ctx, place, folder)
         self._program = ripgrep.find()
 
     @property
@@ -547,8 +547,9 @@ def visible(path: str) -> str:
 class Guard:
     """Leaves out what is not for tools. The program leaves out most of it; this is what can be relied upon."""
 
-    def __init__(self, ctx: Context, place: Place) -> None:
+    def __init__(self, ctx: Context, place: Place, folder: int) -> None:
         self._door = ctx.door
+        self._folder = folder
         self._root = place.root
         self._parts = place.parts
         self._folders: dict[str, bool] = {"": True}
@@ -557,8 +558,8 @@ class Guard:
         # for most paths one look is enough: for what all begin with that is the same in capitals
         common = os.path.commonprefix(self._marks)  # noqa: RUF071 -- of texts, not of paths
         self._common = re.split("[a-z]", common, maxsplit=1)[0]
-        # the root may have folders that are closed whatever their names
-        self._plain = not getattr(place.root, "_closed", True)
+        # the root may have folders that are closed whatever their names, and so may rules and marks
+        self._plain = not getattr(place.root, "_closed", True) and ctx.door.barrier is None and ctx.door.marked is None
         self.names = [
             name for name in given if name.isascii() and _SPECIAL.isdisjoint(name) and ctx.door.rules.is_sensitive(name)
         ]
@@ -606,7 +607,15 @@ class Guard:
         return known
 
     def _is_closed(self, path: str) -> bool:
-        return self._door.is_sensitive(self._root, (*self._parts, *path.split("/")))
+        return self._door.is_sensitive(self._root, (*self._parts, *path.split("/"))) or self._is_marked(path)
+
+    def _is_marked(self, path: str) -> bool:
+        if self._door.marked is None or self._folder < 0:
+            return False
+        try:
+            return self._door.marked(os.stat(path, dir_fd=self._folder, follow_symlinks=False))
+        except OSError:
+            return True  # gone, or something else by now
 
 
 def _mark(pattern: str) -> str:

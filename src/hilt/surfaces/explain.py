@@ -46,6 +46,7 @@ def _data(call: Call, found: Explanation) -> dict[str, Any]:
         "touches": [{"effect": touch.effect, "target": touch.target} for touch in found.prepared.touches],
         "hooks_would_run": list(found.hooks),
         "scripts_would_run": [] if found.script is None else [found.script],
+        "sandbox_rules": list(found.sandbox),
         "notes": list(found.notes),
     }
 
@@ -62,5 +63,6 @@ def _text(call: Call, found: Explanation) -> str:
     lines += [f"  vote     {vote.verdict:<5} {vote.voter}: {inert(vote.reason)}" for vote in found.votes]
     lines += [f"  hook     would run: {inert(hook)}" for hook in found.hooks]
     lines += [f"  script   would run: {inert(found.script)}"] if found.script is not None else []
+    lines += [f"  sandbox  {inert(rule)}" for rule in found.sandbox]
     lines += [f"  note     {inert(note)}" for note in found.notes]
     return "\n".join(lines) + "\n"

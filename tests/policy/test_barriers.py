@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import posixpath
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hilt.errors import ToolError
+from hilt.policy import barriers, rules
+from hilt.policy.barriers import Barrier, Bars, make_bars
+from hilt.policy.rules import RuleSet
+from hilt.policy.subject import Subject, Touched
+from tests.policy.calls import HOME, NAMES, ROOT, call
+
+OTHER = "/srv/other"
+
+names = st.sampled_from(["a", "b", "A", "ab", "secret", "Secret", ".x", "é", "e\u0301", "a\u200bb"])
+components = st.one_of(names, st.sampled_from(["*", "**", "?", "a*", "*b", "s?cret", "*.*"]))
+heads = st.sampled_from(["", "", "", "/", "~/", f"{ROOT}/", "./", f"{OTHER}/", "/srv/"])
+sources = st.builds(lambda head, parts: head + "/".join(parts), heads, st.lists(components, min_size=1, max_size=4))
+bases = st.sampled_from([ROOT, ROOT, ROOT, HOME, OTHER, "/", "/project"])
+paths = st.builds(lambda base, parts: posixpath.join(base, *parts), bases, st.lists(names, max_size=5))
+
+
+def ruleset(**lists: list[str]) -> RuleSet:
+    text = "\n".join(f"{verdict}: {sources!r}" for verdict, sources in lists.items())
+    found = rules.parse(text, "permissions.yaml", NAMES, trusted=True, home=HOME)
+    assert not found.problems, found.problems
+    return found
+
+
+def bars_of(**lists: list[str]) -> Bars:
+    found = make_bars([ruleset(**lists)], ROOT, (ROOT,), {})
+    assert found is not None
+    return found
+
+
+def reached(effect: str, path: str) -> Subject:
+    inside = posixpath.relpath(path, ROOT)
+    relative = None if inside == ".." or inside.startswith("../") else inside
+    return call("read_file" if effect == "read" else "write_file", Touched(effect, path, relative))
+
+
+@given(globs=st.lists(sources, min_size=1, max_size=4), path=paths, effect=st.sampled_from(["read", "write"]))
+@example(["secret/**"], f"{ROOT}/secret", "read")
+@example(["**"], ROOT, "write")
+def test_a_watch_says_of_a_path_what_the_decision_says(globs, path, effect):
+    name = {"read": "Read", "write": "Write"}[effect]
+    found = ruleset(deny=[f"{name}(path:{glob})" for glob in globs])
+    bars = make_bars([found], ROOT, (ROOT,), {})
+    assert bars is not None
+
+    ruling = rules.decide([found], reached(effect, path))
+
+    assert (bars.deny[effect == "write"].covering(path) is not None) == (ruling is not None)
+    assert bars.deny[effect == "read"].covering(path) is None
+
+
+@given(globs=st.lists(sources, min_size=1, max_size=4), start=paths, rest=st.lists(names, min_size=1, max_size=4))
+@example(["secret/*"], f"{ROOT}/secret", ["x"])
+@example(["a/**/*"], f"{ROOT}/a", ["b", "c"])
+def test_everything_below_what_is_enclosed_is_covered_and_nothing_below_what_is_out_of_reach(globs, start, rest):
+    watch = bars_of(deny=[f"Read(path:{glob})" for glob in globs]).deny[0]
+    below = posixpath.join(start, *rest)
+
+    if watch.encloses(start):
+        assert watch.covering(below) is not None
+    # a relative glob starts at the workspace, wherever that is
+    if watch.reach(start) == "no" and not ROOT.startswith(start.rstrip("/") + "/"):
+        assert watch.covering(below) is None
+    if watch.covering(start) is not None:
+        assert (watch.covering(below) is not None, watch.encloses(start), watch.reach(start)) == (True, True, "yes")
+
+
+@given(globs=st.lists(sources, min_size=1, max_size=3), asked=st.lists(paths, min_size=1, max_size=20))
+def test_answers_do_not_depend_on_what_was_asked_before(globs, asked):
+    texts = [f"Write(path:{glob})" for glob in globs]
+    watch = bars_of(deny=texts).deny[1]
+
+    for path in asked:
+        assert watch.covering(path) == bars_of(deny=texts).deny[1].covering(path)
+
+
+@pytest.mark.parametrize(
+    "glob, path, expected",
+    [
+        ("secrets/**", "secrets", True),
+        ("secrets", "secrets", True),
+        ("secrets/*", "secrets", True),
+        ("secrets/*.pem", "secrets", False),
+        ("secrets/*.pem", "secrets/a.pem", True),
+        ("secrets/*.pem", "secrets/new/a.pem", False),
+        ("*.pem", "deep/er/a.PEM", True),
+        ("**", ".", True),
+        ("*", ".", True),
+        ("secrets/**", ".", False),
+        ("secrets/**/key", "secrets/a/b/key", True),
+        ("secrets/**/key", "secrets/a", False),
+    ],
+)
+def test_a_folder_is_enclosed_by_a_rule_on_it_or_on_all_that_is_in_it(glob, path, expected):
+    watch = bars_of(deny=[f"Write(path:{glob})"]).sandbox[1]
+
+    assert watch.encloses(posixpath.normpath(posixpath.join(ROOT, path))) == expected
+
+
+def test_commands_are_denied_what_is_asked_about_unless_that_is_the_whole_workspace():
+    bars = bars_of(ask=["Read(path:private/**)", "Write(path:**)", "Write(path:src/**)"], deny=["Read(path:x)"])
+
+    assert [rule.text for rule in bars.sandbox[0].rules] == ["Read(path:x)", "Read(path:private/**)"]
+    assert [rule.text for rule in bars.sandbox[1].rules] == ["Write(path:src/**)"]
+    assert [rule.text for rule in bars_of(deny=["Write(path:**)"]).sandbox[1].rules] == ["Write(path:**)"]
+
+
+def test_a_command_that_was_asked_about_a_path_reaches_it():
+    bars = bars_of(ask=["Write(path:src/**)", "Write(path:docs/**)"])
+    subject = call("run_shell", Touched("write", f"{ROOT}/src/a", "src/a"))
+
+    held = Barrier(bars, subject, ROOT, ()).sandbox
+
+    assert held is not None
+    assert [rule.text for rule in held[1].rules] == ["Write(path:docs/**)"]
+
+
+def test_a_rule_that_names_a_link_applies_to_where_it_leads():
+    links = {f"{ROOT}/current": f"{ROOT}/releases/5", "/etc/alias": "/srv/other"}
+    found = ruleset(deny=["Read(path:current/**)", "Read(path:/etc/alias/*.key)"])
+    bars = make_bars([found], ROOT, (ROOT,), links)
+    assert bars is not None
+    watch = bars.deny[0]
+
+    covered = [f"{ROOT}/current/a", f"{ROOT}/releases/5/a", f"{ROOT}/releases/5", "/srv/other/a.key"]
+    free = [f"{ROOT}/releases/4/a", f"{ROOT}/releases", "/srv/other/a", "/srv/other"]
+    assert [path for path in covered if watch.covering(path) is None] == []
+    assert [path for path in free if watch.covering(path) is not None] == []
+    assert {"/etc/alias", "/srv/other"} <= watch.starts()
+
+
+def test_paths_that_rules_spell_out():
+    watch = bars_of(
+        deny=["Write(path:locked/**)", "Write(path:a/b/*)", "Write(path:name)", "Write(path:x/*.y)", "Write(path:**/z)"]
+    ).deny[1]
+
+    assert watch.named() == {f"{ROOT}/locked", f"{ROOT}/a/b", f"{ROOT}/name"}
+
+
+def test_without_rules_on_paths_there_is_nothing_to_apply():
+    found = ruleset(deny=["Bash:rm.*", "Read", "WebFetch(domain:x.org)"], allow=["Read(path:src/**)"])
+
+    assert make_bars([found], ROOT, (ROOT,), {}) is None
+    assert barriers.make_barrier(None, [found], call("read_file", Touched("read", ROOT, ".")), ROOT) is None
+
+
+@pytest.mark.parametrize(
+    "path, tree, walked, code",
+    [
+        ("private/a", False, "private", None),
+        ("private/a", False, "private/a", None),
+        ("private/a", False, "private/b", "stale_file"),
+        ("private/a", False, "private/a/b", "stale_file"),
+        (".", True, "private/b", None),
+        ("src", True, "private/b", "stale_file"),
+        ("src/a", False, "other/b", None),
+        ("src/a", False, "secret/b", "denied"),
+    ],
+)
+def test_what_asks_is_open_only_where_the_call_was_decided_on(path, tree, walked, code):
+    bars = bars_of(ask=["Read(path:private/**)"], deny=["Read(path:secret/**)"])
+    target = posixpath.normpath(posixpath.join(ROOT, path))
+    barrier = Barrier(bars, call("search_files", Touched("read", target, path, tree)), ROOT, ())
+
+    raised = None
+    try:
+        barrier.check(f"{ROOT}/{walked}", walked, write=False)
+    except ToolError as error:
+        raised = error
+    assert (raised and raised.code) == code
+    assert barrier.hides(f"{ROOT}/{walked}") == (code is not None)
+    if raised is not None:
+        assert "permissions.yaml, line" in raised.message
