@@ -1,6 +1,6 @@
 """hilt: the tool runtime for AI agents."""
 
-from __future__ import annotations
+# No imports here: with `python -m hilt` the working directory is still on the search path, and may be hostile.
 
 __version__ = "0.1.0"
 

@@ -12,7 +12,7 @@ from hilt.config import Settings
 from hilt.context import Context, Fence
 from hilt.door import Door
 from hilt.output.overflow import Overflow
-from hilt.policy.paths import PROTECTED, PathRules
+from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, is_glob, matcher, without
 from hilt.processes import Ground, Processes
 from hilt.rulebook import Place
 
@@ -44,6 +44,10 @@ class Confinement:
         self._mode = mode
         self._sandbox = shared
         self._is_own = shared is None
+        lifted = settings["shell.writable"]
+        self._protected = without((*PROTECTED, *ASKED, *settings["workspace.protected"]), lifted)
+        self._is_protected = matcher(self._protected)
+        self._start_files = without(START_FILES, lifted)
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -129,11 +133,13 @@ class Confinement:
         from hilt.sandbox.profile import Profile
 
         place, settings = self._place, self._settings
+        roots = tuple(root.real for root in door.roots if root.writable)
+        kept = (path for root in roots for path in places.installation(root, settings["shell.writable"]))
         return Profile(
             name=settings["shell.sandbox"],
-            roots=tuple(root.real for root in door.roots if root.writable),
+            roots=roots,
             is_sensitive=self._rules.is_sensitive,
-            protected=tuple(name for name in PROTECTED if name not in settings["workspace.writable"]),
+            protected=tuple(name.strip("/") for name in self._protected if not is_glob(name)),
             closed=(place.state, place.config),
             home=place.home,
             read=settings["shell.read"],
@@ -141,4 +147,7 @@ class Confinement:
             session=session,
             private=os.path.join(place.state, "sandbox", place.id, config.digest(session)),
             folder=folder,
+            is_protected=self._is_protected,
+            start_files=self._start_files,
+            kept=tuple(dict.fromkeys(kept)),
         )
