@@ -79,6 +79,8 @@ def test_a_dotted_key_may_be_written_as_toml_allows(folders, text):
         ("workspace.sensitive = []", "workspace.sensitive", SENSITIVE),
         ('workspace.readable = [".env"]', "workspace.readable", READABLE),
         ('workspace.writable = [".hilt"]', "workspace.writable", ()),
+        ('shell.writable = [".hilt"]', "shell.writable", ()),
+        ('workspace.protected = ["Makefile"]', "workspace.protected", ("Makefile",)),
         ('workspace.roots = ["/"]', "workspace.roots", ()),
         ("output.overflow_chars = 10", "output.overflow_chars", 10),
         ("output.overflow_chars = 99999999", "output.overflow_chars", 50_000),

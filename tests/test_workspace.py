@@ -389,7 +389,7 @@ def test_every_sequence_of_changes_can_be_walked_back_step_by_step(sequence):
         for tool, args in sequence:
             before = picture(workspace.path)
             if tool == "chmod":
-                # a person's change of mode is not hilt' to take back: only done before there is any history
+                # a person's change of mode is not hilt's to take back: only done before there is any history
                 if not done and os.path.exists(workspace.join(args["path"])):
                     os.chmod(workspace.join(args["path"]), args["mode"])
                 continue

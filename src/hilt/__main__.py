@@ -2,6 +2,10 @@
 
 import sys
 
+if __spec__ is not None and sys.modules["__main__"].__dict__ is globals() and not sys.flags.safe_path:
+    # -m puts the working directory first, and that is the workspace: its modules must not stand in for ours
+    del sys.path[0]
+
 from hilt.surfaces.cli import main
 
 sys.exit(main())

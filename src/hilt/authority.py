@@ -56,7 +56,7 @@ PARTIAL = "partial_sandbox"  # the key under which a session remembers that the 
 SUBMITS = "exit_plan_mode"  # the tool whose whole work is to ask
 
 # whose question comes again however often it is answered: no grant lifts it
-_KEPT_BY_NOBODY = (OWN, "rules", "hooks")
+_KEPT_BY_NOBODY = (OWN, "rules", "hooks", "paths")
 _READING = Vote("allow", "default", "it reads")
 READS = frozenset({"read"})
 

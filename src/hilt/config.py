@@ -57,6 +57,7 @@ KEYS: dict[str, Key] = {
     "workspace.roots": Key(list, ()),
     "workspace.sensitive": Key(list, paths.SENSITIVE, _more),
     "workspace.readable": Key(list, paths.READABLE),
+    "workspace.protected": Key(list, (), _more),
     "workspace.writable": Key(list, ()),
     "mode": Key(str, "normal", choices=CHOICES["mode"]),
     "profile": Key(str, "full", _stricter(CHOICES["profile"]), CHOICES["profile"]),
@@ -70,6 +71,7 @@ KEYS: dict[str, Key] = {
     "shell.sandbox": Key(str, "workspace-write", _stricter(_PROFILES), _PROFILES),
     "shell.network": Key(str, "none", _stricter(_NETWORKS), _NETWORKS),
     "shell.read": Key(str, "all", _stricter(_READS), _READS),
+    "shell.writable": Key(list, ()),
     "shell.env": Key(list, ()),
     "shell.processes": Key(int, 1024, min),
     "shell.memory_mb": Key(int, 16_384, min),
@@ -89,7 +91,7 @@ KEYS: dict[str, Key] = {
 
 _IN_PROFILE = {"name": "profile", "tools": "tools.in_profile"}  # the keys of a table [profile]
 
-PERSONAL = ("workspace.roots",)  # what no file of a project sets, trusted or not
+PERSONAL = ("workspace.roots", "workspace.writable", "shell.writable")  # what no file of a project sets, trusted or not
 
 
 class Settings:

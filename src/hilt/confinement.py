@@ -12,7 +12,7 @@ from hilt.config import Settings
 from hilt.context import Context, Fence
 from hilt.door import Door
 from hilt.output.overflow import Overflow
-from hilt.policy.paths import PROTECTED, PathRules
+from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, is_glob, matcher, without
 from hilt.processes import Ground, Processes
 from hilt.rulebook import Place
 
@@ -47,6 +47,10 @@ class Confinement:
         self._bars = bars
         self._sandbox = shared
         self._is_own = shared is None
+        lifted = settings["shell.writable"]
+        self._protected = without((*PROTECTED, *ASKED, *settings["workspace.protected"]), lifted)
+        self._is_protected = matcher(self._protected)
+        self._start_files = without(START_FILES, lifted)
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -133,11 +137,12 @@ class Confinement:
 
         place, settings = self._place, self._settings
         roots = tuple(root.real for root in door.roots if root.writable)
+        kept = (path for root in roots for path in places.installation(root, settings["shell.writable"]))
         profile = Profile(
             name=settings["shell.sandbox"],
             roots=roots,
             is_sensitive=self._rules.is_sensitive,
-            protected=tuple(name for name in PROTECTED if name not in settings["workspace.writable"]),
+            protected=tuple(name.strip("/") for name in self._protected if not is_glob(name)),
             closed=(place.state, place.config),
             home=place.home,
             read=settings["shell.read"],
@@ -145,6 +150,9 @@ class Confinement:
             session=session,
             private=os.path.join(place.state, "sandbox", place.id, config.digest(session)),
             folder=folder,
+            is_protected=self._is_protected,
+            start_files=self._start_files,
+            kept=tuple(dict.fromkeys(kept)),
         )
         watches = self._watches(door)
         return profile if watches is None else _held(profile, *watches)

@@ -28,6 +28,7 @@ class Tool(NamedTuple):
     output: Schema | None = None  # of structured answers, an object; None: not declared
     details: str = ""  # for people: what the reference says beyond the description
     vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own Vote on a call, heard after all others
+    writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None  # paths that only the workspace tells
 
     @property
     def title(self) -> str:
@@ -59,6 +60,7 @@ def tool(
     partial: bool = False,
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
+    writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -71,20 +73,21 @@ def tool(
     partial: bool = False,
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
+    writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Turn a function into a Tool: its signature gives the schema, its docstring the manual.
 
     The first parameter is the Context when it is called `ctx`. `effects` names, separated by
     blanks, what the tool does to the world. `touches` computes what a call touches when that is not a marked
     argument; `partial` says that one refused target does not refuse the whole call. `output` is the schema of the
-    answer, when that is structured.
+    answer, when that is structured. `writes` returns the paths that a call writes where its arguments do not tell them.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
         names = frozenset(effects.split())
         if not names <= set(EFFECTS):
             raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
-        return _declared(function, names, touches, partial, timeout, output)
+        return _declared(function, names, touches, partial, timeout, output)._replace(writes=writes)
 
     return declare if function is None else declare(function)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.policy.paths import PathRules
+from hilt.policy.paths import PathRules, fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,15 @@ class Root:
     """One folder an agent may use."""
 
     def __init__(
-        self, path: str, *, label: str | None, writable: bool, closed: Sequence[str] = (), kept: Sequence[str] = ()
+        self,
+        path: str,
+        *,
+        label: str | None,
+        writable: bool,
+        closed: Sequence[str] = (),
+        kept: Sequence[str] = (),
+        installed: Sequence[str] = (),
+        asked: Sequence[str] = (),
     ) -> None:
         self.path = os.path.abspath(path)
         self.real = os.path.realpath(path)
@@ -41,18 +49,33 @@ class Root:
         # folders of hilt itself, which a workspace as wide as a home folder has inside
         self._closed = self._inside(closed)
         self._kept = self._inside(kept)
+        # the code that runs hilt, of which this folder may be a part itself
+        self._installed = self._inside(installed)
+        self.is_part = self.real in installed
+        # start files of a home directory in here
+        self._asked = self._inside([path for path in asked if _below(path, self.real)])
 
-    def _inside(self, folders: Sequence[str]) -> frozenset[tuple[str, ...]]:
-        found = (_below(os.path.realpath(folder), self.real) for folder in folders)
-        return frozenset(tuple(part.casefold() for part in parts) for parts in found if parts)
+    def _inside(self, paths: Sequence[str]) -> frozenset[tuple[str, ...]]:
+        # by its name, and by where that leads
+        real = (form for path in paths for form in dict.fromkeys((path, os.path.realpath(path))))
+        found = (_below(path, self.real) for path in real)
+        return frozenset(tuple(map(fold, parts)) for parts in found if parts)
 
     def is_closed(self, parts: Sequence[str]) -> bool:
         """Whether this is a folder that tools neither read nor write, whatever its name."""
-        return bool(self._closed) and tuple(part.casefold() for part in parts) in self._closed
+        return bool(self._closed) and tuple(map(fold, parts)) in self._closed
 
     def is_kept(self, parts: Sequence[str]) -> bool:
         """Whether this is a folder that tools read and do not write, whatever its name."""
-        return bool(self._kept) and tuple(part.casefold() for part in parts) in self._kept
+        return bool(self._kept) and tuple(map(fold, parts)) in self._kept
+
+    def is_installed(self, parts: Sequence[str]) -> bool:
+        """Whether this is a part of the running hilt."""
+        return self.is_part or (bool(self._installed) and tuple(map(fold, parts)) in self._installed)
+
+    def asks(self, parts: Sequence[str]) -> bool:
+        """Whether this is a start file of the user."""
+        return bool(self._asked) and tuple(map(fold, parts)) in self._asked
 
     def open(self) -> int:
         """Return a handle of the folder; opened anew each time, because a workspace may be replaced while we live."""
@@ -109,13 +132,24 @@ class Door:
         self.rules = rules
         self.marked = marked
         self.barrier = barrier
+        self._asked: set[str] = set()  # names that ask, which the user was asked about
         named = [(root, prefix) for root in roots for prefix in dict.fromkeys((root.path, root.real))]
         # the narrowest first: one root may be inside another
         self._prefixes = sorted(named, key=lambda pair: len(pair[1]), reverse=True)
 
+    def for_call(self) -> Door:
+        """Return the door of one call: what its user was asked about holds for no other."""
+        return self._copy(set(), self.barrier)
+
     def under(self, barrier: Barrier) -> Door:
         """Return this door, held to the rules of one call."""
-        return Door(self.roots, self.rules, marked=self.marked, barrier=barrier)
+        return self._copy(self._asked, barrier)
+
+    def _copy(self, asked: set[str], barrier: Barrier | None) -> Door:
+        copy = Door.__new__(Door)
+        copy.roots, copy.rules, copy._prefixes = self.roots, self.rules, self._prefixes
+        copy.marked, copy.barrier, copy._asked = self.marked, barrier, asked
+        return copy
 
     def locate(self, path: str) -> tuple[Root, list[str]]:
         """Return the root a path names and its parts, by text alone; raise when it leaves every root."""
@@ -163,8 +197,22 @@ class Door:
         path = root.shown(parts)
         if root.is_closed(parts):
             raise ToolError("sensitive_path", f"{path} holds the state of hilt; tools do not use it.", path=path)
-        if write and root.is_kept(parts):
+        if not write:
+            return
+        if root.is_kept(parts):
             raise ToolError("protected_path", f"{path} holds the settings of hilt; tools only read it.", path=path)
+        if root.is_installed(parts):
+            raise _installed(path, root, parts)
+        if self._asks(root, parts) and path not in self._asked:
+            raise ToolError(
+                "protected_path",
+                f"{path} can run programs by itself, and the user was not asked about writing it.",
+                suggestion="Name the file in the call, so that the user is asked.",
+                path=path,
+            )
+
+    def _asks(self, root: Root, parts: Sequence[str]) -> bool:
+        return self.rules.asks(parts) or root.asks(parts)
 
     def check_rules(self, root: Root, parts: Sequence[str], *, write: bool) -> None:
         """Apply the rules of the call to a path that was walked; raise when one denies it."""
@@ -179,16 +227,20 @@ class Door:
     def judge(self, path: str, *, write: bool) -> None:
         """Apply the boundary and the path rules to the text of a path; the walk applies them again to what is there."""
         root, parts = self.locate(path)
-        names: list[str] = []
-        for part in parts:
-            if part == "..":
-                if names:
-                    names.pop()
-            elif part not in ("", "."):
-                names.append(part)
-                self.check(root, names, write=write)
+        for names in _named(parts):
+            self.check(root, names, write=write)
         if write and not root.writable:
             raise _read_only(path)
+
+    def ask(self, path: str) -> list[str]:
+        """Return the names in the text of a path that the user is asked about before they are written.
+
+        From now on they can be written through this door: the caller lets nothing run before the user was asked.
+        """
+        root, parts = self.locate(path)
+        found = [root.shown(names) for names in _named(parts) if self._asks(root, names)]
+        self._asked.update(found)
+        return found
 
     @contextmanager
     def place(self, path: str, *, write: bool = False) -> Iterator[Place]:
@@ -410,6 +462,28 @@ def _below(path: str, prefix: str) -> list[str] | None:
         if depth < 0:
             return None  # leaves the prefix by its text
     return parts
+
+
+def _named(parts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the names of a path, as far as each of its parts leads; by text alone."""
+    names: list[str] = []
+    for part in parts:
+        if part == "..":
+            if names:
+                names.pop()
+        elif part not in ("", "."):
+            names.append(part)
+            yield names
+
+
+def _installed(path: str, root: Root, parts: Sequence[str]) -> ToolError:
+    full = root.real if root.is_part else os.path.join(root.real, *parts)
+    return ToolError(
+        "protected_path",
+        f"{path} is a part of the hilt that is running; tools only read it.",
+        suggestion=f"Whoever works on hilt itself can add {full} to workspace.writable in the personal settings.",
+        path=path,
+    )
 
 
 def _read_only(path: str) -> ToolError:

@@ -8,7 +8,7 @@ from hilt import pipeline
 from hilt.authority import Authority
 from hilt.context import Context
 from hilt.pipeline import Prepared
-from hilt.policy.decision import Vote, decide
+from hilt.policy.decision import Vote, join
 from hilt.voters import paths
 
 
@@ -30,7 +30,7 @@ def explain(prepared: Prepared, ctx: Context, authority: Authority) -> Explanati
     weighed = authority.weigh(prepared, ctx)
     place = paths(prepared, ctx)
     votes = weighed.votes if place is None else (*weighed.votes, place)
-    decision = weighed.decision if place is None else decide((weighed.decision, place))
+    decision = weighed.decision if place is None else join(weighed.decision, place)
     heard, script = _own_say(prepared, ctx, decision)
     votes = votes if heard is decision else (*votes, heard)
     hooks = authority.hooks(ctx, ctx.fence)

@@ -77,9 +77,13 @@ def rewritten(prepared: Prepared, args: dict[str, Any]) -> Prepared:
 
 
 def judge(prepared: Prepared, ctx: Context, voters: Sequence[Voter]) -> Vote:
-    """Return the decision on a call: the strictest vote."""
-    votes = (voter(prepared, ctx) for voter in voters)
-    return decide(vote for vote in votes if vote is not None)
+    """Return the decision on a call: the strictest vote; where several ask, one question is asked for all."""
+    decision: Vote | None = None
+    for voter in voters:
+        vote = voter(prepared, ctx)
+        if vote is not None:
+            decision = vote if decision is None else join(decision, vote)
+    return decision or decide(())
 
 
 def consult(prepared: Prepared, ctx: Context, decision: Vote) -> Vote:

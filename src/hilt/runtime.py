@@ -24,7 +24,7 @@ from hilt.lanes import Ticket as Turn
 from hilt.output.overflow import Overflow
 from hilt.pipeline import Prepared, Voter
 from hilt.policy.decision import Vote, decide
-from hilt.policy.paths import PROTECTED, PathRules
+from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, without
 from hilt.state.trail import Entry, Trail, digest
 from hilt.voters import paths
 from hilt.workers import Workers
@@ -204,7 +204,8 @@ class Runtime:
         self._rules = PathRules(
             self.settings["workspace.sensitive"],
             self.settings["workspace.readable"],
-            [name for name in PROTECTED if name not in self.settings["workspace.writable"]],
+            without((*PROTECTED, *self.settings["workspace.protected"]), self.settings["workspace.writable"]),
+            without(ASKED, self.settings["workspace.writable"]),
         )
         # tells files that stay closed to tools whatever their names; set before the first call
         self.marked: Callable[[os.stat_result], bool] | None = None
@@ -608,7 +609,7 @@ class Runtime:
         running.workspace = workspace
         ctx = Context(
             workspace=workspace,
-            door=store.door,
+            door=workspace.door,
             session=running.session,
             client=running.call.client,
             settings=self.settings,
@@ -646,11 +647,10 @@ class Runtime:
                 keep_megabytes=settings["output.keep_mb"],
                 limit=settings["output.overflow_chars"],
             )
-            own = {"closed": [self.state], "kept": [self._config]}
-            roots = [Root(self._named, label=None, writable=True, **own)]
+            roots = [self._root(self._named, None)]
             for path in settings["workspace.roots"]:
                 full = os.path.realpath(os.path.expanduser(path))
-                roots.append(Root(full, label=full, writable=True, **own))
+                roots.append(self._root(full, full))
             roots.append(Root(overflow.directory, label=overflow.directory, writable=False))
             locks = os.path.join(self.state, "locks")
             door = Door(roots, self._rules, marked=self.marked)
@@ -661,6 +661,20 @@ class Runtime:
                     del self._stores[next(iter(self._stores))]
                 self._stores[session] = found
         return found
+
+    def _root(self, path: str, label: str | None) -> Root:
+        """Return a folder that an agent may use, with what in it is not for tools to write."""
+        writable = self.settings["workspace.writable"]
+        names = without(START_FILES, writable)
+        return Root(
+            path,
+            label=label,
+            writable=True,
+            closed=[self.state],
+            kept=[self._config],
+            installed=places.installation(path, writable),
+            asked=[os.path.join(home, name) for home in places.homes(self._environ) for name in names],
+        )
 
     # --- recording ------------------------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ class Workspace:
 
     def __init__(self, store: Store, session: str, fence: Fence) -> None:
         self._store = store
-        self.door = store.door
+        self.door = store.door.for_call()
         self._session = session
         self._fence = fence
         self.seen: dict[str, Stamp | None] = {}  # what the session saw of files, stored when the call is recorded
@@ -82,6 +82,10 @@ class Workspace:
     def judge(self, path: str, *, write: bool) -> None:
         """Raise when the text of a path is refused; opening it applies the same rules to what is really there."""
         self.door.judge(path, write=write)
+
+    def ask(self, path: str) -> list[str]:
+        """Return the names in a path that the user is asked about; the caller sees to it that this happens."""
+        return self.door.ask(path)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -285,9 +289,13 @@ class Workspace:
     def _mend_all(self) -> list[tuple[Change, dict[str, object], ToolError | None]]:
         done: list[tuple[Change, dict[str, object], ToolError | None]] = []
         for change, recording in self._store.history().cut_off():
+            # the user was asked about the change when it was made
+            own = Workspace(self._store, self._session, self._fence)
             try:
                 with self._locked(file.path for file in change.snapshots):
-                    done.append((change, self._mend(change, recording), None))
+                    for file in change.snapshots:
+                        own.ask(file.path)
+                    done.append((change, own._mend(change, recording), None))
             except ToolError as error:
                 self._fence.check()
                 # it stays unfinished, and the next call tries again

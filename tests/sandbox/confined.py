@@ -26,6 +26,7 @@ NOBODY = 65534
 NEEDED = (
     "__init__.py",
     "errors.py",
+    "places.py",
     "digests.py",
     "context.py",
     "jobs.py",
@@ -430,13 +431,15 @@ class Server:
 
 def make_profile(fields: dict[str, Any]) -> Any:
     """The profile that a request describes."""
-    from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+    from hilt.policy.paths import ASKED, PROTECTED, READABLE, SENSITIVE, START_FILES, PathRules, matcher
     from hilt.sandbox.profile import Profile
 
     tuples = {name: tuple(fields[name]) for name in ("roots", "closed")}
     given = {name: value for name, value in fields.items() if name in Profile._fields}
+    protected = (*PROTECTED, *ASKED)
+    names = {"protected": protected, "is_protected": matcher(protected), "start_files": START_FILES}
     rules = PathRules(SENSITIVE, READABLE, PROTECTED)
-    return Profile(**{**given, **tuples, "is_sensitive": rules.is_sensitive, "protected": PROTECTED})
+    return Profile(**{**given, **tuples, "is_sensitive": rules.is_sensitive, **names})
 
 
 def _environment(request: dict[str, Any]) -> dict[str, str]:

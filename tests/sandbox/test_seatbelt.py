@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
-from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, START_FILES, PathRules
 from hilt.sandbox import seatbelt
 from hilt.sandbox.profile import Availability, Profile, judge_below
 from hilt.sandbox.seatbelt import find_locked, make_rules, write
@@ -36,6 +36,8 @@ def profile(tmp_path: Path) -> Profile:
         closed=(str(tmp_path / "state"),),
         home=str(tmp_path / "home"),
         private=str(tmp_path / "state/private"),
+        start_files=START_FILES,
+        kept=(str(tmp_path / "ws/.venv"),),
     )
 
 
@@ -71,6 +73,9 @@ def verdict(profile: Profile, found: Found, operation: str, path: str, locked: t
         ("file-write-create", "ws/.git", False),
         ("file-read-data", "ws/deep/.env", False),
         ("file-write-unlink", "ws/deep/.env", False),
+        ("file-read-data", "ws/.venv/bin/python", True),
+        ("file-write-create", "ws/.venv/lib/evil.pth", False),
+        ("file-write-unlink", "ws/.venv", False),
         ("file-read-data", "state/state.db", False),
         ("file-write-data", "state/private/tmp/x", True),
         ("file-read-data", "state/private/tmp/x", True),

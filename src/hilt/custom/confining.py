@@ -50,7 +50,7 @@ def writable(paths: Iterable[str], root: str, profile: Profile) -> tuple[str, ..
 
     What is protected or sensitive stays so, whatever a tool says of it.
     """
-    from hilt.sandbox.profile import innermost, is_below
+    from hilt.sandbox.profile import innermost
 
     found = []
     for path in paths:
@@ -61,10 +61,11 @@ def writable(paths: Iterable[str], root: str, profile: Profile) -> tuple[str, ..
         if outer is None:
             raise _unwritable(path, "it lies outside the workspace")
         names = real[len(outer.rstrip("/")) + 1 :].split("/")
-        guarded = (os.path.join(outer, name) for name in (*profile.protected, ".git"))
-        if ".git" in names or any(is_below(real, guard) for guard in guarded):
+        passed = ["/".join(names[: count + 1]) for count in range(len(names))]
+        guarded = (*(os.path.join(profile.home, name) for name in profile.start_files), *profile.kept)
+        if ".git" in names or any(map(profile.is_protected, passed)) or innermost(real, guarded):
             raise _unwritable(path, "it is protected")
-        if any(profile.is_sensitive("/".join(names[: count + 1])) for count in range(len(names))):
+        if any(map(profile.is_sensitive, passed)):
             raise _unwritable(path, "it is sensitive")
         try:
             if not os.path.lexists(real):

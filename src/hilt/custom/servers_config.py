@@ -170,7 +170,8 @@ def _is_hilt(entry: Any) -> bool:
     """Whether an entry is the one by which other programs find hilt: it would start itself without end."""
     args = entry.get("args") if isinstance(entry, dict) else None
     command = os.path.basename(str(entry.get("command"))) if isinstance(entry, dict) else ""
-    return command == "hilt" or (isinstance(args, list) and args[:2] == ["-m", "hilt"])
+    words = [word for word in args if word not in ("-I", "-P")] if isinstance(args, list) else []
+    return command == "hilt" or words[:2] == ["-m", "hilt"]
 
 
 def _read(

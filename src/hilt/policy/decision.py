@@ -31,9 +31,9 @@ def decide(votes: Iterable[Vote]) -> Vote:
 
 
 def join(decision: Vote, own: Vote) -> Vote:
-    """Return the decision with the vote of the tool itself: where both ask, one question is asked for both."""
+    """Return the decision with one more vote, such as the tool's own: where both ask, one question is for both."""
     if (decision.verdict, own.verdict) != ("ask", "ask"):
         return decide((decision, own))
-    # what the tool cannot keep, nothing keeps: the person would be asked again
+    # what this voter cannot keep, nothing keeps: the person would be asked again
     voter = decision.voter if own.keeps else own.voter
     return own._replace(voter=voter, reason=f"{own.reason.rstrip('.')}; {decision.reason}")

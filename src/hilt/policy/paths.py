@@ -1,8 +1,8 @@
-"""Which names are sensitive (never read, never written) and which are protected (read, not written)."""
+"""Which names are sensitive (never read or written), protected (read, not written) and asked about before writing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hilt.errors import ToolError
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 SENSITIVE = (".git", ".ssh", ".aws", ".gnupg", ".env", ".env.*")
 READABLE = (".env.example", ".env.sample", ".env.template")
+# configuration of agents: it says what later calls may do and which programs are started for them
 PROTECTED = (
     ".hilt",
     ".nanocoder",
@@ -19,9 +20,99 @@ PROTECTED = (
     ".claude",
     ".codex",
     ".cursor",
+    ".gemini",
+    ".kiro",
+    ".opencode",
+    ".qwen",
     ".mcp.json",
+    "opencode.json",
+    "opencode.jsonc",
     "agents.config.json",
 )
+# of editors and the environment: they run code when the user opens or enters the folder, or uses git in it
+ASKED = (
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".devcontainer",
+    ".devcontainer.json",
+    ".envrc",
+    ".husky",
+)
+# below a home directory: what runs by itself, or says what is run, the next time the user does something
+START_FILES = (
+    ".profile",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".inputrc",
+    ".xprofile",
+    ".xinitrc",
+    ".xsession",
+    ".pam_environment",
+    ".gitconfig",
+    ".tmux.conf",
+    ".direnvrc",
+    ".gdbinit",
+    ".pdbrc",
+    ".config/direnv",
+    ".config/git",
+    ".config/fish",
+    ".config/autostart",
+    ".config/systemd",
+    ".config/environment.d",
+    ".local/share/systemd",
+    "Library/LaunchAgents",
+    # programs on the search path, and what Python loads by itself: the .pth files of the user
+    "bin",
+    ".local/bin",
+    ".local/lib",
+    ".cargo/bin",
+    ".cargo/config.toml",
+    ".cargo/env",
+    "Library/Python",
+    # settings of editors
+    ".vimrc",
+    ".vim",
+    ".config/nvim",
+    ".emacs",
+    ".emacs.d",
+    ".config/emacs",
+    ".config/Code/User",
+    ".config/zed",
+    "Library/Application Support/Code/User",
+    # what would let others in, or run something, if it were made anew
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".npmrc",
+    ".pip",
+    ".config/pip",
+)
+
+
+def without(names: Iterable[str], lifted: Iterable[str]) -> tuple[str, ...]:
+    """Return the names but for those that a setting lifts, however it spells them."""
+    spelled = {fold(name).strip("/") for name in lifted}
+    return tuple(name for name in dict.fromkeys(names) if fold(name).strip("/") not in spelled)
+
+
+def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Return what says whether the last name of a path matches one of the patterns."""
+    return _Patterns(patterns).match
 
 
 class PathRules:
@@ -31,12 +122,16 @@ class PathRules:
     Names are compared without case and in compatibility form, because some file systems take those for the same.
     """
 
-    def __init__(self, sensitive: Sequence[str], readable: Sequence[str], protected: Sequence[str]) -> None:
+    def __init__(
+        self, sensitive: Sequence[str], readable: Sequence[str], protected: Sequence[str], asked: Sequence[str] = ()
+    ) -> None:
         self._sensitive = _Patterns(sensitive)
         self._readable = _Patterns(readable)
         self._protected = _Patterns(protected)
+        self._asked = _Patterns(asked)
         self._plain: dict[str, bool] = {}  # names that nothing refuses, wherever they stand
-        self._is_deep = any(patterns.deep for patterns in (self._sensitive, self._readable, self._protected))
+        known = (self._sensitive, self._readable, self._protected, self._asked)
+        self._is_deep = any(patterns.deep for patterns in known)
         firsts = self._sensitive.firsts()
         # the first characters, in either case, of ASCII names that may be sensitive; None when any name may be
         self.suspect = None if firsts is None else firsts | {first.upper() for first in firsts}
@@ -54,8 +149,12 @@ class PathRules:
                 raise ToolError(
                     "protected_path", f"{path} is configuration: tools read it and do not write it.", path=path
                 )
-        elif not self._is_deep and len(self._plain) < 4096:
+        elif not self._is_deep and len(self._plain) < 4096 and not self._asked.match(path):
             self._plain[name] = True
+
+    def asks(self, parts: Sequence[str]) -> bool:
+        """Whether the user is asked before the last name of a path, or something below it, is written."""
+        return not self._plain.get(parts[-1]) and self._asked.match("/".join(parts))
 
     def is_sensitive(self, path: str) -> bool:
         """Whether the last name of the path is sensitive."""
@@ -72,9 +171,9 @@ class PathRules:
 
 class _Patterns:
     def __init__(self, patterns: Sequence[str]) -> None:
-        folded = [_fold(pattern) for pattern in patterns]
-        self._names = frozenset(pattern for pattern in folded if not _is_glob(pattern) and "/" not in pattern)
-        self._globs = [pattern for pattern in folded if _is_glob(pattern) and "/" not in pattern]
+        folded = [fold(pattern) for pattern in patterns]
+        self._names = frozenset(pattern for pattern in folded if not is_glob(pattern) and "/" not in pattern)
+        self._globs = [pattern for pattern in folded if is_glob(pattern) and "/" not in pattern]
         self.deep = [pattern.strip("/") for pattern in folded if "/" in pattern]
         self._compiled: re.Pattern[str] | None = None
 
@@ -84,7 +183,7 @@ class _Patterns:
         return None if self.deep or found & {"*", "?", ""} else frozenset(found)
 
     def match(self, path: str) -> bool:
-        folded = _fold(path)
+        folded = fold(path)
         name = folded.rpartition("/")[2]
         if name in self._names:
             return True
@@ -95,7 +194,8 @@ class _Patterns:
         return self._compiled.match(name + "\0" + folded) is not None
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
+    """Return a name as file systems may compare it: without case, in compatibility form."""
     if text.isascii():
         return text.lower()
     from unicodedata import category, normalize
@@ -105,7 +205,8 @@ def _fold(text: str) -> str:
     return normalize("NFKC", normalize("NFKC", kept).casefold())
 
 
-def _is_glob(pattern: str) -> bool:
+def is_glob(pattern: str) -> bool:
+    """Whether a pattern stands for more than one name."""
     return any(character in pattern for character in "*?")
 
 

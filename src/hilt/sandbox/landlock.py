@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from hilt.errors import ToolError
 from hilt.sandbox import sensitive
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Profile, innermost, is_below, judge_below, own_variables
+from hilt.sandbox.profile import Profile, innermost, is_below, judge_below, lifting, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def abi() -> int:
 def missing(version: int) -> tuple[str, ...]:
     """Return what this version does not enforce."""
     gaps = [
-        "protected names (.git hooks and config, .hilt and the like) in the workspace can be written",
+        "protected names (.git hooks and config, .hilt, .vscode, start files and the like) in the workspace can be "
+        "written",
         "sensitive files (.env and the like) in a writable workspace can be read",
         "names of hidden files can be listed",
         "modes, owners and times of the user's files can be changed everywhere",
@@ -112,6 +113,15 @@ def confine(profile: Profile, search: Search) -> Iterator[Confined]:
                 "sandbox_unavailable",
                 f"{path} lies in the workspace {root}, where Landlock cannot keep commands from changing it.",
                 suggestion="Open a smaller folder as the workspace, or install bubblewrap.",
+                path=path,
+            )
+    for path in profile.kept:
+        if root := innermost(path, profile.writable):
+            raise ToolError(
+                "sandbox_unavailable",
+                f"{path}, a part of the hilt that is running, lies in the workspace {root}, where Landlock cannot keep "
+                "commands from changing it.",
+                suggestion=f"Install hilt elsewhere, or bubblewrap. {lifting(path)}",
                 path=path,
             )
     fd = make_ruleset(profile, search, abi())

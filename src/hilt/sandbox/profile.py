@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Literal, NamedTuple
 
+from hilt import places
 from hilt.errors import ToolError
 
 TYPE_CHECKING = False
@@ -30,11 +31,17 @@ _STAND_INS = {"blank-file": 0o400, "sealed-file": 0}
 _CLOSE_SECONDS = 6.0  # a program that was told to end is gone by then, or stuck in the kernel
 
 
+is_below = places.is_below  # for the modules beside this one
+
+
 class Profile(NamedTuple):
     """What a child process may do.
 
-    All paths are real and absolute. `is_sensitive` judges a path from a root by its last name. `protected` are names in
-    each root that stay as they are, `closed` are paths that are not visible at all. `read` "workspace" hides what the
+    All paths are real and absolute. `is_sensitive` and `is_protected` judge a path from a root by its last name.
+    `protected` are names in each root that stay as they are and cannot be made, `start_files` the same below a home
+    directory; deeper in a root, what `is_protected` names stays as it is where it exists. `kept` are paths that stay as
+    they are wherever they lie: the running hilt, of which the last name may be a link or missing. `closed` are paths
+    that are not visible at all. `read` "workspace" hides what the
     home directory holds besides programs. `write` narrows what "workspace-write" lets a program write to these paths in
     the roots, and `shown` can be read although something around them is hidden, or they themselves. `session` says
     whose loopback network and private /tmp it is, `private` is the folder that keeps them (ours alone, below the state
@@ -63,6 +70,9 @@ class Profile(NamedTuple):
     denies_write: Callable[[str], bool] | None = None
     denied_outside: tuple[tuple[str, bool], ...] = ()
     denied_missing: tuple[str, ...] = ()
+    is_protected: Callable[[str], bool] = lambda path: False
+    start_files: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -129,6 +139,14 @@ class Sandbox:
                 f"{available.program} lies in the workspace, where a command could change it.",
                 suggestion="Install bubblewrap with the packages of the system.",
             )
+        for root in profile.writable:
+            if innermost(root, profile.kept):
+                raise ToolError(
+                    "sandbox_unavailable",
+                    f"{root} is a part of the hilt that is running, which commands must not change.",
+                    suggestion=lifting(root),
+                    path=root,
+                )
         make_private(profile)
         with (
             self._counted(),
@@ -223,9 +241,9 @@ def judge_below(profile: Profile, root: str) -> Callable[[str], bool]:
     return lambda path: profile.is_sensitive(path) or denies_read(os.path.join(root, path))
 
 
-def is_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies in it."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def lifting(path: str) -> str:
+    """Return how whoever works on hilt itself lets commands change it."""
+    return f"Whoever works on hilt itself can add {path} to shell.writable in the personal settings."
 
 
 def innermost(path: str, folders: tuple[str, ...]) -> str | None:

@@ -154,8 +154,8 @@ def _guarded(profile: Profile, found: Found, home: str) -> Iterator[str]:
     for git in found.repositories:
         yield from repositories.guarded(git)
         yield os.path.join(git, "commondir")
-    for name in (*sensitive.START_FILES, *sensitive.UNMAKEABLE):
-        if innermost(path := os.path.join(home, name), profile.writable):
+    for path in (*(os.path.join(home, name) for name in profile.start_files), *profile.kept):
+        if innermost(os.path.dirname(path), profile.writable):
             yield path
 
 

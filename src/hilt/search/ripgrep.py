@@ -25,8 +25,10 @@ def find() -> str | None:
 def _package(paths: tuple[str, ...]) -> tuple[str, str] | None:
     """Return the folder and the name under which the package says what it has installed."""
     for folder in paths:
+        if os.path.basename(folder) not in ("site-packages", "dist-packages"):
+            continue  # a folder of the user's may hold anything
         try:
-            names = os.listdir(folder or ".")
+            names = os.listdir(folder)
         except OSError:
             continue
         for name in names:

@@ -121,4 +121,5 @@ def command_line() -> list[str]:
     for path in (sys.argv[0], os.path.join(os.path.dirname(sys.executable), "hilt"), shutil.which("hilt") or ""):
         if os.path.basename(path) == "hilt" and os.path.isfile(path) and os.access(path, os.X_OK):
             return [os.path.abspath(path)]
-    return [os.path.abspath(sys.executable), "-m", "hilt"]
+    # with -P nothing is imported from the working directory
+    return [os.path.abspath(sys.executable), "-P", "-m", "hilt"]

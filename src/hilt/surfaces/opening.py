@@ -45,6 +45,7 @@ def open_runtime(
         asker=asker,
         questioner=questioner,
     )
+    places.forget(runtime.root, runtime.settings["workspace.writable"])
     try:
         for name in flags.get("tools.only", ()):
             if not name.startswith("mcp__"):  # to look for one may start its server

@@ -24,6 +24,17 @@ def _touches(args: dict[str, Any]) -> Iterator[Touch]:
         yield Touch("read", ".")
 
 
+def _writes(ctx: Context, args: dict[str, Any]) -> list[str]:
+    if args["action"] not in ("preview", "restore") or not args.get("id"):
+        return []
+    try:
+        path = args.get("path")
+        change = ctx.workspace.find_change(args["id"])
+        return [file.path for file in _chosen(change, None if path is None else ctx.workspace.resolve(path))]
+    except ToolError:
+        return []  # the tool says what is wrong
+
+
 _SNAPSHOT = record(
     {
         "id": STRING,
@@ -39,7 +50,7 @@ _SNAPSHOT = record(
 _LIST = record({"snapshots": array(_SNAPSHOT), "count": INTEGER, "total": INTEGER}) | {TEXT: True}
 
 
-@tool(effects="write", touches=_touches, output=_LIST)
+@tool(effects="write", touches=_touches, output=_LIST, writes=_writes)
 def undo(
     ctx: Context,
     action: Literal["list", "preview", "restore", "clear"],

