@@ -83,6 +83,7 @@ class Running:
         self.prepared: Prepared | None = None
         self.decision = _NOT_UNDERSTOOD
         self.approver = ""
+        self.ran = False  # whether anything of it may have run
         self.workspace: Workspace | None = None
         self.turn: Turn | None = None
         self.started = time.perf_counter()
@@ -510,6 +511,8 @@ class Runtime:
         """Decide and run one prepared call, on a worker thread."""
         running.deadline = time.perf_counter() + prepared.tool.timeout
         try:
+            self.trail.make_ready(full=prepared.tool.frees)
+            running.ran = True
             ctx = self._context(running)
             calm = self.authority.is_calm(running.session)
             hooks = None
@@ -526,7 +529,7 @@ class Runtime:
             else:
                 result = self._run_hooked(running, prepared, ctx, hooks)
         except ToolError as error:
-            result = _failed(prepared.call, error)
+            result = _failed(prepared.call, error if running.ran else _unrecorded(error, ran=False))
         except BaseException as error:  # noqa: BLE001  # the border: our own bugs end here, and a tool's sys.exit
             result = _failed(prepared.call, self._blamed(prepared, error))
         # after the record, so that the next call in the lane knows what this one saw; before the answer, so that a call
@@ -675,14 +678,13 @@ class Runtime:
                 result.error.code if result.error else "ok",
                 micros,
             )
-            self.trail.record(entry, seen)
+            self.trail.record(entry, seen, ran=running.ran)
             if self._telemetry is not None:
                 self._telemetry(entry, running.call.id)
         except Exception as caught:  # noqa: BLE001  # whatever it is, the caller waits for an answer
             # what cannot be recorded has no answer: nothing happens unseen
             error = caught if isinstance(caught, ToolError) else self._incident(caught)
-            message = f"The call was made but could not be recorded, so its answer is withheld. {error.message}"
-            return _failed(running.call, ToolError(error.code, message, suggestion=error.suggestion))
+            return _failed(running.call, _unrecorded(error, ran=running.ran))
         return result._replace(meta={**result.meta, "timing": {"ms": round(micros / 1000, 3)}})
 
     def _record_hook(self, session: str, hook: Hook, ran: Ran) -> None:
@@ -774,6 +776,15 @@ def settings_stamp(workspace: str, environ: Mapping[str, str]) -> tuple[object, 
 def session_folder(state: str, workspace: str, session: str) -> str:
     """Return the folder for the long output of a session."""
     return os.path.join(state, "overflow", workspace, config.digest(session))
+
+
+def _unrecorded(error: ToolError, *, ran: bool) -> ToolError:
+    what = (
+        "was made but could not be recorded, so its answer is withheld"
+        if ran
+        else "was not made: it could not be recorded"
+    )
+    return ToolError(error.code, f"The call {what}. {error.message}", suggestion=error.suggestion, **error.details)
 
 
 def _failed(call: Call, error: ToolError) -> Result:

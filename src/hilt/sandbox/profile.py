@@ -176,6 +176,17 @@ def make_private(profile: Profile) -> None:
     """Make the folders that stand in for /tmp, /var/tmp and the cache, and the files that stand in for hidden ones."""
     if not profile.private:
         raise ToolError("internal", "A sandbox profile needs a private folder for its session.")
+    try:
+        _make_private(profile)
+    except OSError as error:
+        raise ToolError(
+            "resource_limit",
+            f"The private /tmp of commands cannot be made in {profile.private}: {os.strerror(error.errno or 0)}.",
+            suggestion="Ask the user to free disk space, or to let that folder be written.",
+        ) from error
+
+
+def _make_private(profile: Profile) -> None:
     os.makedirs(profile.private, 0o700, exist_ok=True)
     for name in _OWN_FOLDERS:
         with suppress(FileExistsError):
