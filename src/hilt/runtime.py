@@ -271,7 +271,15 @@ class Runtime:
             self.trail.end_idle()
             self.trail.prune()
             self._store(self.session)[1].make_room()
+            self._remove_rooms()
             self.history().compress(seconds)
+
+    def _remove_rooms(self) -> None:
+        """Remove the private folders of sessions that have not run a command for long."""
+        from hilt.sandbox import rooms
+
+        unused_since = time.time() - self.settings["output.keep_days"] * 86400
+        rooms.remove_unused(os.path.join(self.state, "sandbox"), unused_since)
 
     def history(self) -> History:
         """Return the snapshots of the workspace; opened on first use."""
@@ -336,6 +344,9 @@ class Runtime:
         """End the jobs of a session and forget what it has read; return whether there was one."""
         if self._jobs is not None:
             self._jobs.end_session(session)
+        from hilt.sandbox import rooms
+
+        rooms.remove(rooms.private_folder(self.state, self.id, config.digest(session)))
         kept = self.authority.values().clear(self.id, session)
         return self.trail.end_session(self.id, session) or kept
 
