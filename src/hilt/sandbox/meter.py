@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from time import monotonic
+from time import process_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,30 +33,25 @@ class Meter:
 
     def look(self) -> tuple[int, float]:
         """Return the bytes in use when they are over the limit, else 0, and how many seconds the next look can wait."""
-        began = monotonic()
+        began = process_time()
         used = self._measure()
         if used > self._limit:
             return used, 0.0
         # nobody can have filled the rest before; but looking must not cost much, either
         earliest = (self._limit - used) / self._rate
-        cost = (monotonic() - began) * _COST_RATIO
+        cost = (process_time() - began) * _COST_RATIO
         return 0, min(max(earliest, cost, _SOONEST_SECONDS), _LATEST_SECONDS)
 
     def _measure(self) -> int:
         pids = self._processes()
-        upper = {pid: _read_sum(f"/proc/{pid}/status", _OWN) or 0 for pid in pids}
+        upper = {pid: _upper(pid) for pid in pids}
         hidden = self._unmapped(pids)
         used = sum(upper.values()) + hidden
         if used <= self._limit:
             return used
-        # pages that a fork shares with its parent were counted for both: now each is shared out, which takes longer
-        used = hidden
-        for pid, most in upper.items():
-            shared_out = _read_sum(f"/proc/{pid}/smaps_rollup", _SHARED_OUT)
-            used += most if shared_out is None else shared_out
-            if used > self._limit:
-                break
-        return used
+        # Pages that a fork shares with its parent were counted for both. Now they are shared out, which takes longer;
+        # twice, because a process that ends meanwhile leaves its share to others.
+        return hidden + min(sum(_share(pid, most) for pid, most in upper.items()) for _ in range(2))
 
     def _processes(self) -> list[int]:
         found: dict[int, None] = {}
@@ -84,6 +79,7 @@ class Meter:
             return 0
         files: dict[tuple[int, int], int] = {}
         for pid in pids:
+            files.update(_own_shm(pid))
             try:
                 for name in os.listdir(f"/proc/{pid}/fd"):
                     path = f"/proc/{pid}/fd/{name}"
@@ -96,16 +92,45 @@ class Meter:
         return sum(files.values())
 
 
-def _read_sum(path: str, names: tuple[bytes, ...]) -> int | None:
-    """Add up fields that are in kilobytes; None when they cannot be read."""
+def _upper(pid: int) -> int:
     try:
-        with open(path, "rb", buffering=0) as file:
-            text = file.readall()
+        return _read_sum(f"/proc/{pid}/status", _OWN)
     except OSError:
-        return None
-    found = [int(text[at + len(name) :].split(None, 1)[0]) for name in names if (at := text.find(name)) >= 0]
-    return sum(found) << 10 if found else None
+        return 0  # it is gone
+
+
+def _own_shm(pid: int) -> dict[tuple[int, int], int]:
+    """What a sandbox's own /dev/shm holds, where a process has one that is not the machine's."""
+    path = f"/proc/{pid}/root/dev/shm"
+    try:
+        device = os.stat(path).st_dev
+        if device == os.stat("/dev/shm").st_dev:  # noqa: S108
+            return {}
+        status = os.statvfs(path)
+    except OSError:
+        return {}
+    return {(device, 0): (status.f_blocks - status.f_bfree) * status.f_frsize}
+
+
+def _share(pid: int, most: int) -> int:
+    """What a process has of its pages when each is divided among those that have it; `most` where that is not told."""
+    try:
+        return _read_sum(f"/proc/{pid}/smaps_rollup", _SHARED_OUT)
+    except PermissionError:
+        return most
+    except FileNotFoundError:  # an old kernel, or the process is gone
+        return most if os.path.exists(f"/proc/{pid}") else 0
+    except OSError:
+        return 0
+
+
+def _read_sum(path: str, names: tuple[bytes, ...]) -> int:
+    """Add up fields that are in kilobytes."""
+    with open(path, "rb", buffering=0) as file:
+        text = file.readall()
+    found = (int(text[at + len(name) :].split(None, 1)[0]) for name in names if (at := text.find(name)) >= 0)
+    return sum(found) << 10
 
 
 def _system_shared() -> int:
-    return _read_sum("/proc/meminfo", (b"Shmem:",)) or 0
+    return _read_sum("/proc/meminfo", (b"Shmem:",))

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
-from time import monotonic
+from time import monotonic, thread_time
 
 from hilt.errors import ToolError
 from hilt.sandbox.process import Excess
@@ -23,6 +23,7 @@ _SOONEST_SECONDS, _LATEST_SECONDS = 0.02, 2.0
 _BYTES_PER_SECOND = 1 << 30  # that a program can write
 _COST_RATIO = 20  # measuring takes at most one part in so many of the time
 _SLACK_BYTES = 1 << 20
+_FAR_BYTES = 256 << 20  # at least so much beyond the limit, no command starts
 
 
 class Room:
@@ -30,7 +31,7 @@ class Room:
 
     Nobody knows who wrote what, so the newest command is ended first, and another one only if the folder goes on
     growing. When it is over the limit before a command starts, that command may run, to delete something, but not make
-    it larger; beyond twice the limit none may.
+    it larger; far beyond the limit none may.
     """
 
     def __init__(self, path: str) -> None:
@@ -48,12 +49,12 @@ class Room:
         with self._lock:
             self._limit = stay.limit
             if not self._is_known:
-                self._allowed = 2 * stay.limit
+                self._measure_anew()
             now = monotonic()
             if now >= self.due and self._measure(now):
                 raise ToolError(
                     "resource_limit",
-                    f"{_folders(self._counted)}, and no command runs beyond twice the limit of "
+                    f"The command was not run: {_folders(self._counted)} or more, far beyond the limit of "
                     f"{megabytes(stay.limit)} (shell.tmp_mb).",
                     suggestion=f"Ask the user to delete what is in {self.path}, or to end the session.",
                     path=self.path,
@@ -65,6 +66,8 @@ class Room:
         with self._lock:
             if stay in self._stays:
                 self._stays.remove(stay)
+            if stay.exceeded:
+                self._measure_anew()  # what it wrote until its end is not for the others to answer for
             return not self._stays
 
     def look(self, stay: Stay) -> Excess | None:
@@ -74,9 +77,14 @@ class Room:
             # one that was told to end may take a moment, and the others are not to blame for it
             if now >= self.due and not any(other.exceeded for other in self._stays) and self._measure(now):
                 self._stays[-1].exceeded = Excess("room", self._counted, self._limit)
-                self._allowed = self._counted + _SLACK_BYTES
-                self._begin_tour()
             return stay.exceeded
+
+    def _measure_anew(self) -> None:
+        """Find out what is there; until that is known, only what is far beyond the limit is too much."""
+        self._is_known = False
+        self._allowed = self._limit + max(self._limit, _FAR_BYTES)
+        self.due = 0.0
+        self._begin_tour()
 
     def _begin_tour(self) -> None:
         self._tour = _sizes(self.path)
@@ -86,15 +94,16 @@ class Room:
     def _measure(self, now: float) -> bool:
         """Go on with the tour for a while; tell whether it has found more than is allowed."""
         is_whole = True
+        began = thread_time()  # waiting for a processor is no cost
         for number, size in zip(count(1), self._tour, strict=False):
             self._counted += size
             if self._counted > self._allowed:
                 self.due = now + _SOONEST_SECONDS
                 return True
-            if number % _SLICE_ENTRIES == 0 and monotonic() > now + _SLICE_SECONDS:
+            if number % _SLICE_ENTRIES == 0 and thread_time() > began + _SLICE_SECONDS:
                 is_whole = False
                 break
-        spent = monotonic() - now
+        spent = thread_time() - began
         self._cost += spent
         if not is_whole:
             self.due = now + spent * _COST_RATIO
