@@ -222,3 +222,29 @@ def test_a_job_whose_output_cannot_be_kept_ends_and_says_why(runtime, disk):
 
     assert (ended.data["status"], ended.data["exit_code"]) == ("limit", 137)
     assert "its output could not be kept: No space left on device" in str(ended)
+
+
+def test_large_old_files_that_find_no_place_leave_nothing_behind(runtime, workspace, disk):
+    old = {name: os.urandom(700_000).hex() for name in ("a.txt", "b.txt")}
+    for name, text in old.items():
+        workspace.write(name, text)
+
+    edits = [{"path": name, "old_text": text[:40], "new_text": "new"} for name, text in old.items()]
+    result = runtime.call("multi_edit", edits=edits)
+
+    assert result.error.code == "resource_limit"
+    assert disk.path in result.error.message
+    assert workspace.tree() == old
+    assert [names for _, _, names in os.walk(os.path.join(disk.path, "blobs")) if names] == []
+    assert runtime.call("list_dir").ok
+
+
+def test_doctor_says_that_the_disk_is_full(base, disk):
+    command = Command(base)
+    command.ask({"tool": "list_dir", "args": {}})
+    disk.fill()
+
+    told = command.run("doctor")
+
+    assert told.returncode == 1
+    assert b"0 KB free, and no call runs with less than 128" in told.stdout

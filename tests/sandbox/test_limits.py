@@ -13,6 +13,7 @@ from hilt.errors import ToolError
 from hilt.sandbox import cgroups, process, rooms
 from hilt.testing import temporary_runtime
 from tests.marks import Mark, wait_until
+from tests.surfaces.commands import Command
 
 MB = 1 << 20
 
@@ -150,6 +151,14 @@ def test_the_limit_is_never_more_than_the_machine_has(base):
         limits = runtime._processes(None, "s")._limits(1)  # type: ignore[arg-type]
 
     assert limits.memory == machine_memory()
+
+
+def test_doctor_tells_the_limits_and_who_keeps_them(base):
+    told = Command(base, HILT_SHELL_MEMORY_MB="300", HILT_SHELL_TMP_MB="30").run("doctor").stdout.decode()
+
+    assert "300 MB for all processes of a command; " in told
+    assert ("control groups in " if cgroups.find_parent() else "looked at many times a second") in told
+    assert "30 MB for /tmp, /var/tmp and ~/.cache of a session" in told
 
 
 # --- the private folders ------------------------------------------------------------------------------------------

@@ -67,7 +67,8 @@ _RETRY_SECONDS = 0.02  # between two passes of killing, when nothing died meanwh
 # first have most of the turns, and the second are repeated until they find nothing new, but not for ever.
 _TURNS, _TREE_TURN, _TREE_PASSES = 8, 4, 20
 
-_MEASURE_SECONDS = 0.01  # until the first look at the memory of a program
+_MEASURE_SECONDS = 2.0  # until the first look at the memory of a program, at most
+_BYTES_PER_SECOND = 2 << 30  # of memory that one processor can fill
 
 _SUB_REAPER = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
@@ -244,7 +245,8 @@ class _Warden:
                     if told := os.read(patience, 256):
                         (self._settle, self._grace, self._shielded, self._memory) = marshal.loads(told)  # noqa: S302 -- our own fork
                         if self._memory and _SUB_REAPER:
-                            self._measure_at = monotonic() + _MEASURE_SECONDS
+                            # nobody can have filled so much before
+                            self._measure_at = monotonic() + min(self._memory / _fill_rate(), _MEASURE_SECONDS)
                         # the program has read what was for it: from now on the channel carries orders
                         poller.register(self._channel, select.POLLIN)
                     poller.unregister(patience)
@@ -348,7 +350,7 @@ class _Warden:
             # beside this file; most commands have ended before it is needed
             from meter import Meter  # type: ignore[import-not-found]
 
-            self._meter = Meter(self._memory, lambda: [pid for pid, _, _ in _descendants()])
+            self._meter = Meter(self._memory, _fill_rate(), lambda: [pid for pid, _, _ in _descendants()])
         used, pause = self._meter.look()
         self._measure_at = now + pause
         if used and self._kill_at > now:
@@ -381,6 +383,11 @@ class _Warden:
 
     def _tell(self, kind: bytes, number: int = 0) -> None:
         _attempt(self._channel.send, news(kind, number))
+
+
+def _fill_rate() -> int:
+    """Return how many bytes of memory the processors can fill in a second."""
+    return _BYTES_PER_SECOND * (os.cpu_count() or 1)
 
 
 def _take_terminal() -> None:

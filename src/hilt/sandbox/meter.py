@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _SOONEST_SECONDS, _LATEST_SECONDS = 0.01, 2.0
-_BYTES_PER_SECOND = 2 << 30  # that one processor can fill
 _COST_RATIO = 20  # a look that takes long is followed by a pause so many times as long
 
 _OWN = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
@@ -24,11 +23,14 @@ _SHARED_OUT = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 class Meter:
     """Compares the memory of a tree of processes with a limit."""
 
-    def __init__(self, limit: int, descendants: Callable[[], Iterable[int]]) -> None:
-        """`descendants` finds the processes where the kernel does not list the children of each."""
+    def __init__(self, limit: int, rate: int, descendants: Callable[[], Iterable[int]]) -> None:
+        """`rate` is how many bytes can be filled in a second.
+
+        `descendants` finds the processes where the kernel does not list the children of each.
+        """
         self._limit = limit
         self._descendants = descendants
-        self._rate = _BYTES_PER_SECOND * (os.cpu_count() or 1)
+        self._rate = rate
         self._shared_before = _system_shared()
 
     def look(self) -> tuple[int, float]:
