@@ -192,6 +192,7 @@ def make_private(profile: Profile) -> None:
     """Make the folders that stand in for /tmp, /var/tmp and the cache, and the files that stand in for hidden ones."""
     if not profile.private:
         raise ToolError("internal", "A sandbox profile needs a private folder for its session.")
+    os.makedirs(profile.private, 0o700, exist_ok=True)
     for name in _OWN_FOLDERS:
         with suppress(FileExistsError):
             os.mkdir(os.path.join(profile.private, name), 0o700)
