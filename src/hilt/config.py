@@ -76,6 +76,7 @@ KEYS: dict[str, Key] = {
     "shell.processes": Key(int, 1024, min),
     "shell.memory_mb": Key(int, 16_384, min),
     "shell.file_mb": Key(int, 16_384, min),
+    "shell.tmp_mb": Key(int, 2048, min),
     "custom.dirs": Key(list, ()),
     "custom.sandbox": Key(str, "declared", _stricter(_BOXES), _BOXES),
     "mcp.servers": Key(dict, {}),

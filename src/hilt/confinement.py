@@ -64,11 +64,14 @@ class Confinement:
         """Return what starts the child processes of one call."""
         settings = self._settings
 
-        def confine(cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]:
+        def profile(network: str | None = None) -> Profile:
             profile = self._profile(door, session, overflow.open(), network or settings["shell.network"])
             if self._mode(session) == "plan":
                 profile = profile._replace(name="read-only", network="none")
-            return self._opened().confine(profile, cwd, tty=tty)
+            return profile
+
+        def confine(cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]:
+            return self._opened().confine(profile(network), cwd, tty=tty)
 
         return Processes(
             fence,
@@ -77,10 +80,12 @@ class Confinement:
                 environment=self._environment(),
                 confine=confine,
                 available=lambda: self._opened().availability(),
+                watch=lambda: self._opened().watch(profile(), settings["shell.tmp_mb"] << 20),
                 processes=settings["shell.processes"],
                 memory=settings["shell.memory_mb"] << 20,
                 file_size=settings["shell.file_mb"] << 20,
                 spill=overflow.make_room,
+                keep=lambda output: overflow.try_save(output, "command"),
                 session=session,
                 jobs=jobs,
             ),
@@ -133,6 +138,7 @@ class Confinement:
         return found
 
     def _profile(self, door: Door, session: str, folder: str, network: str) -> Profile:
+        from hilt.sandbox import rooms
         from hilt.sandbox.profile import Profile
 
         place, settings = self._place, self._settings
@@ -148,7 +154,7 @@ class Confinement:
             read=settings["shell.read"],
             network=network,  # type: ignore[arg-type]  # settings and schema let nothing else through
             session=session,
-            private=os.path.join(place.state, "sandbox", place.id, config.digest(session)),
+            private=rooms.private_folder(place.state, place.id, config.digest(session)),
             folder=folder,
             is_protected=self._is_protected,
             start_files=self._start_files,

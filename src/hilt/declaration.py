@@ -26,6 +26,7 @@ class Tool(NamedTuple):
     timeout: float = TIMEOUT_SECONDS
     check: Callable[[Any], Checked] | None = None  # of arguments; None: against the schema, as a signature gives it
     output: Schema | None = None  # of structured answers, an object; None: not declared
+    frees: bool = False  # gives something back, and so runs on a full disk, too
     details: str = ""  # for people: what the reference says beyond the description
     vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own Vote on a call, heard after all others
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None  # paths that only the workspace tells
@@ -61,6 +62,7 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
+    frees: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -74,6 +76,7 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
+    frees: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Turn a function into a Tool: its signature gives the schema, its docstring the manual.
 
@@ -81,13 +84,14 @@ def tool(
     blanks, what the tool does to the world. `touches` computes what a call touches when that is not a marked
     argument; `partial` says that one refused target does not refuse the whole call. `output` is the schema of the
     answer, when that is structured. `writes` returns the paths that a call writes where its arguments do not tell them.
+    A tool that `frees` needs no space, and runs on a full disk.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
         names = frozenset(effects.split())
         if not names <= set(EFFECTS):
             raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
-        return _declared(function, names, touches, partial, timeout, output)._replace(writes=writes)
+        return _declared(function, names, touches, partial, timeout, output)._replace(writes=writes, frees=frees)
 
     return declare if function is None else declare(function)
 

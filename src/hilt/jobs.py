@@ -23,7 +23,7 @@ from hilt.output import printed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Fence
-    from hilt.sandbox.process import Child
+    from hilt.sandbox.process import Child, Excess, Watch
 
 Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]
 
@@ -116,11 +116,12 @@ class Jobs:
         held: ExitStack | None = None,
         timeout: float | None = None,
         cwd: str = "",
+        watch: Watch | None = None,
     ) -> Job:
         """Start a job and return when it runs.
 
         `begin` starts the process on three descriptors, which are one and the same when they are a terminal. `held` is
-        closed when nothing of the job is left, or when it could not be started.
+        closed when nothing of the job is left, or when it could not be started. `watch` tells when it uses too much.
         """
         with ExitStack() as unless_started:
             ours = ExitStack()
@@ -130,6 +131,7 @@ class Jobs:
             work = self._make_room(session, command, cwd, ours, tty=tty)
             unless_started.callback(self._forget, work)
             unless_started.callback(ours.close)
+            work.watch = watch
             try:
                 work.open_output()
                 unless_started.callback(work.discard_output)
@@ -368,6 +370,7 @@ class _Work:
         self.ending: _Ending | None = None
         self.child: Child | None = None
         self.watched = False
+        self.watch: Watch | None = None
         self.deadline = inf
         self.written = 0
         self.told = 0  # up to where the output was returned
@@ -432,7 +435,8 @@ class _Work:
 
     def due(self) -> float:
         """When the job must be looked at even if nothing happens."""
-        return min(self.deadline, self._stuck)
+        looking = inf if self.watch is None or self.ending is not None else self.watch.due()
+        return min(self.deadline, self._stuck, looking)
 
     def attend(self, ready: Mapping[int, int]) -> bool:
         """Do what can be done now; True when the job has ended."""
@@ -457,8 +461,12 @@ class _Work:
         now = monotonic()
         if ended is not None:
             self._drain()
-            self._conclude(ended.code)
+            self._conclude(ended.code, child.exceeded())
             return True
+        if self.watch is not None and self.ending is None and now >= self.watch.due():
+            exceeded = self.watch.look()
+            if exceeded is not None:
+                self._give_up(_too_much(exceeded))
         if now >= self.deadline:
             self.end("timeout", "its time was over")
         if self._stuck == inf and (self.ending is not None or child.exit is not None):
@@ -550,8 +558,10 @@ class _Work:
         if self.child is not None:
             self.child.terminate()
 
-    def _conclude(self, code: int | None) -> None:
+    def _conclude(self, code: int | None, exceeded: Excess | None = None) -> None:
         self._ended = monotonic()
+        if self.ending is None and exceeded is not None:
+            self.ending = _Ending("limit", _too_much(exceeded))
         if self.ending is None:
             self.exit_code = code
             self.outcome = "completed" if code == 0 else "failed"
@@ -632,6 +642,12 @@ def _read(file: int, start: int, end: int) -> bytes:
     while start + len(data) < end and (part := os.pread(file, end - start - len(data), start + len(data))):
         data += part
     return data
+
+
+def _too_much(exceeded: Excess) -> str:
+    from hilt.sandbox.rooms import describe
+
+    return describe(exceeded)
 
 
 def _cannot_start(reason: str) -> ToolError:

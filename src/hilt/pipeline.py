@@ -147,7 +147,9 @@ def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
     if output.data is None and not output.bounded and len(text) > ctx.overflow.limit:
         kept = ctx.overflow.keep(text, prepared.tool.name)
         text = kept.preview
-        meta.update(_persisted=True, _filePath=kept.path, _originalSize=kept.size)
+        meta["_originalSize"] = kept.size
+        if kept.path is not None:
+            meta.update(_persisted=True, _filePath=kept.path)
     return Result(
         text,
         output.data,

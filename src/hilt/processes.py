@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from hilt.door import Door
     from hilt.jobs import Job, Jobs
     from hilt.sandbox import process
-    from hilt.sandbox.process import Child, Confined, Finished
+    from hilt.sandbox.process import Child, Confined, Finished, Watch
     from hilt.sandbox.profile import Availability
 
 PIPE_BYTES = 1 << 20
 _ATTEMPTS = 5  # to start a program while others rename folders
 STDERR_BYTES = 1 << 16
+OUTPUT_CHARACTERS = 4000  # of a command that was ended, beside its error
 
 
 Started = TypeVar("Started")
@@ -42,10 +43,12 @@ class Ground(NamedTuple):
     environment: Mapping[str, str]
     confine: Confine
     available: Callable[[], Availability]
+    watch: Callable[[], AbstractContextManager[Watch | None]]  # what they write to their private folders
     processes: int
     memory: int
     file_size: int
     spill: Callable[[], str]  # the folder for output that memory does not keep
+    keep: Callable[[bytes], str | None]  # puts output there; None when that is not possible
     session: str
     jobs: Callable[[], Jobs]
 
@@ -96,7 +99,10 @@ class Processes:
         limits = self._limits(seconds)._replace(keep_bytes=keep_bytes)
 
         def attempt() -> Finished:
-            with self._ground.confine(cwd.path, network=network, tty=tty) as confined:
+            with (
+                self._ground.watch() as watch,
+                self._ground.confine(cwd.path, network=network, tty=tty) as confined,
+            ):
                 return process.run(
                     argv,
                     cwd=cwd.handle,
@@ -109,11 +115,38 @@ class Processes:
                     tty=tty,
                     confined=confined,
                     hear=hear,
+                    watch=watch,
                 )
 
         finished = _insist(attempt)
         self._fence.check()
+        if finished.exceeded is not None:
+            raise self._too_much(finished, finished.exceeded)
         return finished
+
+    def _too_much(self, finished: Finished, exceeded: process.Excess) -> ToolError:
+        """Return the error of a command that used too much, with what it had printed."""
+        from hilt.output import printed
+        from hilt.sandbox import rooms
+
+        captured = [stream for stream in (finished.stdout, finished.stderr) if stream.total]
+        text = "\n".join((stream.head + stream.tail).decode("utf-8", "replace") for stream in captured)
+        files = [stream.spill for stream in captured if stream.spill]
+        if not files and len(text) > OUTPUT_CHARACTERS:
+            files = [path for path in (self._ground.keep(stream.head) for stream in captured) if path]
+        where = f" What it printed is in {' and '.join(files)}." if files else ""
+        return ToolError(
+            "resource_limit",
+            f"The command was ended: {rooms.describe(exceeded)}.",
+            suggestion=rooms.advise(exceeded) + where,
+            resource=exceeded.resource,
+            used=exceeded.used,
+            limit=exceeded.limit,
+            exit_code=finished.exit_code,
+            duration_ms=round(finished.duration * 1000),
+            output=printed.plain(text)[-OUTPUT_CHARACTERS:],
+            output_files=files,
+        )
 
     def start(
         self, argv: Sequence[str], *, command: str, cwd: Folder, network: str | None, tty: bool, seconds: float | None
@@ -125,6 +158,7 @@ class Processes:
         with ExitStack() as unless_started:
             held = ExitStack()
             unless_started.callback(held.close)
+            watch = held.enter_context(self._ground.watch())
             confined = held.enter_context(self._ground.confine(cwd.path, network=network, tty=tty))
 
             def begin(stdin: int, stdout: int, stderr: int) -> Child:
@@ -142,7 +176,9 @@ class Processes:
 
             self._fence.commit()
             unless_started.pop_all()  # from here on the job lets go of it
-            return jobs.start(self._ground.session, command, begin, tty=tty, held=held, timeout=seconds, cwd=cwd.path)
+            return jobs.start(
+                self._ground.session, command, begin, tty=tty, held=held, timeout=seconds, cwd=cwd.path, watch=watch
+            )
 
     def _limits(self, seconds: float | None) -> process.Limits:
         from hilt.sandbox import process
@@ -150,7 +186,13 @@ class Processes:
         ground = self._ground
         # the kernel counts what the user runs already, on the whole machine
         processes = ground.processes + _tasks()
-        return process.Limits(timeout=seconds, data=ground.memory, processes=processes, file_size=ground.file_size)
+        return process.Limits(
+            timeout=seconds,
+            data=ground.memory,
+            memory=min(ground.memory, machine_memory()),
+            processes=processes,
+            file_size=ground.file_size,
+        )
 
     @contextmanager
     def stream(
@@ -262,6 +304,11 @@ class Stream:
     def _milliseconds(self) -> float | None:
         seconds = self._seconds()
         return None if seconds is None else seconds * 1000
+
+
+def machine_memory() -> int:
+    """Return how much memory the machine has, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _tasks() -> int:

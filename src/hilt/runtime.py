@@ -83,6 +83,7 @@ class Running:
         self.prepared: Prepared | None = None
         self.decision = _NOT_UNDERSTOOD
         self.approver = ""
+        self.ran = False  # whether anything of it may have run
         self.workspace: Workspace | None = None
         self.turn: Turn | None = None
         self.started = time.perf_counter()
@@ -273,7 +274,15 @@ class Runtime:
             self.trail.end_idle()
             self.trail.prune()
             self._store(self.session)[1].make_room()
+            self._remove_rooms()
             self.history().compress(seconds)
+
+    def _remove_rooms(self) -> None:
+        """Remove the private folders of sessions that have not run a command for long."""
+        from hilt.sandbox import rooms
+
+        unused_since = time.time() - self.settings["output.keep_days"] * 86400
+        rooms.remove_unused(os.path.join(self.state, "sandbox"), unused_since)
 
     def history(self) -> History:
         """Return the snapshots of the workspace; opened on first use."""
@@ -338,6 +347,9 @@ class Runtime:
         """End the jobs of a session and forget what it has read; return whether there was one."""
         if self._jobs is not None:
             self._jobs.end_session(session)
+        from hilt.sandbox import rooms
+
+        rooms.remove(rooms.private_folder(self.state, self.id, config.digest(session)))
         kept = self.authority.values().clear(self.id, session)
         return self.trail.end_session(self.id, session) or kept
 
@@ -519,6 +531,8 @@ class Runtime:
         """Decide and run one prepared call, on a worker thread."""
         running.deadline = time.perf_counter() + prepared.tool.timeout
         try:
+            self.trail.make_ready(full=prepared.tool.frees)
+            running.ran = True
             ctx = self._context(running)
             calm = self.authority.is_calm(running.session)
             hooks = None
@@ -535,7 +549,7 @@ class Runtime:
             else:
                 result = self._run_hooked(running, prepared, ctx, hooks)
         except ToolError as error:
-            result = _failed(prepared.call, error)
+            result = _failed(prepared.call, error if running.ran else _unrecorded(error, ran=False))
         except BaseException as error:  # noqa: BLE001  # the border: our own bugs end here, and a tool's sys.exit
             result = _failed(prepared.call, self._blamed(prepared, error))
         # after the record, so that the next call in the lane knows what this one saw; before the answer, so that a call
@@ -698,14 +712,13 @@ class Runtime:
                 result.error.code if result.error else "ok",
                 micros,
             )
-            self.trail.record(entry, seen)
+            self.trail.record(entry, seen, ran=running.ran)
             if self._telemetry is not None:
                 self._telemetry(entry, running.call.id)
         except Exception as caught:  # noqa: BLE001  # whatever it is, the caller waits for an answer
             # what cannot be recorded has no answer: nothing happens unseen
             error = caught if isinstance(caught, ToolError) else self._incident(caught)
-            message = f"The call was made but could not be recorded, so its answer is withheld. {error.message}"
-            return _failed(running.call, ToolError(error.code, message, suggestion=error.suggestion))
+            return _failed(running.call, _unrecorded(error, ran=running.ran))
         return result._replace(meta={**result.meta, "timing": {"ms": round(micros / 1000, 3)}})
 
     def _record_hook(self, session: str, hook: Hook, ran: Ran) -> None:
@@ -797,6 +810,15 @@ def settings_stamp(workspace: str, environ: Mapping[str, str]) -> tuple[object, 
 def session_folder(state: str, workspace: str, session: str) -> str:
     """Return the folder for the long output of a session."""
     return os.path.join(state, "overflow", workspace, config.digest(session))
+
+
+def _unrecorded(error: ToolError, *, ran: bool) -> ToolError:
+    what = (
+        "was made but could not be recorded, so its answer is withheld"
+        if ran
+        else "was not made: it could not be recorded"
+    )
+    return ToolError(error.code, f"The call {what}. {error.message}", suggestion=error.suggestion, **error.details)
 
 
 def _failed(call: Call, error: ToolError) -> Result:

@@ -540,7 +540,9 @@ class Draft:
         trail, place = workspace._store.trail, (workspace._store.id, workspace._session)
         read = trail.stamps(*place, self._new)
         if read:
-            trail.stamp(*place, {path: self._stamp(path) for path in read})
+            # the change is made: where this cannot be noted, the session has to read the files again
+            with suppress(ToolError):
+                trail.stamp(*place, {path: self._stamp(path) for path in read})
         return id
 
     def _link(self, path: str, destination: str) -> bool:
@@ -611,7 +613,8 @@ class Draft:
                 self._take_back(recording, targets, files, done)
             except (ToolError, OSError) as second:
                 message = f"{error} Taking the change back failed too ({second}); the next call mends it."
-                raise ToolError("resource_limit", message, change=recording.id) from error
+                advice = second.suggestion if isinstance(second, ToolError) else "Ask the user to free disk space."
+                raise ToolError("resource_limit", message, suggestion=advice, change=recording.id) from error
             raise
         finally:
             recording.release()  # what could not be settled here, the next call mends

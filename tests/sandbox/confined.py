@@ -128,8 +128,8 @@ class Box:
         self.base = Path(tempfile.mkdtemp(prefix="hilt-box-", dir=folder))
         self.base.chmod(0o755)
         self.workspace, self.home, self.state = (self.base / name for name in ("ws", "home", "state"))
-        for folder in (self.workspace, self.home / ".cache", self.state / "sessions/s1"):
-            folder.mkdir(parents=True)
+        for path in (self.workspace, self.home / ".cache", self.state / "sessions/s1"):
+            path.mkdir(parents=True)
         self.own()
 
     def own(self) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 import os
 import sqlite3
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hilt.state.reserve import Reserve
 from hilt.state.trail import BOUNDS_MS, SESSION_IDLE_SECONDS, UNKNOWN, Entry, Stamp, Trail, chained, digest
 
 SECOND = 1_000_000_000
@@ -282,10 +284,104 @@ def test_a_head_that_cannot_be_written_is_told(trail, tmp_path):
 
     os.mkdir(tmp_path / "trail.db.head")
 
-    with pytest.raises(ToolError) as caught:
-        fill(trail, 1)
+    for attempt in (trail.make_ready, lambda: trail.record(entry(), {}, ran=False)):
+        with pytest.raises(ToolError) as caught:
+            attempt()
+        assert caught.value.code == "resource_limit"
 
-    assert caught.value.code == "resource_limit"
+
+# --- rows that wait -------------------------------------------------------------------------------------------------
+
+
+def break_database(tmp_path):
+    """Let the database take no rows until what is returned is called."""
+    writer = sqlite3.connect(tmp_path / "trail.db", isolation_level=None)
+    writer.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'database is full'); END")
+
+    def mend():
+        writer.execute("DROP TRIGGER full")
+        writer.close()
+
+    return mend
+
+
+def test_a_row_that_the_database_cannot_take_waits_and_is_appended_once(trail, tmp_path):
+    from hilt.errors import ToolError
+
+    fill(trail, 2)
+    mend = break_database(tmp_path)
+    trail.record(entry("run_shell"), {})
+    with pytest.raises(ToolError, match="full"):
+        trail.make_ready()
+    assert [row.entry.tool for row in trail.rows()] == ["read_file", "read_file"]
+    mend()
+
+    trail.make_ready()
+
+    assert [row.entry.tool for row in trail.rows()] == ["read_file", "read_file", "run_shell"]
+    assert trail.breaks() == []
+
+
+def test_a_row_that_was_appended_before_a_crash_is_not_appended_again(trail, tmp_path):
+    trail.record(entry("run_shell"), {})
+    kept = (tmp_path / "trail.db.reserve", entry("run_shell"))
+    Reserve(str(kept[0])).put(json.dumps(kept[1]).encode())
+
+    assert [row.entry.tool for row in trail.rows()] == ["run_shell"]
+    trail.make_ready()
+
+
+def test_who_looks_at_the_trail_sees_rows_that_waited(trail, tmp_path):
+    trail.make_ready()
+    mend = break_database(tmp_path)
+    trail.record(entry("run_shell"), {})
+    mend()
+
+    assert trail.usage().tools[0].tool == "run_shell"
+    assert trail.breaks() == []
+
+
+def test_rows_of_many_threads_and_processes_wait_side_by_side(tmp_path):
+    path = str(tmp_path / "reserve")
+    script = (
+        "import sys, threading\nfrom hilt.state.reserve import Reserve\nreserve = Reserve(sys.argv[1])\n"
+        "put = lambda name: [reserve.put(f'{sys.argv[2]}-{name}-{i}'.encode()) for i in range(20)]\n"
+        "threads = [threading.Thread(target=put, args=(n,)) for n in range(4)]\n"
+        "[t.start() for t in threads]\n[t.join() for t in threads]"
+    )
+    started = [subprocess.Popen([sys.executable, "-c", script, path, str(name)]) for name in range(4)]
+    assert [process.wait(60) for process in started] == [0] * 4
+
+    with Reserve(path).taken() as rows:
+        assert sorted(rows) == sorted(f"{p}-{n}-{i}".encode() for p in range(4) for n in range(4) for i in range(20))
+    assert not Reserve(path).waits()
+
+
+def test_a_reserve_that_was_deleted_is_made_again(trail, tmp_path):
+    trail.make_ready()
+    os.unlink(tmp_path / "trail.db.reserve")
+
+    trail.make_ready()
+
+    assert os.path.getsize(tmp_path / "trail.db.reserve") > 100_000
+
+
+def test_a_reserve_without_room_refuses_calls_and_keeps_what_it_has(trail, tmp_path):
+    from hilt.errors import ToolError
+
+    trail.make_ready()
+    mend = break_database(tmp_path)
+    rows = 250
+    for number in range(rows):
+        trail.record(entry("x" * 200, at=NOW + number), {})
+    with pytest.raises(ToolError, match="wait there"):
+        trail.record(entry("x" * 60_000), {})
+    with pytest.raises(ToolError, match="wait there"):
+        trail.make_ready(full=True)
+    mend()
+
+    assert len(trail.rows()) == rows
+    trail.make_ready()
 
 
 _RECORD = """

@@ -214,13 +214,14 @@ class _Script:
         text = _text(stdout)
         if not stdout.omitted and len(text) <= SHOWN_CHARACTERS:
             return text, {}
-        path = stdout.spill or ctx.overflow.save(stdout.head + stdout.tail, self._definition.name)
-        rest = f"All of it is in {path}; read_file opens it."
+        path = stdout.spill or ctx.overflow.try_save(stdout.head + stdout.tail, self._definition.name)
+        rest = printed.whereabouts(path)
         note = f"\n\n[{stdout.total} bytes; the beginning and the end are shown. {rest}]\n\n"
         head = printed.plain(stdout.head.decode("utf-8", "replace"))
         tail = printed.plain((stdout.tail or stdout.head).decode("utf-8", "replace"))
         shown = head[: SHOWN_CHARACTERS - TAIL_CHARACTERS - len(note)] + note + tail[-TAIL_CHARACTERS:]
-        return shown, {"_persisted": True, "_filePath": path, "_originalSize": stdout.total}
+        kept = {} if path is None else {"_persisted": True, "_filePath": path}
+        return shown, {**kept, "_originalSize": stdout.total}
 
 
 def _ending(stderr: str) -> str:

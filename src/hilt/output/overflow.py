@@ -13,10 +13,10 @@ LINE_CHARACTERS = 2_000  # longer lines are broken, so that windows of lines wor
 
 
 class Kept(NamedTuple):
-    """A preview of long text and where all of it is."""
+    """A preview of long text and where all of it is; None when it could not be kept."""
 
     preview: str
-    path: str
+    path: str | None
     size: int
 
 
@@ -31,36 +31,46 @@ class Overflow:
 
     def keep(self, text: str, label: str) -> Kept:
         """Store long text and return a preview with a note that says where the rest is."""
-        path = self.save(broken(text), label)
+        from hilt.output.printed import whereabouts
+
+        path = self.try_save(broken(text), label)
         head, tail = text[:HEAD_CHARACTERS], text[-TAIL_CHARACTERS:]
         note = (
             f"\n\n[{len(text)} characters; the first {len(head)} and the last {len(tail)} are shown. "
-            f"All of it is in {path}; read_file opens it.]\n\n"
+            f"{whereabouts(path)}]\n\n"
         )
         return Kept(head + note + tail, path, len(text))
+
+    def try_save(self, text: str | bytes, label: str) -> str | None:
+        """Store text as `save` does; None when that is not possible: what was done is told all the same."""
+        try:
+            return self.save(text, label)
+        except ToolError:
+            return None
 
     def save(self, text: str | bytes, label: str) -> str:
         """Store text, or bytes as they are, under a new name, readable by its owner only, and return its path."""
         data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
         safe = "".join(character if character.isalnum() or character in "._-" else "_" for character in label)[-60:]
         path = os.path.join(self.directory, f"{os.urandom(4).hex()}-{safe}.txt")
+        self.open()
         try:
-            self.open()
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with open(descriptor, "wb") as file:
                 file.write(data)
         except OSError as error:
-            raise ToolError(
-                "resource_limit",
-                f"The output is too long to answer with and cannot be kept on disk: {os.strerror(error.errno or 0)}.",
-                suggestion="Ask for less at once, or free disk space.",
-            ) from error
+            with suppress(OSError):
+                os.unlink(path)  # half of it would look like all of it
+            raise _unkept(self.directory, error) from error
         self._clean(spare=path)
         return path
 
     def open(self) -> str:
         """Make the folder if it is missing, and return it."""
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        try:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise _unkept(self.directory, error) from error
         return self.directory
 
     def make_room(self) -> str:
@@ -88,6 +98,14 @@ class Overflow:
             if path != spare and (mtime < oldest or total > self._keep_bytes):
                 with suppress(OSError):
                     os.unlink(path)
+
+
+def _unkept(directory: str, error: OSError) -> ToolError:
+    return ToolError(
+        "resource_limit",
+        f"Long output cannot be kept in {directory}: {os.strerror(error.errno or 0)}.",
+        suggestion="Ask for less at once, or ask the user to free disk space.",
+    )
 
 
 def broken(text: str) -> str:

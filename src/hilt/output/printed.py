@@ -36,7 +36,7 @@ def fits(data: bytes) -> str | None:
     return None
 
 
-def excerpt(first: bytes, last: bytes, size: int, path: str) -> str:
+def excerpt(first: bytes, last: bytes, size: int, path: str | None) -> str:
     """Return the beginning and the end of output that is too long, with a note that says where all of it is."""
     head = first[: 4 * HEAD_CHARACTERS].decode("utf-8", "replace")[:HEAD_CHARACTERS]
     cut = head.rfind("\n", len(head) // 2)
@@ -45,8 +45,15 @@ def excerpt(first: bytes, last: bytes, size: int, path: str) -> str:
     tail = last[-4 * SHOWN_CHARACTERS :].lstrip(_CONTINUATIONS).decode("utf-8", "replace")
     tail = tail[HEAD_CHARACTERS + _NOTE_CHARACTERS - SHOWN_CHARACTERS :]
     tail = tail[tail.find("\n", 0, len(tail) // 2) + 1 :]
-    note = f"[{size} bytes; only the beginning and the end are shown. All of it is in {path}; read_file opens it.]"
+    note = f"[{size} bytes; only the beginning and the end are shown. {whereabouts(path)}]"
     return f"{head}\n{note}\n{tail}"
+
+
+def whereabouts(path: str | None) -> str:
+    """Say where the whole of an output is."""
+    if path is None:
+        return "The rest could not be kept: the state directory cannot be written."
+    return f"All of it is in {path}; read_file opens it."
 
 
 def compact(text: str) -> str:

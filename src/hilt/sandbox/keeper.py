@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from typing import NoReturn
 
+    from hilt.sandbox.meter import Meter
     from hilt.sandbox.mounting import Mount
 
     Prctl = Callable[[int, int | bytes], object]
@@ -53,7 +54,7 @@ CONTROL = 3
 READY, SCARCE = b"+", b"-"
 
 # warden to hilt, each followed by a number
-HELLO, STARTED, REFUSED, EXITED, ENDED = b"h", b"s", b"r", b"x", b"e"
+HELLO, STARTED, REFUSED, EXITED, ENDED, EXCEEDED = b"h", b"s", b"r", b"x", b"e", b"m"
 NEWS_BYTES = 5
 # hilt to warden
 TERMINATE, KILL = b"t", b"k"
@@ -66,6 +67,9 @@ _RETRY_SECONDS = 0.02  # between two passes of killing, when nothing died meanwh
 # Passes over the children outrun what forks and exits; passes over the tree outweigh what forks and stays. So the
 # first have most of the turns, and the second are repeated until they find nothing new, but not for ever.
 _TURNS, _TREE_TURN, _TREE_PASSES = 8, 4, 20
+
+_MEASURE_SECONDS = 2.0  # until the first look at the memory of a program, at most
+_BYTES_PER_SECOND = 2 << 30  # of memory that one processor can fill
 
 _SUB_REAPER = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
@@ -92,15 +96,19 @@ def request(
     namespaces: int,
     shielded: bool,
     mounts: tuple[bytes, list[Mount]] | None,
+    memory: int,
+    grouped: bool,
 ) -> bytes:
     """What a program is to become; its descriptors go with the first byte.
 
     They are stdin, stdout, stderr, cwd and fault, then the `kept` ones that the program inherits from 3 on, then the
     `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin is to be the controlling terminal. A
     `shielded` program is told to end through its descendants alone: it confines them, and would take them with it.
-    `mounts` are what mounting.py carries out before the program starts.
+    `mounts` are what mounting.py carries out before the program starts. The program is ended when its processes have
+    more than so many bytes of `memory` together, unless that is 0. When `grouped`, the last descriptor is the entrance
+    of a control group.
     """
-    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts))
+    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped))
     return len(body).to_bytes(4, "big") + body
 
 
@@ -201,6 +209,9 @@ class _Warden:
         self._program = 0
         self._settle = self._grace = 0.0
         self._shielded = False
+        self._memory = 0
+        self._meter: Meter | None = None
+        self._measure_at = float("inf")
         self._terminate_at = self._kill_at = float("inf")
         self._killer = _Killer()
 
@@ -218,6 +229,8 @@ class _Warden:
         while True:
             progress = self._reap()
             now = monotonic()
+            if now >= self._measure_at:
+                self._measure(now)
             if now >= self._terminate_at:
                 self._terminate_at = float("inf")
                 self._kill_at = min(self._kill_at, now + self._grace)
@@ -227,13 +240,16 @@ class _Warden:
                 # a chain of processes that fork and exit is outrun only without a pause
                 wait = 0.0 if progress else _RETRY_SECONDS
             else:
-                wait = min(self._terminate_at, self._kill_at) - now
+                wait = max(0.0, min(self._terminate_at, self._kill_at, self._measure_at) - now)
             for fd, _ in poller.poll(None if wait == float("inf") else wait * 1000):
                 if fd == wake:
                     os.read(wake, 4096)
                 elif fd == patience:
                     if told := os.read(patience, 256):
-                        self._settle, self._grace, self._shielded = marshal.loads(told)  # noqa: S302 -- our own fork
+                        (self._settle, self._grace, self._shielded, self._memory) = marshal.loads(told)  # noqa: S302 -- our own fork
+                        if self._memory and _SUB_REAPER:
+                            # nobody can have filled so much before
+                            self._measure_at = monotonic() + min(self._memory / _fill_rate(), _MEASURE_SECONDS)
                         # the program has read what was for it: from now on the channel carries orders
                         poller.register(self._channel, select.POLLIN)
                     poller.unregister(patience)
@@ -270,8 +286,10 @@ class _Warden:
             body += part
         if not missing or len(body) < missing:
             return
-        (argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts) = marshal.loads(body)  # noqa: S302
-        os.write(tell_patience, marshal.dumps((settle, grace, shielded)))
+        asked = marshal.loads(body)  # noqa: S302 -- hilt
+        (argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped) = asked
+        entrance = fds.pop() if grouped else -1
+        os.write(tell_patience, marshal.dumps((settle, grace, shielded, memory)))
         # told from here, for the program may kill the warden before the warden's next step
         self._tell(STARTED, os.getpid())
         *streams, cwd, fault = fds[:5]
@@ -291,6 +309,9 @@ class _Warden:
             os.fchdir(cwd)
             for signal_number in _IGNORED + _IGNORED_BY_PYTHON:
                 signal.signal(signal_number, signal.SIG_DFL)
+            if grouped:
+                step = "group"
+                os.write(entrance, b"0")
             step = "limits"
             _limit(rlimits)
             step = "confinement"
@@ -331,6 +352,21 @@ class _Warden:
                 self._tell(EXITED, status)
                 self._terminate_at = min(self._terminate_at, monotonic() + self._settle)
 
+    def _measure(self, now: float) -> None:
+        """Look at the memory of all that is guarded, and end it when that is too much."""
+        if self._meter is None:
+            # beside this file; most commands have ended before it is needed
+            from meter import Meter  # type: ignore[import-not-found]
+
+            self._meter = Meter(self._memory, _fill_rate(), lambda: [pid for pid, _, _ in _descendants()])
+        used, pause = self._meter.look()
+        self._measure_at = now + pause
+        if used and self._kill_at > now:
+            # hilt hears of it before it hears of the end
+            self._tell(EXCEEDED, min(used >> 10, 0xFFFFFFFF))
+            self._kill_at = now
+            self._measure_at = float("inf")
+
     def _terminate(self) -> None:
         if self._shielded:
             tree = _descendants(self._program)
@@ -355,6 +391,11 @@ class _Warden:
 
     def _tell(self, kind: bytes, number: int = 0) -> None:
         _attempt(self._channel.send, news(kind, number))
+
+
+def _fill_rate() -> int:
+    """Return how many bytes of memory the processors can fill in a second."""
+    return _BYTES_PER_SECOND * (os.cpu_count() or 1)
 
 
 def _take_terminal() -> None:

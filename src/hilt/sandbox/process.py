@@ -19,16 +19,18 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from io import FileIO
 from math import inf
 from time import monotonic
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Protocol, Self
 
 from hilt.errors import ToolError
 from hilt.sandbox import keeper
+from hilt.sandbox.cgroups import Group, Groups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount
 
 Reason = Literal["exit", "signal", "timeout", "cancelled", "limit"]
+Resource = Literal["memory", "room"]
 StrPath = str | os.PathLike[str]
 
 SCREEN = (40, 120)  # lines and columns of a terminal
@@ -48,7 +50,8 @@ class Limits(NamedTuple):
     At the timeout SIGTERM is sent, and SIGKILL after `grace`. What a program leaves running when it exits may finish
     within `settle`, as the `tee` of a process substitution does. Of each stream `keep_bytes` stay in memory; more than
     `max_bytes` from both together end the process. Memory is limited as `address_space`, which counts what is only
-    reserved too, or as `data`, which counts what can be written. The kernel counts `processes` over everything the
+    reserved too, or as `data`, which counts what can be written, both for each process; as `memory` it is limited for
+    all of them together, and what is in use counts. The kernel counts `processes` over everything the
     user runs, and holds root to no such limit.
     """
 
@@ -59,6 +62,7 @@ class Limits(NamedTuple):
     max_bytes: int = 64 << 20
     address_space: int | None = None
     data: int | None = None
+    memory: int | None = None
     processes: int | None = None
     file_size: int | None = None
 
@@ -81,11 +85,31 @@ class Exit(NamedTuple):
     """Why and with which code a program ended.
 
     The code is the program's own for "exit", 128 + the signal for "signal", 124 for "timeout", 130 for "cancelled", and
-    137 for "limit", which is more output than `max_bytes`.
+    137 for "limit", which is more output than `max_bytes`, or more of something else than there may be.
     """
 
     reason: Reason
     code: int
+
+
+class Excess(NamedTuple):
+    """What a program had too much of, in bytes: memory, or room in its private folders."""
+
+    resource: Resource
+    used: int
+    limit: int
+
+
+class Watch(Protocol):
+    """Looks now and then at what a running program uses."""
+
+    def due(self) -> float:
+        """When to look next, as `monotonic` tells it."""
+        ...
+
+    def look(self) -> Excess | None:
+        """Return what there is too much of, if anything."""
+        ...
 
 
 class Confined(NamedTuple):
@@ -100,7 +124,10 @@ class Confined(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What `run` returns. Merged streams are in `stdout`. Not `clean`: something could not be killed."""
+    """What `run` returns. Merged streams are in `stdout`. Not `clean`: something could not be killed.
+
+    A program that was ended for the reason "limit" printed too much, unless `exceeded` says what else it was.
+    """
 
     exit_code: int
     reason: Reason
@@ -108,6 +135,7 @@ class Finished(NamedTuple):
     stderr: Captured
     duration: float
     clean: bool
+    exceeded: Excess | None = None
 
 
 _DEFAULT_LIMITS = Limits()
@@ -128,13 +156,15 @@ def run(
     tty: bool = False,
     confined: Confined = _UNCONFINED,
     hear: Callable[[bytes], None] | None = None,
+    watch: Watch | None = None,
 ) -> Finished:
     """Run a program to its end and return its output; nothing that it started is left.
 
     With `merge` both streams share one pipe, so that their order is kept; with `tty` they share a terminal.
     `cwd` is a path or the descriptor of a directory, `env` the whole environment. `spill` is the directory for output
     that memory does not keep, or a function that is asked for it when it is needed; without it, head and tail are all.
-    Cancellation ends the program as the timeout does. `hear` gets the output as it comes, on this thread.
+    Cancellation ends the program as the timeout does. `hear` gets the output as it comes, and `watch` is asked now and
+    then whether the program uses too much, both on this thread.
     """
     began = monotonic()
     with _scarcity(), ExitStack() as ours:
@@ -167,12 +197,12 @@ def run(
             )
             ours.enter_context(child)
         deadline = inf if limits.timeout is None else began + limits.timeout
-        reason, exit_code = _attend(child, outputs, feed, limits, deadline, cancelled)
+        (reason, exit_code), exceeded = _attend(child, outputs, feed, limits, deadline, cancelled, watch)
         stdout, stderr = outputs.captured()
         if reason == "exit" and not confined.has_run():
             told = b" ".join((stdout.head, stderr.head)).decode("utf-8", "replace").strip()
             raise _unstarted(argv[0], told or f"exit {exit_code}")
-        return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended)
+        return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended, exceeded)
 
 
 def start(
@@ -193,16 +223,44 @@ def start(
     """
     if not argv:
         raise ToolError("invalid_args", "There is no program to run.")
-    message = _request([*confined.prefix, *argv], env, limits, confined, tty)
+    streams = (stdin, stdout, stderr)
+    with ExitStack() as unless_started:
+        group = None if limits.memory is None else GROUPS.make(limits.memory)
+        if group is not None:
+            unless_started.callback(group.close)
+            with suppress(_NoEntrance):
+                child = _start(argv, cwd, env, streams, limits, confined, tty, group)
+                unless_started.pop_all()
+                return child
+            GROUPS.give_up()
+    return _start(argv, cwd, env, streams, limits, confined, tty, None)
+
+
+class _NoEntrance(Exception):
+    """A program could not enter its control group."""
+
+
+def _start(
+    argv: Sequence[str],
+    cwd: StrPath | int,
+    env: Mapping[str, str],
+    streams: tuple[int, int, int],
+    limits: Limits,
+    confined: Confined,
+    tty: bool,
+    group: Group | None,
+) -> Child:
+    message = _request([*confined.prefix, *argv], env, limits, confined, tty, group)
     rulesets = () if confined.ruleset is None else (confined.ruleset,)
-    carried = (*confined.fds, *confined.namespaces, *rulesets)
+    entrances = () if group is None else (group.entrance,)
+    carried = (*confined.fds, *confined.namespaces, *rulesets, *entrances)
     refusal = 0
     with _scarcity(), _directory(cwd) as directory:
         for _ in range(2):
             channel, server = _KEEPER.take_channel()
-            child = Child(confined.prefix[0] if confined.prefix else argv[0], channel)
+            child = Child(confined.prefix[0] if confined.prefix else argv[0], channel, limits.memory, group)
             try:
-                if child._begin(message, (stdin, stdout, stderr, directory), carried):
+                if child._begin(message, (*streams, directory), carried):
                     return child
             except TimeoutError:
                 _KEEPER.discard(server)
@@ -220,9 +278,14 @@ def start(
 class Child:
     """A running program and everything it starts. Closing it ends them, and so does losing it."""
 
-    def __init__(self, program: str, channel: _socket.socket) -> None:
+    def __init__(
+        self, program: str, channel: _socket.socket, memory: int | None = None, group: Group | None = None
+    ) -> None:
         self.program = program
         self.pid = 0
+        self._memory = memory
+        self._group = group
+        self._measured = 0
         # as far as `poll` has heard: how the program itself ended, and whether what it left has ended too
         self.exit: Exit | None = None
         self.ended = False
@@ -262,6 +325,14 @@ class Child:
             pass
         return outcome
 
+    def exceeded(self) -> Excess | None:
+        """Whether it was ended for the memory of all its processes together; asked after its end."""
+        if self._memory is None:
+            return None
+        if self._group is not None and self._group.was_too_small():
+            return Excess("memory", max(self._group.peak(), self._memory), self._memory)
+        return Excess("memory", self._measured, self._memory) if self._measured else None
+
     def terminate(self) -> None:
         """Send SIGTERM to the program and its descendants, and SIGKILL after the grace. Returns at once."""
         self._order(keeper.TERMINATE)
@@ -280,6 +351,9 @@ class Child:
             if not self._over():
                 self._give_up()
         self._channel.close()
+        if self.pid and self._group is not None:
+            self._group.close()
+            self._group = None
 
     def _over(self) -> bool:
         return self.ended or self._lost or self._refusal != 0
@@ -312,7 +386,8 @@ class Child:
             if not _readable(fault, deadline):
                 raise TimeoutError
             if failure := fault.read():
-                raise _refusal(self.program, *marshal.loads(failure))  # noqa: S302 -- our own keeper wrote it
+                step, number = marshal.loads(failure)  # noqa: S302 -- our own keeper wrote it
+                raise _NoEntrance if step == "group" else _refusal(self.program, step, number)
             unless_started.pop_all()
         return True
 
@@ -344,6 +419,8 @@ class Child:
                 self.exit = Exit("exit", code) if code >= 0 else Exit("signal", 128 - code)
             elif kind == keeper.ENDED:
                 self.ended = True
+            elif kind == keeper.EXCEEDED:
+                self._measured = number << 10
         if not heard and not self._over():
             self._lost = True
             # the keeper ends what the warden guarded, unless it was killed as well
@@ -359,7 +436,8 @@ def _attend(
     limits: Limits,
     deadline: float,
     cancelled: threading.Event | None,
-) -> Exit:
+    watch: Watch | None,
+) -> tuple[Exit, Excess | None]:
     """Move bytes until nothing of the child is left; end it when its time or its room is up, or nobody wants it."""
     poller = select.poll()
     poller.register(child, select.POLLIN)
@@ -368,6 +446,7 @@ def _attend(
     if feed:
         poller.register(feed, select.POLLOUT)
     outcome: Exit | None = None
+    exceeded: Excess | None = None
     give_up = inf
     while (ended := child.poll()) is None:
         now = monotonic()
@@ -380,11 +459,18 @@ def _attend(
         elif now >= give_up:
             outputs.drain()
             child._give_up()
-            return outcome
+            return outcome, exceeded
+        if watch is not None and outcome is None and now >= watch.due():
+            exceeded = watch.look()
+            if exceeded is not None:
+                outcome, give_up = _LIMIT, now + _DEATH_SECONDS
+                child.kill()
         if outputs.overrun and outcome in (None, child.exit):
             outcome, give_up = _LIMIT, now + _DEATH_SECONDS
             child.kill()
         until = deadline if outcome is None else give_up
+        if watch is not None and outcome is None:
+            until = min(until, watch.due())
         if cancelled and outcome is None:
             until = min(until, now + _CANCEL_SECONDS)
         for fd, _ in poller.poll(_milliseconds(until)):
@@ -397,8 +483,11 @@ def _attend(
     # everything that could write is gone, so what was written is in the pipes
     outputs.drain()
     if outputs.overrun and outcome in (None, child.exit):
-        return _LIMIT
-    return outcome or ended
+        return _LIMIT, None
+    if exceeded is None and outcome in (None, child.exit):
+        exceeded = child.exceeded()
+        outcome = outcome if exceeded is None else _LIMIT
+    return outcome or ended, exceeded
 
 
 class _Feed:
@@ -647,9 +736,17 @@ class _Keeper:
 
 
 _KEEPER = _Keeper()
+GROUPS = Groups()
 
 
-def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits, confined: Confined, tty: bool) -> bytes:
+def _request(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    limits: Limits,
+    confined: Confined,
+    tty: bool,
+    group: Group | None,
+) -> bytes:
     try:
         words = [os.fsencode(word) for word in argv]
         variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
@@ -683,6 +780,8 @@ def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits, confin
         namespaces=len(confined.namespaces),
         shielded=bool(confined.prefix) and confined.ruleset is None and sys.platform == "linux",
         mounts=confined.mounts,
+        memory=limits.memory or 0 if group is None else 0,
+        grouped=group is not None,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import Literal, NamedTuple
 
 from hilt import places
@@ -19,7 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.network import Loopbacks
-    from hilt.sandbox.process import Confined
+    from hilt.sandbox.process import Confined, Watch
+    from hilt.sandbox.rooms import Rooms
     from hilt.sandbox.sensitive import Search
 
 Name = Literal["read-only", "workspace-write", "full"]
@@ -104,6 +105,7 @@ class Sandbox:
         self._confined = 0  # programs that are confined now
         self._available: Availability | None = None
         self._means: tuple[Search, MountPoints, Loopbacks] | None = None
+        self._rooms: Rooms | None = None
 
     def availability(self) -> Availability:
         """Return what works here; probed once, and remembered in the state directory until something changes."""
@@ -147,13 +149,24 @@ class Sandbox:
                     suggestion=lifting(root),
                     path=root,
                 )
-        make_private(profile)
-        with (
-            self._counted(),
-            self._alone(available, profile),
-            self._confine(available, profile, cwd, tty=tty) as confined,
-        ):
-            yield confined
+        from hilt.sandbox import rooms
+
+        with self._counted(), ExitStack() as stack:
+            with _made_in(profile.private):
+                stack.enter_context(rooms.held(profile.private))
+                make_private(profile)
+            stack.enter_context(self._alone(available, profile))
+            yield stack.enter_context(self._confine(available, profile, cwd, tty=tty))
+
+    def watch(self, profile: Profile, limit: int) -> AbstractContextManager[Watch | None]:
+        """Watch what programs under this profile write to their private folders, from before the start of one on."""
+        if profile.name == "full":
+            return nullcontext()
+        from hilt.sandbox.rooms import Rooms
+
+        with self._lock:
+            self._rooms = self._rooms or Rooms()
+        return self._rooms.stay(profile.private, limit)
 
     def close(self) -> None:
         """Wait for programs that were told to end, and let go of the sessions' networks.
@@ -226,6 +239,18 @@ def make_private(profile: Profile) -> None:
         with suppress(FileExistsError):
             path = os.path.join(profile.private, name)
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode))
+
+
+@contextmanager
+def _made_in(private: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(
+            "resource_limit",
+            f"The private /tmp of commands cannot be made in {private}: {os.strerror(error.errno or 0)}.",
+            suggestion="Ask the user to free disk space, or to let that folder be written.",
+        ) from error
 
 
 def own_variables(profile: Profile) -> tuple[str, ...]:

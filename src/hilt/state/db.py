@@ -23,22 +23,39 @@ T = TypeVar("T")
 PATIENCE_SECONDS = 60.0
 
 
-def unwritable(reason: str) -> ToolError:
-    """Return the error for a state directory that cannot take what has to be kept."""
+def free_bytes(directory: str) -> int | None:
+    """Return how much can still be written to a file system; None when that cannot be known."""
+    try:
+        status = os.statvfs(directory)
+    except OSError:
+        return None
+    # what is kept for root counts for root alone
+    return status.f_frsize * (status.f_bavail if os.geteuid() else status.f_bfree)
+
+
+def unwritable(reason: str, directory: str) -> ToolError:
+    """Return the error for a state directory, or a folder in it, that cannot take what has to be kept."""
+    free = free_bytes(directory)
+    room = "" if free is None else f", {free >> 10} KB free"
     return ToolError(
         "resource_limit",
-        f"The state directory cannot be written: {reason}.",
-        suggestion="Free disk space, or set HILT_STATE_DIR to a folder that can be written.",
+        f"The state directory cannot be written: {reason} ({directory}{room}).",
+        suggestion=(
+            "Ask the user to free disk space: `hilt undo clear` forgets old contents of files, the folder overflow in "
+            "the state directory holds long outputs and may be deleted. Or set HILT_STATE_DIR to another folder."
+        ),
+        directory=directory,
+        free_bytes=free,
     )
 
 
 @contextmanager
-def writing() -> Iterator[None]:
-    """Tell failures of the file system as failures of the state directory."""
+def writing(directory: str) -> Iterator[None]:
+    """Report failures of the file system as failures of the state directory."""
     try:
         yield
     except OSError as error:
-        raise unwritable(os.strerror(error.errno or 0)) from error
+        raise unwritable(os.strerror(error.errno or 0), directory) from error
 
 
 class Database:
@@ -88,6 +105,20 @@ class Database:
                     self._bear(error, deadline)
             time.sleep(0.01)
 
+    def shrink(self) -> None:
+        """Give back to the file system what was removed, when that is at least half of the file."""
+        try:
+            with self._lock:
+                db = self._open()
+                (free,), (pages,) = (
+                    db.execute(f"PRAGMA {name}").fetchone() for name in ("freelist_count", "page_count")
+                )
+                if free * 2 >= pages:
+                    db.execute("VACUUM")
+                    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.DatabaseError:
+            return  # in use, or no room for it: what is free in the file will be used again
+
     def checkpoint(self, size: int) -> None:
         """Fold a write-ahead log larger than this into the file: the next process to open it reads it all."""
         try:
@@ -112,7 +143,7 @@ class Database:
                 return
             raise ToolError("busy", f"The state database has been in use for {PATIENCE_SECONDS:.0f} s.") from error
         if "full" in text or "readonly" in text or "disk I/O" in text or "unable to open" in text:
-            raise unwritable(text) from error
+            raise unwritable(text, os.path.dirname(self._path)) from error
         if "malformed" in text or "not a database" in text:
             name = os.path.basename(self._path)
             raise ToolError(
@@ -124,7 +155,7 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            with writing():
+            with writing(os.path.dirname(self._path)):
                 try:
                     connection = self._connect()
                 except FileNotFoundError:

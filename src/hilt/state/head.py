@@ -42,7 +42,7 @@ class Head:
             try:
                 os.pwrite(descriptor, name + hash + name, number % PLACES * _WIDTH)
             except OSError as error:
-                raise unwritable(os.strerror(error.errno or 0)) from error
+                raise unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path)) from error
 
     def read(self) -> dict[int, bytes]:
         """Return the hashes of the rows that are noted, by number; nothing when there is no file."""
@@ -52,7 +52,7 @@ class Head:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise unwritable(os.strerror(error.errno or 0)) from error
+            raise unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path)) from error
         found: dict[int, bytes] = {}
         for place in range(len(data) // _WIDTH):
             note = data[place * _WIDTH : (place + 1) * _WIDTH]
@@ -71,6 +71,14 @@ class Head:
 
     def _open(self) -> int:
         if self._descriptor is None:
-            with writing():
-                self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with writing(os.path.dirname(self._path)):
+                descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                if hasattr(os, "posix_fallocate") and os.fstat(descriptor).st_size < PLACES * _WIDTH:
+                    # a note of a row that is committed must not fail because the disk is full
+                    try:
+                        os.posix_fallocate(descriptor, 0, PLACES * _WIDTH)
+                    except OSError:
+                        os.close(descriptor)
+                        raise
+            self._descriptor = descriptor
         return self._descriptor

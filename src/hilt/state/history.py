@@ -73,7 +73,7 @@ class Recording:
 
     def keep(self) -> None:
         """The change is complete: its snapshots are now history."""
-        with writing():
+        with writing(self._history.directory):
             for hash, data in self._linked.items():
                 self._history.secure(hash, data, self.id)
         self._history._settle(self.id, keep=True)
@@ -100,6 +100,7 @@ class History:
     """Snapshots and journal of one workspace."""
 
     def __init__(self, directory: str, journal: str, workspace: str, *, calls: int, megabytes: int) -> None:
+        self.directory = directory
         self._db = open_state(directory)
         self._blobs = os.path.join(directory, "blobs")
         self._journal = journal
@@ -118,7 +119,7 @@ class History:
         `secure` has looked whether somebody still writes to it.
         """
         id = os.urandom(6).hex()
-        with writing():
+        with writing(self.directory):
             return self._begin(id, session, operation, files, link)
 
     def _begin(
@@ -316,7 +317,7 @@ class History:
 
     def cut_off(self) -> Iterator[tuple[Change, Recording]]:
         """Yield the changes whose process is gone, each with its marker locked by the caller until it lets it go."""
-        with writing():
+        with writing(self.directory):
             for id in self._open_ids():
                 marker = os.path.join(self._journal, id)
                 if not os.path.exists(marker):
@@ -447,7 +448,10 @@ class History:
             query = "SELECT number FROM changes WHERE workspace=? AND NOT open"
             return self._remove(db, [number for (number,) in db.execute(query, (self._workspace,)).fetchall()])
 
+        # some builds of SQLite overwrite what they remove, which on a full disk takes as much space as will be free
+        self._db.read(lambda db: db.execute("PRAGMA secure_delete=FAST"))
         self._unlink_unused(self._db.write(work))
+        self._db.shrink()
         return count
 
     def compress(self, seconds: float) -> None:

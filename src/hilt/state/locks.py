@@ -33,7 +33,7 @@ def try_lock(path: str) -> int | None:
 @contextmanager
 def held(path: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold the lock of a file, waiting for it; `check` is called while waiting and may raise."""
-    with writing():
+    with writing(os.path.dirname(path)):
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:

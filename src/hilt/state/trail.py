@@ -9,12 +9,15 @@ what was added up of rows when they were removed.
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
 from hilt.digests import sha256
+from hilt.errors import ToolError
 from hilt.state.db import Database
 from hilt.state.head import Head
+from hilt.state.reserve import Reserve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -196,12 +199,66 @@ class Trail:
     def __init__(self, path: str) -> None:
         self._db = Database(path, _MIGRATIONS, durable=False)
         self._head = Head(path + ".head")
+        self._reserve = Reserve(path + ".reserve")
         self._last: tuple[int, bytes] = (0, b"")  # the end of the chain as this process last saw it
         self._looked = float("-inf")  # when it was last looked up
         self._used: dict[tuple[str, str], int] = {}
 
-    def record(self, entry: Entry, stamps: Mapping[str, Stamp | None]) -> None:
-        """Append the call and store what it saw of files (None forgets a file), in one transaction."""
+    def make_ready(self, *, full: bool = False) -> None:
+        """Raise unless the row of a call that is about to run can be kept, even if the disk fills up meanwhile.
+
+        With `full`, it may be full already, and the row wait until there is space again.
+        """
+        if full:
+            self._settle()
+            self._reserve.check(full=True)
+            return
+        if self._reserve.check():
+            self._take_in()
+        self._db.read(lambda db: None)
+        self._head.open()
+
+    def make_way(self) -> None:
+        """Free some space on a full disk, for what frees more."""
+        self._reserve.give_up_ballast()
+
+    def record(self, entry: Entry, stamps: Mapping[str, Stamp | None], *, ran: bool = True) -> None:
+        """Append the call and store what it saw of files (None forgets a file), in one transaction.
+
+        The row of a call that `ran` waits in the reserve when the database cannot take it. What the call saw is then
+        forgotten: the session has to read those files again before it changes them.
+        """
+        try:
+            self._record(entry, stamps)
+        except ToolError:
+            if not ran:
+                raise
+            self._reserve.put(_SORTED(entry).encode())
+
+    def _take_in(self) -> None:
+        """Append the rows that wait in the reserve."""
+        with self._reserve.taken() as waiting:
+            entries = [Entry(*json.loads(line)) for line in waiting]
+
+            def work(db: sqlite3.Connection) -> tuple[int, bytes]:
+                end = self._behind(_end(db))
+                for entry in entries:
+                    # a process that died here may have left those that it had appended
+                    query = "SELECT 1 FROM audit WHERE at=? AND session=? AND tool=? AND digest=?"
+                    if db.execute(query, (entry.at, entry.session, entry.tool, entry.digest)).fetchone() is None:
+                        end = _append(db, end, entry)
+                return end
+
+            if entries:
+                self._head.note(*self._db.write(work))
+
+    def _settle(self) -> None:
+        """Append what waits, if that can be done now: who looks at the trail wants to see all of it."""
+        if self._reserve.waits():
+            with suppress(ToolError):
+                self._take_in()
+
+    def _record(self, entry: Entry, stamps: Mapping[str, Stamp | None]) -> None:
         seconds = entry.at // 1_000_000_000
         key = (entry.workspace, entry.session)
         renew = seconds - self._used.get(key, 0) > USED_SECONDS
@@ -313,6 +370,7 @@ class Trail:
         limit: int = -1,
     ) -> list[Row]:
         """Return the newest rows that fit, oldest first."""
+        self._settle()
         conditions = ["at>=?"]
         values: list[Any] = [min(int(since * 1_000_000_000), _LAST)]
         for column, value in (("tool", tool), ("session", session), ("agent", agent), ("workspace", workspace)):
@@ -334,6 +392,7 @@ class Trail:
 
     def breaks(self, witness: tuple[int, bytes] | None = None) -> list[Break]:
         """Return the first rows that are not as they were recorded; `witness` is an end of the chain as it once was."""
+        self._settle()
         while True:
             noted = self._head.read()  # before the rows: all that it names were committed by then
             marks = self._marks()
@@ -403,6 +462,7 @@ class Trail:
 
     def counters(self, tool: str | None = None) -> list[Counter]:
         """Return calls and durations by tool and status, of all rows there ever were."""
+        self._settle()
         query = (
             f"SELECT tool, status, bound, sum(calls), sum(micros) FROM ({_COUNTED} UNION ALL SELECT * FROM removed) "  # noqa: S608
             "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
@@ -423,6 +483,7 @@ class Trail:
         parts: int = 1,
     ) -> Usage:
         """Return what the calls since then were, with the time until now divided into so many parts."""
+        self._settle()
         now = time.time_ns()
         conditions = ["workspace<>''", "at>=?"]
         values: list[Any] = [min(int(since * 1_000_000_000), _LAST)]
@@ -436,13 +497,15 @@ class Trail:
     def tidy(self) -> None:
         """Leave the database quick to open for the next process, and not too large."""
         if self._last[0] % LOOKED_EVERY == 0:
-            self.prune()
+            with suppress(ToolError):  # on a full disk: another process does it another time
+                self.prune()
         self._db.checkpoint(LOG_BYTES)
 
     def close(self) -> None:
         """Close the files."""
         self._db.close()
         self._head.close()
+        self._reserve.close()
 
     def _all(self) -> Iterator[Row]:
         start = 0

@@ -76,6 +76,8 @@ def undo(options: dict[str, str], words: list[str]) -> int:
             raise Usage("undo takes list, preview ID, restore ID or clear")
     try:
         with open_runtime(options) as runtime:
+            if args["action"] == "clear":
+                runtime.trail.make_way()
             result = runtime.request(Call("undo", args))
     except ToolError as error:
         return show(Result(error=error), raw=raw)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from hilt import __version__, places
 from hilt.errors import ToolError
+from hilt.state.db import free_bytes
+from hilt.state.reserve import NEEDED_BYTES
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.opening import open_runtime
 
@@ -26,7 +28,7 @@ def doctor(options: dict[str, str], words: list[str]) -> int:
     """Run `hilt doctor`; 1 when something is wrong."""
     if words:
         raise Usage(f"doctor does not take {words[0]!r}")
-    looks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _packages, _servers, _resident)
+    looks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _limits, _packages, _servers, _resident)
     found = [finding for look in looks for finding in look(options)]
     for finding in found:
         remedy = f"  ->  {finding.remedy}" if finding.remedy else ""
@@ -53,6 +55,10 @@ def _folders(options: dict[str, str]) -> list[Finding]:
         return [Finding("wrong", "state", f"{state} cannot be written", "set HILT_STATE_DIR to a folder you can write")]
     if mode & 0o077:
         return [Finding("wrong", "state", f"{state} has mode {mode:o}", f"chmod 700 {state}")]
+    free = free_bytes(state)
+    if free is not None and free < NEEDED_BYTES:
+        fact = f"{state} has {free >> 10} KB free, and no call runs with less than {NEEDED_BYTES >> 10}"
+        return [Finding("wrong", "state", fact, "hilt undo clear, or free space there")]
     return [Finding("ok", "state", state), Finding("ok", "settings", places.config_dir(os.environ))]
 
 
@@ -101,6 +107,29 @@ def _sandbox(options: dict[str, str]) -> list[Finding]:
     missing = f" Not enforced: {'; '.join(found.missing)}." if found.missing else ""
     level = {"none": "wrong", "landlock": "missing"}.get(found.kind, "ok")
     return [Finding(level, "sandbox", f"{found.facts}{missing}", found.remedy)]
+
+
+def _limits(options: dict[str, str]) -> list[Finding]:
+    from hilt.processes import machine_memory
+    from hilt.sandbox.process import GROUPS
+
+    try:
+        with open_runtime(options) as runtime:
+            megabytes, room = (runtime.settings[f"shell.{name}"] for name in ("memory_mb", "tmp_mb"))
+    except ToolError:
+        return []  # already told
+    megabytes = min(megabytes, machine_memory() >> 20)
+    parent = GROUPS.parent()
+    if parent is not None:
+        means = f"the kernel keeps them to it, by control groups in {parent}"
+    elif sys.platform == "linux":
+        means = "looked at many times a second: no control group that counts memory can be written here"
+    else:
+        means = "for each process alone: this system does not tell what they have together"
+    return [
+        Finding("ok", "memory", f"{megabytes} MB for all processes of a command; {means}"),
+        Finding("ok", "private tmp", f"{room} MB for /tmp, /var/tmp and ~/.cache of a session"),
+    ]
 
 
 # name, module, what it does, and the extra that it comes with

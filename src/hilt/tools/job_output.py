@@ -36,9 +36,9 @@ def job_output(
     Details:
     Answers with JSON: status, exit_code (null while the job runs), output (standard output and standard error as they
     came; colours and other sequences for terminals are left out). status is running, completed (exit code 0), failed
-    (another exit code), stopped (by job_stop), timeout or limit (too much output); then reason says more. Of long
-    output the beginning and the end are returned, truncated is true, and output_file names the file with all of it,
-    which read_file opens.
+    (another exit code), stopped (by job_stop), timeout or limit (of output, memory or /tmp); then reason says more. Of
+    long output the beginning and the end are returned, truncated is true, and output_file names the file with all of
+    it, which read_file opens.
 
     Args:
         task_id: From run_shell.

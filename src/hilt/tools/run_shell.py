@@ -154,7 +154,7 @@ def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout:
         )
     raw = printed.fits(output.head) if output.spill is None else None
     if raw is None:
-        path = output.spill or ctx.overflow.save(output.head, "run_shell")
+        path = output.spill or ctx.overflow.try_save(output.head, "run_shell")
         raw = printed.excerpt(output.head, output.tail or output.head, output.total, path)
         facts["truncation"] = {"truncated": True, "total_bytes": output.total, "output_file": path}
     text = printed.plain(raw)

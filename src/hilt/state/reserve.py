@@ -1,0 +1,157 @@
+"""Space in the state directory that is set aside for a full disk, in one file of two parts.
+
+The first part keeps rows of the trail that the database could not take, until it can. It is overwritten in place, so
+that needs no free space, and nobody else can take it away. The second part is given up when a person clears the
+history: forgetting takes some space before it frees any.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from hilt.state.db import free_bytes, unwritable, writing
+
+ROWS_BYTES = 128 << 10
+BALLAST_BYTES = 256 << 10
+NEEDED_BYTES = 128 << 10  # free space below which no call begins: the row itself, and pages it makes others write
+_FEW_BYTES = ROWS_BYTES // 2  # the other half is for calls that have begun
+_HEADER = 8  # how many bytes of rows follow
+
+
+class Reserve:
+    """Rows that wait for the database, as lines of bytes. Safe to use from many threads and processes."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._directory = os.path.dirname(path)
+        self._lock = threading.Lock()
+        self._descriptor: int | None = None
+
+    def check(self, *, full: bool = False) -> bool:
+        """Raise unless the row of a call will find its place, even if the disk fills up; tell whether rows wait.
+
+        With `full`, the disk may be full already.
+        """
+        with self._lock:
+            if self._descriptor is not None and not _is_whole(self._descriptor):
+                self._close()
+            descriptor = self._descriptor or self._open()
+            free = None if full else free_bytes(self._directory)
+            if free is not None and free < NEEDED_BYTES:
+                raise unwritable("the disk is full", self._directory)
+            used = _used(descriptor)
+            if used > _FEW_BYTES:
+                raise unwritable("too many rows of the trail wait there", self._directory)
+            return used > 0
+
+    def waits(self) -> bool:
+        """Whether rows wait; nothing is made."""
+        try:
+            with open(self._path, "rb", buffering=0) as file:
+                return file.read(_HEADER).strip(b"\0") != b""
+        except OSError:
+            return False
+
+    def put(self, row: bytes) -> None:
+        """Keep a row; it holds no line break."""
+        with self._locked() as descriptor:
+            used = _used(descriptor)
+            end = used + len(row) + 1
+            if _HEADER + end > ROWS_BYTES:
+                raise unwritable("the rows that wait there fill their place", self._directory)
+            # the count last: a row that is only half written does not count
+            os.pwrite(descriptor, row + b"\n", _HEADER + used)
+            os.pwrite(descriptor, end.to_bytes(_HEADER, "big"), 0)
+
+    @contextmanager
+    def taken(self) -> Iterator[list[bytes]]:
+        """Yield the rows that wait; they are forgotten when the block ends without an error."""
+        with self._locked() as descriptor:
+            yield os.pread(descriptor, _used(descriptor), _HEADER).splitlines()
+            os.pwrite(descriptor, bytes(_HEADER), 0)
+
+    def give_up_ballast(self) -> None:
+        """Free the second part; it comes back when there is space again."""
+        with self._locked() as descriptor:
+            os.ftruncate(descriptor, ROWS_BYTES)
+            self._close()
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        with self._lock, writing(self._directory):
+            descriptor = self._descriptor or self._open()
+            with _flocked(descriptor):
+                yield descriptor
+
+    def _open(self) -> int:
+        with writing(self._directory):
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            try:
+                descriptor = os.open(self._path, flags, 0o600)
+            except FileNotFoundError:
+                os.makedirs(self._directory, mode=0o700, exist_ok=True)
+                descriptor = os.open(self._path, flags, 0o600)
+            try:
+                if os.fstat(descriptor).st_size < ROWS_BYTES + BALLAST_BYTES:
+                    self._fill(descriptor)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        self._descriptor = descriptor
+        return descriptor
+
+    def _fill(self, descriptor: int) -> None:
+        """Write what is missing of the file: space that is only reserved by its size is not there when it is needed."""
+        with _flocked(descriptor):
+            size = os.fstat(descriptor).st_size
+            if size < ROWS_BYTES:
+                _write_all(descriptor, bytes(ROWS_BYTES - size), size)
+                size = ROWS_BYTES
+            free = free_bytes(self._directory)
+            if free is None or free < 4 * BALLAST_BYTES:
+                return  # calls need it more
+            try:
+                _write_all(descriptor, bytes(ROWS_BYTES + BALLAST_BYTES - size), size)
+            except OSError:
+                os.ftruncate(descriptor, ROWS_BYTES)
+
+
+def _is_whole(descriptor: int) -> bool:
+    status = os.fstat(descriptor)
+    return status.st_nlink > 0 and status.st_size >= ROWS_BYTES
+
+
+def _used(descriptor: int) -> int:
+    used = int.from_bytes(os.pread(descriptor, _HEADER, 0), "big")
+    return min(used, ROWS_BYTES - _HEADER)
+
+
+def _write_all(descriptor: int, data: bytes, offset: int) -> None:
+    while data:
+        count = os.pwrite(descriptor, data, offset)
+        data, offset = data[count:], offset + count
+
+
+@contextmanager
+def _flocked(descriptor: int) -> Iterator[None]:
+    import fcntl
+
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # closed meanwhile, which unlocks too
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
