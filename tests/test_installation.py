@@ -19,6 +19,7 @@ from hilt.custom.servers_config import _is_hilt
 from hilt.errors import ToolError
 from hilt.sandbox import landlock
 from hilt.sandbox.profile import Profile, Sandbox
+from hilt.sandbox.running import Watches
 from hilt.sandbox.sensitive import Search
 from hilt.surfaces import hosts
 from hilt.testing import Folder, environment
@@ -220,10 +221,12 @@ def profile(root: str, private: str, kept: tuple[str, ...]) -> Profile:
 
 def test_landlock_refuses_a_workspace_around_hilt_and_says_how_to_lift_that(tmp_path):
     kept = str(tmp_path / ".venv")
+    search = Search()
+    watches = Watches(str(tmp_path / "running"), search)
 
     with (
         pytest.raises(ToolError) as caught,
-        landlock.confine(profile(str(tmp_path), str(tmp_path / "private"), (kept,)), Search()),
+        landlock.confine(profile(str(tmp_path), str(tmp_path / "private"), (kept,)), search, watches),
     ):
         pass
 

@@ -53,6 +53,14 @@ class Confinement:
         self._start_files = without(START_FILES, lifted)
         self._lock = threading.Lock()
 
+    def recover(self) -> None:
+        """Put out of action what commands have left for git to run that were running when hilt was killed."""
+        self._opened().recover(self._rules.is_sensitive)
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return what was put out of action and has not been told yet."""
+        return self._sandbox.take_notes() if self._sandbox is not None else ()
+
     def close(self) -> None:
         """Let go of what confined."""
         if self._sandbox is not None and self._is_own:

@@ -23,7 +23,7 @@ from hilt.output import printed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Fence
-    from hilt.sandbox.process import Child, Excess, Watch
+    from hilt.sandbox.process import Child, Confined, Excess, Watch
 
 Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]
 
@@ -34,6 +34,8 @@ INPUT_BYTES = 64 << 10  # that a job has not read yet
 
 _CHUNK_BYTES = 1 << 16
 _END_BYTES = 256  # of the output, where a character or a sequence may be unfinished
+_LOOK_SECONDS = 1.0  # between two looks at what a job leaves for git to run
+_LOOK_SHARE = 20  # and at least so many times as long as a look takes
 _STUCK_SECONDS = 15.0  # what lives this long after it was told to end is stuck in the kernel
 _EXIT_CODES = {"timeout": 124, "limit": 137}
 
@@ -61,6 +63,7 @@ class JobState(NamedTuple):
     seconds: float
     output_bytes: int
     reason: str  # why it ended, unless it did so by itself
+    notes: tuple[str, ...]  # on what it left for git to run
 
 
 class JobOutput(NamedTuple):
@@ -117,11 +120,13 @@ class Jobs:
         timeout: float | None = None,
         cwd: str = "",
         watch: Watch | None = None,
+        confined: Confined | None = None,
     ) -> Job:
         """Start a job and return when it runs.
 
         `begin` starts the process on three descriptors, which are one and the same when they are a terminal. `held` is
         closed when nothing of the job is left, or when it could not be started. `watch` tells when it uses too much.
+        `confined` has something to look for while it runs, and something to tell.
         """
         with ExitStack() as unless_started:
             ours = ExitStack()
@@ -129,6 +134,7 @@ class Jobs:
                 unless_started.callback(held.close)
                 ours.callback(held.close)
             work = self._make_room(session, command, cwd, ours, tty=tty)
+            work.confined = confined
             unless_started.callback(self._forget, work)
             unless_started.callback(ours.close)
             work.watch = watch
@@ -369,6 +375,7 @@ class _Work:
         self.exit_code: int | None = None
         self.ending: _Ending | None = None
         self.child: Child | None = None
+        self.confined: Confined | None = None
         self.watched = False
         self.watch: Watch | None = None
         self.deadline = inf
@@ -382,6 +389,7 @@ class _Work:
         self._typed = bytearray()
         self._stuck = inf
         self._began = monotonic()
+        self._next_look = self._began + _LOOK_SECONDS
         self._ended: float | None = None
 
     def state(self) -> JobState:
@@ -389,7 +397,8 @@ class _Work:
         running = self.status == "running"
         reason = "" if running or self.ending is None else self.ending.reason
         exit_code = None if running else self.exit_code
-        return JobState(self.job, self.status, exit_code, seconds, self.written, reason)
+        notes = self.confined.notes() if self.confined is not None else ()
+        return JobState(self.job, self.status, exit_code, seconds, self.written, reason, notes)
 
     # --- starting
 
@@ -436,7 +445,7 @@ class _Work:
     def due(self) -> float:
         """When the job must be looked at even if nothing happens."""
         looking = inf if self.watch is None or self.ending is not None else self.watch.due()
-        return min(self.deadline, self._stuck, looking)
+        return min(self.deadline, self._stuck, self._next_look, looking)
 
     def attend(self, ready: Mapping[int, int]) -> bool:
         """Do what can be done now; True when the job has ended."""
@@ -467,6 +476,9 @@ class _Work:
             exceeded = self.watch.look()
             if exceeded is not None:
                 self._give_up(_too_much(exceeded))
+        if now >= self._next_look and self.confined is not None:
+            self.confined.look()
+            self._next_look = monotonic() + max(_LOOK_SECONDS, _LOOK_SHARE * (monotonic() - now))
         if now >= self.deadline:
             self.end("timeout", "its time was over")
         if self._stuck == inf and (self.ending is not None or child.exit is not None):

@@ -29,6 +29,11 @@ def state_dir(environ: Mapping[str, str]) -> str:
     return os.path.abspath(environ.get("HILT_STATE_DIR") or _below_home(environ, "XDG_STATE_HOME", ".local/state"))
 
 
+def running_dir(state: str) -> str:
+    """Return the folder that says which confined programs run, and which ran when hilt was killed."""
+    return os.path.join(state, "running")
+
+
 def make_state_dir(state: str) -> None:
     """Make the state directory if it is missing; it is for its owner alone, and so is everything below it."""
     if not os.path.isdir(state):

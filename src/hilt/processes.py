@@ -103,7 +103,7 @@ class Processes:
                 self._ground.watch() as watch,
                 self._ground.confine(cwd.path, network=network, tty=tty) as confined,
             ):
-                return process.run(
+                finished = process.run(
                     argv,
                     cwd=cwd.handle,
                     env=self._ground.environment,
@@ -117,6 +117,7 @@ class Processes:
                     hear=hear,
                     watch=watch,
                 )
+            return finished._replace(notes=confined.notes())
 
         finished = _insist(attempt)
         self._fence.check()
@@ -177,7 +178,15 @@ class Processes:
             self._fence.commit()
             unless_started.pop_all()  # from here on the job lets go of it
             return jobs.start(
-                self._ground.session, command, begin, tty=tty, held=held, timeout=seconds, cwd=cwd.path, watch=watch
+                self._ground.session,
+                command,
+                begin,
+                tty=tty,
+                held=held,
+                timeout=seconds,
+                cwd=cwd.path,
+                watch=watch,
+                confined=confined,
             )
 
     def _limits(self, seconds: float | None) -> process.Limits:

@@ -218,6 +218,7 @@ class Runtime:
         self._waiters = Workers(WAITERS_MAX)  # for calls that may wait long: others never wait for them
         self._watching = False
         self._closed = threading.Event()
+        self._is_recovered = False
         self._telemetry: Telemetry | None = None
         endpoint = self.settings["telemetry.endpoint"]
         if endpoint or env.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
@@ -640,6 +641,12 @@ class Runtime:
         reports = workspace.recover()
         if reports:
             ctx.meta["recovered"] = reports
+        if not self._is_recovered:
+            self._is_recovered = True
+            # what ran when hilt was killed; mostly nothing
+            with suppress(FileNotFoundError):
+                if os.listdir(places.running_dir(self.state)):
+                    self._confinement().recover()
         return ctx
 
     def _standing(self, ctx: Context, running: Running) -> Standing:
@@ -719,7 +726,11 @@ class Runtime:
             # what cannot be recorded has no answer: nothing happens unseen
             error = caught if isinstance(caught, ToolError) else self._incident(caught)
             return _failed(running.call, _unrecorded(error, ran=running.ran))
-        return result._replace(meta={**result.meta, "timing": {"ms": round(micros / 1000, 3)}})
+        meta = {**result.meta, "timing": {"ms": round(micros / 1000, 3)}}
+        if self._confined is not None and (notes := self._confined.take_notes()):
+            own = result.meta.get("disarmed")
+            meta["disarmed"] = list(dict.fromkeys((*(own if isinstance(own, list) else ()), *notes)))
+        return result._replace(meta=meta)
 
     def _record_hook(self, session: str, hook: Hook, ran: Ran) -> None:
         """Put a hook that ran on record, where calls are too: what it did is a part of what happened."""

@@ -312,10 +312,10 @@ def test_a_repository_is_not_sent_elsewhere_for_its_hooks(box):
     assert not os.path.lexists(box.workspace / ".git/commondir")
 
 
-def test_the_workspace_does_not_become_a_repository_itself(box):
+def test_a_workspace_that_becomes_a_repository_itself_has_no_settings_that_run_something(box):
     box.run("mkdir objects refs; echo ref: refs/heads/x > HEAD; echo '[core] fsmonitor = evil' > config")
 
-    assert not os.path.lexists(box.workspace / "HEAD")
+    assert not os.path.lexists(box.workspace / "config")
 
 
 @pytest.mark.parametrize(
@@ -502,6 +502,98 @@ def test_read_only_leaves_the_workspace_as_it_is(box):
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could read it")
 def test_root_does_not_read_the_passwords_of_the_system(box):
     assert box.run("cat /etc/shadow /etc/shadow- /etc/ssh/*_key 2>/dev/null").output == ""
+
+
+NESTED = ["sub/.claude/settings.json", "sub/deep/.vscode/tasks.json", "sub/.mcp.json", "sub/.envrc", "a/.hilt/x"]
+
+
+@pytest.mark.parametrize("path", NESTED)
+def test_configuration_further_in_is_not_written(box, path):
+    file = box.write(f"ws/{path}", "mine")
+    folder = os.path.dirname(path)
+
+    box.run(f"echo evil > {path}; echo evil > x; mv -f x {path}; rm -f {path}; echo evil > {folder}/.claude/new")
+
+    assert file.read_text() == "mine"
+
+
+def test_a_folder_around_configuration_can_be_renamed_and_takes_it_along(box):
+    box.write("ws/sub/.vscode/tasks.json", "mine")
+
+    done = box.run("mv sub other && echo evil > other/.vscode/tasks.json; ls other/.vscode")
+
+    assert done.output.splitlines()[-1] == "tasks.json"
+    assert (box.workspace / "other/.vscode/tasks.json").read_text() == "mine"
+
+
+def test_new_configuration_further_in_is_named(box):
+    box.write("ws/old/.vscode/x", "")
+
+    box.run("mkdir -p new/.claude; echo '{}' > new/.claude/settings.json; touch old/plain")
+
+    assert [note.partition(":")[2] for note in box.notes] == [" new/.claude. Look at it before you use them there."]
+
+
+def test_what_a_rule_denies_to_read_is_not_read_under_any_name(box):
+    box.write("ws/secrets/deep/k")
+    denied = {"denies_read": [str(box.workspace / "secrets")]}
+
+    first = box.run("cat secrets/deep/k; mv secrets other; cat other/deep/k; ln secrets/deep/k l; cat l", **denied)
+    second = box.run("cat other/deep/k secrets/deep/k; cp -r secrets x; cat x/deep/k", **denied)
+
+    assert SECRET not in first.output + second.output
+    assert (box.workspace / "secrets/deep/k").read_text() == SECRET
+
+
+def test_what_a_rule_denies_to_write_is_not_written_under_any_name(box):
+    box.write("ws/locked/f", "mine")
+    denied = {
+        "denies_write": [str(box.workspace / "locked"), str(box.workspace / "new")],
+        "denied_missing": [str(box.workspace / "new")],
+    }
+
+    done = box.run(
+        "cat locked/f; sort -o locked/f /etc/hostname; echo evil | tee locked/f locked/g new; mv locked l; "
+        "mkdir -p new; echo evil > l/f; echo evil > new/x; rm -rf locked",
+        **denied,
+    )
+
+    assert done.output.startswith("mine")
+    assert [(path.name, path.read_text()) for path in (box.workspace / "locked").iterdir()] == [("f", "mine")]
+    assert os.listdir(box.workspace) == ["locked"]
+
+
+def test_what_a_rule_denies_outside_the_workspace_is_not_read(box):
+    box.write("home/private/k")
+
+    done = box.run("cat ~/private/k; ls ~", denied_outside=[[str(box.home / "private"), True]])
+
+    assert SECRET not in done.output
+
+
+def test_a_sensitive_pattern_with_a_slash_holds_for_its_folder_under_another_name(box):
+    box.write("ws/keys/a.pem")
+    sensitive = {"sensitive": ["keys/*.pem"]}
+
+    done = [box.run(script, **sensitive) for script in ("mv keys k; cat k/a.pem", "cat k/a.pem keys/a.pem")]
+
+    assert not any(SECRET in one.output for one in done)
+
+
+def test_the_running_installation_is_not_written(box):
+    box.write("ws/.venv/lib/site-packages/x.py", "mine")
+    kept = [str(box.workspace / name) for name in (".venv", "sitecustomize.py")]
+
+    done = box.run(
+        "echo evil > .venv/lib/site-packages/y.pth; mv .venv v; rm -rf .venv; echo evil > sitecustomize.py; ls",
+        kept=kept,
+    )
+
+    left = sorted(str(path.relative_to(box.workspace)) for path in box.workspace.rglob("*") if path.is_file())
+    assert left[0] == ".venv/lib/site-packages/x.py"
+    assert [name.partition(".disabled")[0] for name in left[1:]] == ["sitecustomize.py"]
+    assert not (box.workspace / "sitecustomize.py").exists()
+    assert "sitecustomize.py" in done.output.splitlines()
 
 
 # --- processes
@@ -749,6 +841,8 @@ LINES = {
     "way": "mv .git old && echo through",
     "credentials": "cat ~/.ssh/id && echo through",
     "sensitive": "cat .env && echo through",
+    "rule": "echo evil > locked/x && echo through",
+    "installation": "echo evil > venv/x && echo through",
     "filter": "python3 -c 'import socket; socket.socket(socket.AF_UNIX)' && echo through",
     "--disable-userns": "unshare -U true && echo through",
     "--new-session": "[ $(cut -d' ' -f6 /proc/self/stat) = 0 ] && echo through",
@@ -775,6 +869,8 @@ def test_each_line_of_the_profile_is_the_one_that_counts(box, line):
     fill(box, {"state/sessions/s1/spill.out": "", "ws/shut/.env": "", "ws/plain": ""})
     (box.workspace / "shut").chmod(0)
     options: dict[str, Any] = {"closed": [str(box.state), str(box.workspace / "closed")]}
+    fill(box, {"ws/locked/a": "", "ws/venv/a": ""})
+    options.update(denies_write=[str(box.workspace / "locked")], kept=[str(box.workspace / "venv")])
     if line in LINES_FOR_THE_HOME:
         options.update(roots=[str(box.home)], cwd=box.home)
     if line == "private tmp":

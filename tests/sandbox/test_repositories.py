@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hilt.sandbox.repositories import Decoys, guarded, is_bare
+from hilt.sandbox.repositories import guarded
 
 needs_git = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
@@ -65,33 +65,3 @@ def test_what_is_no_repository_is_guarded_itself(tmp_path, make):
         (tmp_path / ".git").write_text("gitdir: x")
 
     assert names(tmp_path / ".git") == {"."}
-
-
-@needs_git
-def test_decoys_that_appear_are_put_out_of_action(tmp_path):
-    git(tmp_path, "init", "-q")
-    decoys = Decoys((str(tmp_path),), (str(tmp_path / ".git"),))
-    (tmp_path / "evil").mkdir()
-    (tmp_path / ".git/commondir").write_text("../evil")
-    git(tmp_path / "evil", "init", "-q", "--bare", ".")
-    for name in ("HEAD", "objects", "refs"):
-        (tmp_path / "evil" / name).rename(tmp_path / name)
-    assert is_bare(str(tmp_path))
-
-    decoys.disarm()
-
-    assert not is_bare(str(tmp_path))
-    assert not (tmp_path / ".git/commondir").exists()
-
-
-def test_what_was_there_before_is_no_decoy(tmp_path):
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git/commondir").write_text("..")
-    for name in ("objects", "refs"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "HEAD").write_text("")
-
-    Decoys((str(tmp_path),), (str(tmp_path / ".git"),)).disarm()
-
-    assert is_bare(str(tmp_path))
-    assert (tmp_path / ".git/commondir").exists()

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hilt.errors import ToolError
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, START_FILES, PathRules
 from hilt.sandbox import seatbelt
-from hilt.sandbox.profile import Availability, Profile, judge_below
-from hilt.sandbox.seatbelt import find_locked, make_rules, write
+from hilt.sandbox.profile import Availability, Judged, Profile
+from hilt.sandbox.running import Watches
+from hilt.sandbox.seatbelt import make_rules, write
 from hilt.sandbox.sensitive import Found, Search
 
 IS_SENSITIVE = PathRules(SENSITIVE, READABLE, PROTECTED).is_sensitive
@@ -41,10 +42,10 @@ def profile(tmp_path: Path) -> Profile:
     )
 
 
-def verdict(profile: Profile, found: Found, operation: str, path: str, locked: tuple[str, ...] = ()) -> bool:
+def verdict(profile: Profile, found: Found, operation: str, path: str) -> bool:
     """Whether the policy allows an operation: the last rule that matches decides."""
     allowed = operation.startswith("file-read")
-    for rule in make_rules(profile, found, locked):
+    for rule in make_rules(profile, found):
         action, *operations = rule.head.split()
         named = any(operation == one or (one.endswith("*") and operation.startswith(one[:-1])) for one in operations)
         within = any(
@@ -115,9 +116,9 @@ def test_rules_on_paths_are_part_of_the_policy(profile, tmp_path, operation, pat
         denied_outside=((str(tmp_path / "home/private"), True),),
         denied_missing=(str(tmp_path / "ws/missing"),),
     )
-    found = Search().find(profile.roots[0], judge_below(profile, profile.roots[0]))
+    found = Search().find(profile.roots[0], Judged(profile, profile.roots[0]))
 
-    assert verdict(profile, found, operation, str(tmp_path / path), find_locked(profile, Search())) == allowed
+    assert verdict(profile, found, operation, str(tmp_path / path)) == allowed
 
 
 def test_read_only_allows_writing_to_the_private_folders_alone(profile):
@@ -147,10 +148,11 @@ def test_the_network_is_the_profile_s(profile, network, rule):
     assert rule in write(profile._replace(network=network), [])[0]
 
 
-def test_a_loopback_of_its_own_is_refused(profile):
+def test_a_loopback_of_its_own_is_refused(profile, tmp_path):
+    search = Search()
     with (
         pytest.raises(ToolError) as raised,
-        seatbelt.confine(profile._replace(network="loopback"), AVAILABLE, Search()),
+        seatbelt.confine(profile._replace(network="loopback"), AVAILABLE, search, Watches(str(tmp_path), search)),
     ):
         pass
 
@@ -180,8 +182,9 @@ def test_the_policy_is_well_formed(profile):
     assert text.startswith("(version 1)\n(deny default)\n")
 
 
-def test_a_program_is_started_with_the_policy_and_its_own_temporary_folder(profile):
-    with seatbelt.confine(profile, AVAILABLE, Search()) as confined:
+def test_a_program_is_started_with_the_policy_and_its_own_temporary_folder(profile, tmp_path):
+    search = Search()
+    with seatbelt.confine(profile, AVAILABLE, search, Watches(str(tmp_path), search)) as confined:
         words = confined.prefix
 
     assert words[:2] == ("/usr/bin/sandbox-exec", "-D")

@@ -115,6 +115,7 @@ class Workers:
                     told = answer(reply["ask"])
                     deadline += monotonic() - started
                     reply = worker.exchange({"answer": told}, deadline, fence, on_noise)
+                worker.look()
             except BaseException:
                 worker.close()
                 raise
@@ -245,9 +246,19 @@ class Workers:
 class _Worker:
     """One running process; belongs to one thread at a time."""
 
-    def __init__(self, recipe: Recipe, child: Child, stdin: int, stdout: int, stderr: int, held: ExitStack) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        child: Child,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        held: ExitStack,
+        look: Callable[[], None],
+    ) -> None:
         self.recipe = recipe
         self.child = child
+        self.look = look  # for what it has left for git to run
         self.used = monotonic()
         self.greeting: dict[str, Any] = {}
         self._stdin = stdin
@@ -433,7 +444,7 @@ def _start(recipe: Recipe, confine: Confine, fence: Fence | None, seconds: float
     with ExitStack() as unless_started:
         held = ExitStack()
         unless_started.callback(held.close)
-        confined = held.enter_context(confine())
+        confined = held.enter_context(confine()) or process.Confined()
         with ExitStack() as theirs:
             source, stdin = pipe(theirs, held)
             stdout, sink = pipe(held, theirs)
@@ -448,11 +459,11 @@ def _start(recipe: Recipe, confine: Confine, fence: Fence | None, seconds: float
                 stdout=sink,
                 stderr=noise,
                 limits=process.Limits(timeout=None, grace=0, settle=0),
-                confined=confined or process.Confined(),
+                confined=confined,
             )
             held.enter_context(child)
         # what confines it is held already, and would hold the call that it was started for
-        worker = _Worker(recipe._replace(confine=None), child, stdin, stdout, stderr, held)
+        worker = _Worker(recipe._replace(confine=None), child, stdin, stdout, stderr, held, confined.look)
         if recipe.greeting is not None:
             worker.greeting = worker.exchange(recipe.greeting, monotonic() + seconds, fence)
         unless_started.pop_all()

@@ -35,15 +35,17 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.sandbox import repositories, seccomp, sensitive
+from hilt.sandbox.disarming import Guard
 from hilt.sandbox.handles import SWAPPED, open_folder, renamed
 from hilt.sandbox.network import Loopbacks, host_sockets
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Availability, Profile, innermost, is_below
+from hilt.sandbox.profile import Availability, Judged, Profile, innermost, is_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount
     from hilt.sandbox.mountpoints import MountPoints
+    from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Found, Search
 
 Identity = tuple[int, int]  # device and inode
@@ -119,6 +121,7 @@ def confine(
     search: Search,
     points: MountPoints,
     loopbacks: Loopbacks,
+    watches: Watches,
     *,
     tty: bool = False,
 ) -> Iterator[Confined]:
@@ -156,9 +159,8 @@ def confine(
         if os.path.join(home, ".gitconfig") in plan.missing:
             # git would stumble over the folder that stands for it, and this is the other file that it reads
             words += ["--setenv", "GIT_CONFIG_GLOBAL", os.path.join(home, ".config/git/config")]
-        plain = [os.path.join(root, name) for root in profile.writable for name in profile.protected]
-        decoys = repositories.Decoys(profile.writable, found.repositories, filter(_is_plain, plain))
-        stack.callback(decoys.disarm)
+        kept = {step.path for step in plan.steps if step.purpose == "repository"}
+        watch = stack.enter_context(watches.hold(profile, found, Guard(kept, hides=True, absent=_plain_names(profile))))
         status = _memory("status", b"")
         fds = [_memory("arguments", b"".join(os.fsencode(word) + b"\0" for word in words)), status]
         if program_filter is not None:
@@ -176,6 +178,8 @@ def confine(
             namespaces=entered,
             mounts=mounts,
             has_run=lambda: b"exit-code" in os.pread(status, _STATUS_BYTES, 0),
+            notes=watch.notes,
+            look=watch.look,
         )
 
 
@@ -203,12 +207,8 @@ def look(profile: Profile, search: Search) -> Found:
             raise ToolError("file_not_found", f"The workspace folder {root} is gone.", path=root)
         # other file systems than those of the workspace are mounted over these
         outside = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp") if root == "/" else ()  # noqa: S108
-        finds.append(search.find(root, profile.is_sensitive, skipped + outside))
-    if not finds:
-        return sensitive.Found((), (), ())
-    return sensitive.Found(
-        *(tuple(dict.fromkeys(path for one in each for path in one)) for each in zip(*finds, strict=True))
-    )
+        finds.append(search.find(root, Judged(profile, root), skipped + outside))
+    return sensitive.join(finds)
 
 
 def namespaces(profile: Profile, available: Availability, *, tty: bool) -> list[str]:
@@ -295,7 +295,7 @@ class _View:
                 self._show(root, "workspace", Layer.ROOT, writable=True)
             else:
                 self._show(root, "workspace", Layer.ROOT)
-        for path in profile.write if profile.writable else ():
+        for path in profile.writable if profile.write else ():
             self._writable.add(path)
             self._show(path, "workspace", Layer.ROOT, writable=True)
         cache = os.path.realpath(os.path.join(self._home, ".cache"))
@@ -326,8 +326,9 @@ class _View:
         if not self._profile.writable:
             return
         for root in self._profile.roots:
-            for path in (os.path.join(root, name) for name in self._profile.protected):
-                if os.path.lexists(path) or not _is_plain(path):
+            for name in self._profile.protected:
+                path = os.path.join(root, name)
+                if os.path.lexists(path) or not _is_plain(name):
                     self._guard(path, "configuration")
             for name in (".git", ".git/hooks", ".git/config"):
                 self._refuse_link(os.path.join(root, name))
@@ -340,13 +341,26 @@ class _View:
             for path in repositories.guarded(git):
                 # further in, programs may have made links themselves; what these lead to is guarded
                 self._guard(os.path.realpath(path), "repository", refuse_links=False)
+        for path in found.guarded:
+            if self._profile.denies_write is not None and self._profile.denies_write(path):
+                self._guard(path, "rule", refuse_links=False)
+            else:
+                self._guard_in_place(path)
+        for path in self._profile.denied_missing:
+            self._guard(path, "rule", refuse_links=False)
+        kept = dict.fromkeys(self._profile.kept, "installation") | dict.fromkeys(self._start_files(), "start files")
+        for path, purpose in kept.items():
+            # one that is missing and everyone would see is watched instead
+            around = innermost(path, tuple(self._writable))
+            if around and (os.path.lexists(path) or not _is_plain(os.path.relpath(path, around))):
+                self._guard(path, purpose)
+
+    def _start_files(self) -> Iterator[str]:
         for home in self._homes:
-            if innermost(home, tuple(self._writable)):
-                for name in (*sensitive.START_FILES, *sensitive.UNMAKEABLE):
-                    # a folder of macOS, which every listing would show
-                    if name.startswith("Library/"):
-                        continue
-                    self._guard(os.path.join(home, name), "start files")
+            for name in self._profile.start_files:
+                # a folder of macOS, which every listing would show
+                if not name.startswith("Library/"):
+                    yield os.path.join(home, name)
 
     def hide_home(self) -> None:
         """Show no credentials, browser profiles and histories."""
@@ -368,6 +382,10 @@ class _View:
         for path in found.unreadable:
             # its owner could make it readable
             self._hide(path, "unreadable", unreadable=True)
+        for path, is_unreadable in self._profile.denied_outside:
+            # nothing outside the workspace can be written anyway
+            if is_unreadable:
+                self._hide(path, "rule", unreadable=True)
 
     def hide_sockets(self) -> None:
         """Show no socket at which a program outside listens; without Unix sockets nothing could reach it anyway."""
@@ -473,6 +491,12 @@ class _View:
                 self._keep_empty(at, purpose)
             else:
                 self._bind(Layer.GUARDED, purpose, at, at)
+
+    def _guard_in_place(self, path: str) -> None:
+        """Keep what is at a path from being written; the folders around it can be renamed, and take it along."""
+        is_there = os.path.lexists(path) and not os.path.islink(path)
+        if is_there and self._cover(path) in self._writable and (path, Layer.GUARDED) not in self._steps:
+            self._bind(Layer.GUARDED, "configuration", path, path)
 
     def _guard_whole(self, folder: str, purpose: str, error: PermissionError) -> None:
         """Keep a folder as it is that cannot be looked into; its owner could."""
@@ -581,8 +605,15 @@ def _is_name(text: str) -> bool:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a listing shows the name: what would stand for it when it is missing would be in everyone's way."""
-    return not os.path.basename(path).startswith(".")
+    """Whether listings show a relative path: what would stand for it when it is missing would be in everyone's way."""
+    return not any(name.startswith(".") for name in path.split("/"))
+
+
+def _plain_names(profile: Profile) -> list[str]:
+    """The protected paths that listings would show, which are watched when they are missing."""
+    names = [os.path.join(root, name) for root in profile.writable for name in profile.protected if _is_plain(name)]
+    roots = ((path, innermost(path, profile.writable)) for path in profile.kept)
+    return names + [path for path, root in roots if root and _is_plain(os.path.relpath(path, root))]
 
 
 def _can_make_in(folder: str) -> bool:

@@ -28,6 +28,22 @@ def open_folder(path: str, start: int | None = None) -> int:
     return handle
 
 
+def open_below(root: str, relative: str) -> int:
+    """Open a folder below a root for listing, and return its descriptor; a link anywhere on the way is refused."""
+    if any(name in (".", "..") for name in relative.split("/")):
+        raise OSError(EINVAL, os.strerror(EINVAL), relative)
+    outer, _, name = relative.rpartition("/")
+    handle = os.open(root, _FOLDER)
+    try:
+        if outer:
+            inner = open_folder(outer, handle)
+            os.close(handle)
+            handle = inner
+        return os.open(name or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
+    finally:
+        os.close(handle)
+
+
 @contextmanager
 def parent(path: str) -> Iterator[tuple[int, str]]:
     """Yield a handle of the folder around a path, and the name of the path in it."""

@@ -14,12 +14,14 @@ from contextlib import contextmanager, suppress
 
 from hilt.errors import ToolError
 from hilt.sandbox import sensitive
+from hilt.sandbox.disarming import Guard
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Profile, innermost, is_below, judge_below, lifting, own_variables
+from hilt.sandbox.profile import Judged, Profile, innermost, is_below, lifting, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.sensitive import Search
+    from hilt.sandbox.running import Watches
+    from hilt.sandbox.sensitive import Found, Search
 
 # the same numbers on every machine
 _CREATE_RULESET, _ADD_RULE = 444, 445
@@ -99,7 +101,7 @@ def missing(version: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def confine(profile: Profile, search: Search) -> Iterator[Confined]:
+def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Confined]:
     """Yield how to start a program under a ruleset for the profile."""
     if profile.network == "loopback":
         raise ToolError(
@@ -126,9 +128,18 @@ def confine(profile: Profile, search: Search) -> Iterator[Confined]:
             )
     fd = make_ruleset(profile, search, abi())
     try:
-        yield Confined(prefix=("/usr/bin/env", *own_variables(profile)), ruleset=fd)
+        with watches.hold(profile, _look(profile, search), Guard()) as watch:
+            prefix = "/usr/bin/env", *own_variables(profile)
+            yield Confined(prefix=prefix, ruleset=fd, notes=watch.notes, look=watch.look)
     finally:
         os.close(fd)
+
+
+def _look(profile: Profile, search: Search) -> Found:
+    """Find the repositories of the workspace, also in folders with sensitive names: a program can write there."""
+    closed = frozenset(profile.closed)
+    finds = [search.find_all(root, profile.is_sensitive, closed) for root in profile.roots if profile.writable]
+    return sensitive.join(finds)
 
 
 def make_ruleset(profile: Profile, search: Search, version: int) -> int:
@@ -185,7 +196,7 @@ def readable(profile: Profile, search: Search) -> Iterator[str]:
         shown.append(home)
     for root in profile.roots:
         if root not in profile.writable:
-            found = search.find(root, judge_below(profile, root), tuple(hidden))
+            found = search.find(root, Judged(profile, root), tuple(hidden))
             hidden.update(map(os.path.realpath, found.sensitive))
     yield from _around("/", hidden)
     for path in shown:

@@ -121,12 +121,15 @@ class Confined(NamedTuple):
     mounts: tuple[bytes, list[Mount]] | None = None  # carried out before the program starts, see mounting.py
     ruleset: int | None = None  # of Landlock
     has_run: Callable[[], bool] = lambda: True  # whether the program itself ran, asked when all has ended
+    notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run, told when the block has ended
+    look: Callable[[], None] = lambda: None  # puts that out of action while the program runs; for one that lasts
 
 
 class Finished(NamedTuple):
     """What `run` returns. Merged streams are in `stdout`. Not `clean`: something could not be killed.
 
     A program that was ended for the reason "limit" printed too much, unless `exceeded` says what else it was.
+    The `notes` are for whoever ends the confinement to fill in.
     """
 
     exit_code: int
@@ -136,6 +139,7 @@ class Finished(NamedTuple):
     duration: float
     clean: bool
     exceeded: Excess | None = None
+    notes: tuple[str, ...] = ()
 
 
 _DEFAULT_LIMITS = Limits()

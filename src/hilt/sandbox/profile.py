@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hilt.sandbox.network import Loopbacks
     from hilt.sandbox.process import Confined, Watch
     from hilt.sandbox.rooms import Rooms
+    from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Search
 
 Name = Literal["read-only", "workspace-write", "full"]
@@ -104,7 +105,7 @@ class Sandbox:
         self._changed = threading.Condition(self._lock)
         self._confined = 0  # programs that are confined now
         self._available: Availability | None = None
-        self._means: tuple[Search, MountPoints, Loopbacks] | None = None
+        self._means: tuple[Search, MountPoints, Loopbacks, Watches] | None = None
         self._rooms: Rooms | None = None
 
     def availability(self) -> Availability:
@@ -155,6 +156,7 @@ class Sandbox:
             with _made_in(profile.private):
                 stack.enter_context(rooms.held(profile.private))
                 make_private(profile)
+            self._get_means()[3].catch_up(profile.is_sensitive)
             stack.enter_context(self._alone(available, profile))
             yield stack.enter_context(self._confine(available, profile, cwd, tty=tty))
 
@@ -167,6 +169,16 @@ class Sandbox:
         with self._lock:
             self._rooms = self._rooms or Rooms()
         return self._rooms.stay(profile.private, limit)
+
+    def recover(self, is_sensitive: Callable[[str], bool]) -> None:
+        """Put out of action what programs have left for git to run that were running when hilt was killed."""
+        self._get_means()[3].recover(is_sensitive)
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return what was put out of action and has not been told yet."""
+        with self._lock:
+            means = self._means
+        return means[3].take_notes() if means else ()
 
     def close(self) -> None:
         """Wait for programs that were told to end, and let go of the sessions' networks.
@@ -203,27 +215,31 @@ class Sandbox:
     def _confine(
         self, available: Availability, profile: Profile, cwd: str, *, tty: bool
     ) -> AbstractContextManager[Confined]:
-        search, points, loopbacks = self._get_means()
+        search, points, loopbacks, watches = self._get_means()
         if available.kind == "bubblewrap":
             from hilt.sandbox import bubblewrap
 
-            return bubblewrap.confine(profile, cwd, available, search, points, loopbacks, tty=tty)
+            return bubblewrap.confine(profile, cwd, available, search, points, loopbacks, watches, tty=tty)
         if available.kind == "landlock":
             from hilt.sandbox import landlock
 
-            return landlock.confine(profile, search)
+            return landlock.confine(profile, search, watches)
         from hilt.sandbox import seatbelt
 
-        return seatbelt.confine(profile, available, search)
+        return seatbelt.confine(profile, available, search, watches)
 
-    def _get_means(self) -> tuple[Search, MountPoints, Loopbacks]:
+    def _get_means(self) -> tuple[Search, MountPoints, Loopbacks, Watches]:
         with self._lock:
             if self._means is None:
+                from hilt.places import running_dir
                 from hilt.sandbox.mountpoints import MountPoints
                 from hilt.sandbox.network import Loopbacks
+                from hilt.sandbox.running import Watches
                 from hilt.sandbox.sensitive import Search
 
-                self._means = Search(), MountPoints(os.path.join(self._state, "mountpoints")), Loopbacks()
+                search = Search()
+                points = MountPoints(os.path.join(self._state, "mountpoints"))
+                self._means = search, points, Loopbacks(), Watches(running_dir(self._state), search)
             return self._means
 
 
@@ -258,12 +274,28 @@ def own_variables(profile: Profile) -> tuple[str, ...]:
     return f"TMPDIR={profile.private}/tmp", f"XDG_CACHE_HOME={profile.private}/cache"  # noqa: S108
 
 
-def judge_below(profile: Profile, root: str) -> Callable[[str], bool]:
-    """Return what says whether a program may not read a path, given from a workspace folder."""
-    denies_read = profile.denies_read
-    if denies_read is None:
-        return profile.is_sensitive
-    return lambda path: profile.is_sensitive(path) or denies_read(os.path.join(root, path))
+class Judged:
+    """Judges the names below a workspace folder; two are equal when they judge alike, so that walks can be reused."""
+
+    def __init__(self, profile: Profile, root: str) -> None:
+        self._root = root
+        self._is_sensitive, self._is_protected = profile.is_sensitive, profile.is_protected
+        self._denies_read, self._denies_write = profile.denies_read, profile.denies_write
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Judged) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    def __call__(self, path: str) -> int:
+        """Return the Kind (sensitive.py) of a path from the root."""
+        full = os.path.join(self._root, path)
+        if self._is_sensitive(path) or (self._denies_read is not None and self._denies_read(full)):
+            return 1
+        if self._is_protected(path) or (self._denies_write is not None and self._denies_write(full)):
+            return 2
+        return 0
 
 
 def lifting(path: str) -> str:

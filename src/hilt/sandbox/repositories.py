@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 
 _MOST_MODULES = 500
 _CONFIG_BYTES = 1 << 20
@@ -24,34 +23,6 @@ def guarded(git: str) -> Iterator[str]:
     yield from _guarded_in(git)
     yield from _guarded_worktrees(os.path.join(git, "worktrees"))
     yield from _guarded_modules(os.path.join(git, "modules"))
-
-
-class Decoys:
-    """What a program may put where nothing is, and no mount can keep it out.
-
-    A file `commondir` in `.git` sends git elsewhere for hooks and configuration, and a workspace whose own `.git` is
-    spoilt becomes a repository itself by three names. Neither can be covered by a mount, because git would stumble over
-    the cover; and a cover for one of the `plain` names would be in everyone's way. So they are put out of action when
-    the program has ended.
-    """
-
-    def __init__(self, roots: tuple[str, ...], repositories: tuple[str, ...], plain: Iterable[str] = ()) -> None:
-        self._absent = [path for path in plain if not os.path.lexists(path)]
-        self._absent += [
-            path
-            for git in repositories
-            if _is_folder(git) and not os.path.lexists(path := os.path.join(git, "commondir"))
-        ]
-        self._roots = [root for root in roots if not is_bare(root)]
-
-    def disarm(self) -> None:
-        """Rename what has appeared."""
-        for path in self._absent:
-            if os.path.lexists(path):
-                _disable(path)
-        for root in self._roots:
-            if is_bare(root):
-                _disable(os.path.join(root, "HEAD"))
 
 
 def is_bare(folder: str) -> bool:
@@ -137,8 +108,3 @@ def _is_empty(folder: str) -> bool:
         return not os.listdir(folder)
     except OSError:
         return True
-
-
-def _disable(path: str) -> None:
-    with suppress(OSError):
-        os.rename(path, f"{path}.disabled-{os.urandom(4).hex()}")

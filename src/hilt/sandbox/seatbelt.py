@@ -8,18 +8,19 @@ files that exist, so nothing has to be made for names that are missing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.sandbox import repositories, sensitive
+from hilt.sandbox.disarming import Guard
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Availability, Profile, innermost, is_below, judge_below, own_variables
+from hilt.sandbox.profile import Availability, Judged, Profile, innermost, is_below, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Found, Search
 
 MISSING = ("the /tmp of the system is not hidden by one of the session's own", "other processes can be seen")
@@ -63,7 +64,7 @@ class Rule(NamedTuple):
 
 
 @contextmanager
-def confine(profile: Profile, available: Availability, search: Search) -> Iterator[Confined]:
+def confine(profile: Profile, available: Availability, search: Search, watches: Watches) -> Iterator[Confined]:
     """Yield how to start a program under the policy for the profile."""
     if profile.network == "loopback":
         raise ToolError(
@@ -71,25 +72,19 @@ def confine(profile: Profile, available: Availability, search: Search) -> Iterat
             "macOS has no network for a session alone.",
             suggestion="Run the command with the network none or full.",
         )
-    finds = [search.find(root, judge_below(profile, root), profile.closed) for root in profile.roots]
-    found = sensitive.Found(*(tuple(path for one in each for path in one) for each in zip(*finds, strict=True)))
-    text, parameters = write(profile, make_rules(profile, found, find_locked(profile, search)))
+    found = sensitive.join([search.find(root, Judged(profile, root), profile.closed) for root in profile.roots])
+    rules = make_rules(profile, found)
+    text, parameters = write(profile, rules)
     words = [word for name, value in parameters.items() for word in ("-D", f"{name}={value}")]
-    yield Confined(prefix=(available.program, *words, "-p", text, "/usr/bin/env", *own_variables(profile)))
+    prefix = (available.program, *words, "-p", text, "/usr/bin/env", *own_variables(profile))
+    kept = {path for rule in rules if rule.purpose == "guarded" for path in rule.paths}
+    with watches.hold(profile, found, Guard(kept, hides=True)) as watch:
+        yield Confined(prefix=prefix, notes=watch.notes, look=watch.look)
 
 
-def find_locked(profile: Profile, search: Search) -> tuple[str, ...]:
-    """Return the paths that rules deny to write: what exists, and what rules name and does not exist."""
-    locked = list(profile.denied_missing)
-    if profile.denies_write is not None:
-        for root in profile.writable:
-            found = search.find(root, partial(_is_denied, profile.denies_write, root), profile.closed)
-            locked += found.sensitive
-    return tuple(locked)
-
-
-def make_rules(profile: Profile, found: Found, locked: tuple[str, ...] = ()) -> list[Rule]:
-    """Decide what a program may read and write; `locked` are paths that rules deny to write."""
+def make_rules(profile: Profile, found: Found) -> list[Rule]:
+    """Decide what a program may read and write."""
+    locked = (*profile.denied_missing, *found.guarded)
     home = os.path.realpath(profile.home)
     own = tuple(os.path.join(profile.private, name) for name in ("tmp", "var-tmp", "cache"))
     rules = [Rule("temporary files of others", "deny file-read* file-write*", "subpath", _TEMPORARY)]
@@ -137,10 +132,6 @@ def write(profile: Profile, rules: list[Rule]) -> tuple[str, dict[str, str]]:
         lines.append(f"({rule.head}\n    {' '.join(matches)})")
     lines.append(_NETWORKS[profile.network])
     return "\n".join(lines) + "\n", parameters
-
-
-def _is_denied(denies: Callable[[str], bool], root: str, path: str) -> bool:
-    return denies(os.path.join(root, path))
 
 
 def _guarded(profile: Profile, found: Found, home: str) -> Iterator[str]:

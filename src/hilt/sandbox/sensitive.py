@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
 from time import time_ns
 from typing import NamedTuple
 
@@ -93,42 +94,6 @@ BROWSERS = (
 )
 # any other name in the home directory that ends in _history is one too
 HISTORIES = (".zhistory", ".histfile", ".lesshst", ".viminfo", ".local/share/fish/fish_history")
-# below the home directory: what runs by itself, or says what is run, the next time the user does something
-START_FILES = (
-    ".profile",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".inputrc",
-    ".xprofile",
-    ".xinitrc",
-    ".xsession",
-    ".pam_environment",
-    ".gitconfig",
-    ".tmux.conf",
-    ".vimrc",
-    ".emacs",
-    ".config/git",
-    ".config/fish",
-    ".config/nvim",
-    ".config/autostart",
-    ".config/systemd",
-    ".config/environment.d",
-    "Library/LaunchAgents",
-)
-# what would let others in, or run something, if it were made anew
-UNMAKEABLE = (".ssh", ".aws", ".gnupg", ".kube", ".docker", ".npmrc")
 # only root can read them, and a confined root still could
 SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/ssh")
 # below the home directory: programs and what they need to run, shown although the home directory is hidden
@@ -173,6 +138,7 @@ TOOLCHAINS = (
 _MOST_FOLDERS = 200_000
 _MOST_FINDS = 1_000
 _LONGEST = 1_000  # characters; mounts need paths of less than 4096 bytes, and whoever can rename can make longer ones
+_REPOSITORY_PARTS = frozenset(("head", "objects", "refs", "commondir"))
 _SETTLED_NS = 100_000_000  # a folder that changed so recently may change again within the same tick of its clock
 
 
@@ -220,19 +186,43 @@ def toolchains(home: str, search_path: str) -> Iterator[str]:
             yield outer if shares_prefix and outer not in (home, os.path.join(home, ".local")) else real
 
 
-class Found(NamedTuple):
-    """What a walk found: sensitive paths, the `.git` of repositories, and folders that it could not look into."""
+class Kind(IntEnum):
+    """What a judge says of a name: it is hidden from programs, or they read it and do not write it."""
 
-    sensitive: tuple[str, ...]
-    repositories: tuple[str, ...]
-    unreadable: tuple[str, ...]
+    PLAIN = 0
+    HIDDEN = 1
+    GUARDED = 2
+
+
+Judge = Callable[[str], int]  # of a path from a root, by its last name, the Kind; True is HIDDEN
+
+
+class Found(NamedTuple):
+    """What a walk found: sensitive paths, repositories, folders that it could not look into, and guarded paths.
+
+    A repository is the path of its `.git`, or of the folder itself when that has what makes a repository.
+    """
+
+    sensitive: tuple[str, ...] = ()
+    repositories: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    guarded: tuple[str, ...] = ()
+
+
+def join(finds: Sequence[Found]) -> Found:
+    """Return what several walks found, without what they found twice."""
+    each = zip(*(finds or [Found()]), strict=True)
+    return Found(*(tuple(dict.fromkeys(path for found in kind for path in found)) for kind in each))
 
 
 class _Listing(NamedTuple):
-    stamp: tuple[int, int, int]
+    device: int
+    inode: int
+    changed: int
     folders: tuple[str, ...]
     sensitive: tuple[str, ...]
-    has_git: bool
+    repositories: tuple[str, ...]
+    guarded: tuple[str, ...]
 
 
 class Search:
@@ -241,96 +231,130 @@ class Search:
     def __init__(self, most_folders: int = _MOST_FOLDERS) -> None:
         self._most_folders = most_folders
         self._lock = threading.Lock()
-        self._listings: dict[str, tuple[Callable[[str], bool], dict[str, _Listing]]] = {}
+        self._listings: dict[str, tuple[Judge, dict[str, _Listing]]] = {}
 
-    def find(self, root: str, is_sensitive: Callable[[str], bool], skipped: tuple[str, ...] = ()) -> Found:
+    def find(self, root: str, judge: Judge, skipped: tuple[str, ...] = ()) -> Found:
         """Walk a folder. What is `skipped` is covered by something else."""
+        found = self._walk(root, judge, frozenset(skipped), self._most_folders)
+        if len(found.sensitive) + len(found.repositories) + len(found.guarded) > _MOST_FINDS:
+            raise ToolError(
+                "sandbox_unavailable",
+                f"{root} has more than {_MOST_FINDS} sensitive or protected files and repositories, too many to cover.",
+                suggestion="Open a smaller folder as the workspace.",
+                path=root,
+            )
+        return found
+
+    def find_all(self, root: str, judge: Judge, skipped: frozenset[str]) -> Found:
+        """Walk a folder without a limit, and also what has a sensitive name: nobody can hide by making a lot.
+
+        The judge of the last walk is asked again; the given one where there was none.
+        """
         with self._lock:
-            judge, known = self._listings.get(root, (is_sensitive, {}))
-        if judge != is_sensitive:
+            judge = self._listings.get(root, (judge, {}))[0]
+        return self._walk(root, judge, skipped, None)
+
+    def _walk(self, root: str, judge: Judge, skipped: frozenset[str], most_folders: int | None) -> Found:
+        with self._lock:
+            last_judge, known = self._listings.get(root, (judge, {}))
+        if last_judge != judge:
             known = {}
         fresh: dict[str, _Listing] = {}
         sensitive: list[str] = []
         repositories: list[str] = []
         unreadable: list[str] = []
-        pending = [""]
-        prefix = root.rstrip("/") + "/"
+        guarded: list[str] = []
+        pending = [root]
+        lstat = os.lstat
         looked = 0
+        is_bounded = most_folders is not None
         while pending:
-            relative = pending.pop()
-            path = prefix + relative
+            path = pending.pop()
+            if path in skipped:
+                continue
             looked += 1
-            if looked > self._most_folders:
+            if most_folders is not None and looked > most_folders:
                 raise ToolError(
                     "sandbox_unavailable",
-                    f"{root} has more than {self._most_folders} folders, too many to look for sensitive files in.",
+                    f"{root} has more than {most_folders} folders, too many to look for sensitive files in.",
                     suggestion="Open a smaller folder as the workspace.",
                     path=root,
                 )
-            if len(path) > _LONGEST:
+            if is_bounded and len(path) > _LONGEST:
                 unreadable.append(path)
                 continue
             try:
-                status = os.lstat(path)
-                if not stat.S_ISDIR(status.st_mode):
-                    continue  # replaced since it was listed, and links lead nowhere new
-                listing = known.get(relative)
-                if listing is None or listing.stamp != _stamp(status):
+                status = lstat(path)
+                listing = known.get(path)
+                # no program can set ctime, as it can mtime
+                if (
+                    listing is None
+                    or listing.changed != status.st_ctime_ns
+                    or listing.inode != status.st_ino
+                    or listing.device != status.st_dev
+                ):
+                    if not stat.S_ISDIR(status.st_mode):
+                        continue  # replaced since it was listed, and links lead nowhere new
                     now = time_ns()
-                    listing = _list(path, relative, is_sensitive)
-                    if now - listing.stamp[2] > _SETTLED_NS:
-                        fresh[relative] = listing
+                    listing = _list(path, root, judge)
+                    if now - listing.changed > _SETTLED_NS:
+                        fresh[path] = listing
                 else:
-                    fresh[relative] = listing
+                    fresh[path] = listing
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError:
                 unreadable.append(path)
                 continue
-            below = relative + "/" if relative else ""
-            sensitive += [prefix + below + name for name in listing.sensitive]
-            if listing.has_git:
-                repositories.append(prefix + below + ".git")
-            pending += [below + name for name in listing.folders if prefix + below + name not in skipped]
-        if len(sensitive) + len(repositories) > _MOST_FINDS:
-            raise ToolError(
-                "sandbox_unavailable",
-                f"{root} has more than {_MOST_FINDS} sensitive files and repositories, too many to cover.",
-                suggestion="Open a smaller folder as the workspace.",
-                path=root,
-            )
+            if listing.folders:
+                pending += listing.folders
+            if listing.sensitive:
+                sensitive += listing.sensitive
+                if not is_bounded:
+                    pending += listing.sensitive
+            if listing.repositories:
+                repositories += listing.repositories
+            if listing.guarded:
+                guarded += listing.guarded
         with self._lock:
-            self._listings[root] = is_sensitive, fresh
-        return Found(tuple(sorted(sensitive)), tuple(sorted(repositories)), tuple(sorted(unreadable)))
+            self._listings[root] = judge, fresh
+        return Found(*(tuple(sorted(paths)) for paths in (sensitive, repositories, unreadable, guarded)))
 
 
-def _stamp(status: os.stat_result) -> tuple[int, int, int]:
-    # no program can set ctime, as it can mtime
-    return status.st_dev, status.st_ino, status.st_ctime_ns
-
-
-def _list(path: str, relative: str, is_sensitive: Callable[[str], bool]) -> _Listing:
+def _list(path: str, root: str, judge: Judge) -> _Listing:
     folders: list[str] = []
     sensitive: list[str] = []
-    has_git = False
-    below = relative + "/" if relative else ""
-    # by handle: what is listed is what the stamp is of
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    guarded: list[str] = []
+    repositories: list[str] = []
+    parts: set[str] = set()
+    prefix = path.rstrip("/") + "/"
+    below = len(root.rstrip("/")) + 1
+    # by handle: a listing must not be that of a folder which was put in the place of this one meanwhile
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        stamp = _stamp(os.fstat(folder))
-        if not os.access(".", os.X_OK, dir_fd=folder):
+        status = os.fstat(fd)
+        if not os.access(".", os.X_OK, dir_fd=fd):
             # its names could be seen, but nothing could be mounted there
             raise PermissionError
-        with os.scandir(folder) as entries:
+        with os.scandir(fd) as entries:
             for entry in entries:
-                name = entry.name
-                if name == ".git":
+                full = prefix + entry.name
+                folded = entry.name.lower()  # some file systems take other cases for the same
+                if folded == ".git":
                     # git must work; what must not be written in there is protected
-                    has_git = True
-                elif is_sensitive(below + name):
-                    sensitive.append(name)
-                elif entry.is_dir(follow_symlinks=False):
-                    folders.append(name)
+                    repositories.append(full)
+                elif (kind := judge(full[below:])) == Kind.HIDDEN:
+                    sensitive.append(full)
+                else:
+                    if kind == Kind.GUARDED:
+                        guarded.append(full)
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(full)
+                if folded in _REPOSITORY_PARTS:
+                    parts.add(folded)
     finally:
-        os.close(folder)
-    return _Listing(stamp, tuple(folders), tuple(sensitive), has_git)
+        os.close(fd)
+    if "head" in parts and ("commondir" in parts or {"objects", "refs"} <= parts):
+        repositories.append(path)
+    finds = (tuple(paths) for paths in (folders, sensitive, repositories, guarded))
+    return _Listing(status.st_dev, status.st_ino, status.st_ctime_ns, *finds)

@@ -24,8 +24,9 @@ _JOB = record(
         "cwd": STRING,
         "tty": BOOLEAN,
         "reason": STRING,
+        "disarmed": array(STRING),
     },
-    optional="cwd tty reason",
+    optional="cwd tty reason disarmed",
 )
 
 
@@ -37,7 +38,8 @@ def job_list(ctx: Context) -> Output:
     Answers with JSON: jobs, each with task_id, command, status (running, completed, failed, stopped, timeout or limit),
     exit_code (null while it runs), started, seconds, output_bytes and output_file, which read_file opens. A job in
     another folder than the workspace has its cwd, one on a terminal, which takes job_input, has tty: true, and one that
-    was ended says with reason why. Jobs that ended long ago are forgotten.
+    was ended says with reason why. disarmed names what would have run with the user's next git command and was put
+    aside. Jobs that ended long ago are forgotten.
     """
     jobs: list[dict[str, Any]] = []
     for state in ctx.jobs.list(ctx.session):
@@ -53,7 +55,7 @@ def job_list(ctx: Context) -> Output:
             "output_file": job.output_file,
         }
         folder = job.cwd.removeprefix(ctx.workspace.root).removeprefix("/")
-        more = {"cwd": folder, "tty": job.tty, "reason": state.reason}
+        more = {"cwd": folder, "tty": job.tty, "reason": state.reason, "disarmed": list(state.notes)}
         jobs.append(entry | {name: value for name, value in more.items() if value})
     columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
     rows = [{key: entry[key] for key in _COLUMNS} for entry in jobs]

@@ -7,7 +7,7 @@ from hilt.context import Context
 from hilt.declaration import tool
 from hilt.output import views
 from hilt.params import Bounds
-from hilt.schema import BOOLEAN, STRING, record
+from hilt.schema import BOOLEAN, STRING, array, record
 
 Milliseconds = Annotated[int, Bounds(minimum=0, maximum=600_000, clamp=True)]
 
@@ -20,8 +20,9 @@ _ANSWER = record(
         "reason": STRING,
         "truncated": BOOLEAN,
         "output_file": STRING,
+        "disarmed": array(STRING),
     },
-    optional="reason truncated output_file",
+    optional="reason truncated output_file disarmed",
 )
 
 
@@ -38,7 +39,8 @@ def job_output(
     came; colours and other sequences for terminals are left out). status is running, completed (exit code 0), failed
     (another exit code), stopped (by job_stop), timeout or limit (of output, memory or /tmp); then reason says more. Of
     long output the beginning and the end are returned, truncated is true, and output_file names the file with all of
-    it, which read_file opens.
+    it, which read_file opens. disarmed names what would have run with the user's
+    next git command and was put aside.
 
     Args:
         task_id: From run_shell.
@@ -51,6 +53,8 @@ def job_output(
     data: dict[str, Any] = {"status": state.status, "exit_code": state.exit_code, "output": written.text}
     if state.reason:
         data["reason"] = state.reason
+    if state.notes:
+        data["disarmed"] = list(state.notes)
     if written.truncated:
         data |= {"truncated": True, "output_file": state.job.output_file}
     view = views.shell_output(state.job.command, written.raw, state.exit_code)

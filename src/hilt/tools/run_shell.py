@@ -143,6 +143,8 @@ def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout:
         "duration_ms": round(finished.duration * 1000),
         "timeout_ms": timeout * 1000,
     }
+    if finished.notes:
+        facts["disarmed"] = list(finished.notes)
     if finished.reason == "limit":
         raise ToolError(
             "resource_limit",
@@ -172,8 +174,14 @@ def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout:
     )
     if not finished.clean:
         facts["left_running"] = True
+    lines = [
+        f"[exit: {finished.exit_code}]",
+        text,
+        f"[classification: {outcome.classification} — {outcome.reason}]",
+        *(f"[disarmed: {note}]" for note in finished.notes),
+    ]
     return Output(
-        f"[exit: {finished.exit_code}]\n{text}\n[classification: {outcome.classification} — {outcome.reason}]",
+        "\n".join(lines),
         view=views.shell_output(command, raw, finished.exit_code),
         meta=facts,
         classification=outcome.classification,

@@ -12,7 +12,7 @@ from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.output import printed, views
 from hilt.params import Bounds, Items
-from hilt.schema import BOOLEAN, INTEGER, STRING, record
+from hilt.schema import BOOLEAN, INTEGER, STRING, array, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ def _touches(args: dict[str, Any]) -> Iterable[Touch]:
     yield Touch("execute", shlex.join(args["argv"]))
 
 
-_ANSWER = record({"stdout": STRING, "stderr": STRING, "exitCode": INTEGER, "truncated": BOOLEAN}, optional="truncated")
+_ANSWER = record(
+    {"stdout": STRING, "stderr": STRING, "exitCode": INTEGER, "truncated": BOOLEAN, "disarmed": array(STRING)},
+    optional="truncated disarmed",
+)
 
 
 @tool(effects="execute", touches=_touches, timeout=660, output=_ANSWER)
@@ -41,7 +44,8 @@ def shell_exec(
 
     Details:
     No program of the list may start another one (find -exec, env with a command, tar --to-command …). The answer is
-    JSON: stdout (up to 100 KB), stderr (up to 50 KB), exitCode; truncated is true when more was printed.
+    JSON: stdout (up to 100 KB), stderr (up to 50 KB), exitCode; truncated is true when more was printed. disarmed names
+    what would have run with the user's next git command and was put aside.
 
     Args:
         argv: Program, then arguments: git node npm npx bun deno python3 python pip ls cat grep find echo mkdir touch cp
@@ -67,12 +71,16 @@ def shell_exec(
     data["exitCode"] = finished.exit_code
     if finished.stdout.total > STDOUT_BYTES or finished.stderr.total > STDERR_BYTES:
         data["truncated"] = True
+    if finished.notes:
+        data["disarmed"] = list(finished.notes)
     view = views.shell_output(command, raw["stdout"], finished.exit_code, errors=raw["stderr"])
     risk = classify(command, sandboxed=ctx.settings["shell.sandbox"] != "full").level
     meta: dict[str, Any] = {"duration_ms": round(finished.duration * 1000), "ended_by": finished.reason}
     spilled = [stream.spill for stream in (finished.stdout, finished.stderr) if stream.spill]
     if spilled:
         meta["output_files"] = spilled
+    if finished.notes:
+        meta["disarmed"] = data["disarmed"]
     return Output(data=data, view=view, meta=meta, risk=risk)
 
 

@@ -1,0 +1,499 @@
+"""Puts out of action what a confined program leaves in the workspace for the user's next git command to run.
+
+A watch is made before a program starts, and knows what was there: which repositories, and what in them would run
+something. When the program has ended, every repository that is there then is looked at, and what is new and would make
+git run a program is put aside under another name. What a sandbox keeps from being written needs no look. Folders are
+opened by handle and links are not followed, so that nothing outside the workspace is touched.
+running.py holds the watches of the programs that run.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from math import inf
+from time import time_ns
+from typing import NamedTuple
+
+from hilt.digests import sha256
+from hilt.sandbox import gitfiles
+from hilt.sandbox.gitfiles import HARMLESS, Judged
+from hilt.sandbox.handles import open_below
+from hilt.sandbox.profile import is_below
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.profile import Profile
+    from hilt.sandbox.sensitive import Found, Search
+
+_MOST_BYTES = 16 << 20
+MOST_NOTES = 20
+_SHOWN_CHARACTERS = 200
+_NAMED = 5  # new paths that one note names
+_SETTLED_NS = 100_000_000  # what changed so recently may change again within the same tick of its clock
+_MOST_ROUNDS = 50  # of opening what a program has closed
+
+_FILES = ("config", "config.worktree", "commondir")
+_FOLDERS = ("hooks", "rebase-merge", "sequencer", "worktrees", "modules")
+_IN_SEQUENCES = {"rebase-merge": ("git-rebase-todo", "strategy"), "sequencer": ("todo", "opts")}
+
+_UNREACHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENAMETOOLONG)
+
+Stamp = tuple[int, int, int]
+
+
+class Part(NamedTuple):
+    """Something that may make git run a program: its open folder, its name in there, its path, and what it is."""
+
+    folder: int
+    name: str
+    path: str
+    kind: str
+
+
+class Guard(NamedTuple):
+    """What a sandbox does by itself: paths that it keeps as they are, and whether it hides what is sensitive.
+
+    Names that are `absent` and must stay so, but that it cannot keep from being made, are put aside when they appear.
+    """
+
+    kept: Collection[str] = ()
+    hides: bool = False
+    absent: Collection[str] = ()
+
+
+class Before(NamedTuple):
+    """What a watch knows of the time before its program. It can be written as JSON.
+
+    `kept` are paths that the program cannot change, `absent` names that are put aside when they appear, `stamps` tell
+    that a file is still the same, and `dangers` are digests of what was dangerous already. `guarded` is configuration
+    of agents and editors that was there, or that the sandbox keeps from being made.
+    """
+
+    roots: list[str]
+    writable: list[str]
+    skipped: list[str]
+    kept: list[str]
+    absent: list[str]
+    repositories: list[str]
+    guarded: list[str]
+    stamps: dict[str, Stamp]
+    dangers: list[str]
+
+
+class Watch:
+    """Knows what was there before a program, and puts aside what is dangerous and new."""
+
+    def __init__(self, before: Before, until: float = inf) -> None:
+        """`until` is the time, in nanoseconds since 1970, after which the program cannot have changed anything."""
+        self.before = before
+        self._until = until
+        self.is_lasting = False
+        self._notes: list[str] = []
+        self._left_out = 0
+        self._skipped = frozenset(before.skipped)
+        self._kept = frozenset(before.kept)
+        self._repositories = frozenset(before.repositories)
+        self._stamps = dict(before.stamps)
+        self._dangers = set(before.dangers)
+        self._guarded = set(before.guarded)
+
+    @classmethod
+    def begin(cls, profile: Profile, found: Found, guard: Guard) -> Watch:
+        """Note what is there now."""
+        hidden = (*found.sensitive, *found.unreadable) if guard.hides else found.unreadable
+        watch = cls(
+            Before(
+                roots=[root for root in profile.roots if any(_overlap(root, path) for path in profile.writable)],
+                writable=list(profile.writable),
+                skipped=[*profile.closed, *hidden],
+                kept=list(guard.kept),
+                absent=[path for path in guard.absent if not os.path.lexists(path)],
+                repositories=list(found.repositories),
+                guarded=[
+                    *found.guarded,
+                    *(os.path.join(root, name) for root in profile.roots for name in profile.protected),
+                ],
+                stamps={},
+                dangers=[],
+            )
+        )
+        watch._remember(found.repositories)
+        return watch
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was put aside, and why."""
+        rest = (f"and {self._left_out} more",) if self._left_out else ()
+        return (*self._notes, *rest)
+
+    def _look(self, repositories: Iterable[str], *, is_over: bool) -> None:
+        """Put aside what is dangerous and new."""
+        for path in self.before.absent:
+            with self._opened(os.path.dirname(path)) as folder:
+                if folder is not None:
+                    self._examine(Part(folder, os.path.basename(path), path, "absent"))
+        for part in self._parts(repositories):
+            if is_over or part.kind not in ("git-rebase-todo", "strategy", "todo", "opts"):
+                self._examine(part)
+
+    def settle(self, search: Search, is_sensitive: Callable[[str], bool], *, is_over: bool = True) -> tuple[str, ...]:
+        """Walk the workspace, look at every repository in it, and return notes on what was put aside.
+
+        A rebase may be under way while the program runs, and is looked at when that `is_over`.
+        """
+        began = len(self._notes)
+        try:
+            for root in self.before.roots:
+                found = search.find_all(root, is_sensitive, self._skipped)
+                for _ in range(_MOST_ROUNDS if is_over else 0):
+                    if not self._unlock(found.unreadable):
+                        break
+                    found = search.find_all(root, is_sensitive, self._skipped)
+                self._look(found.repositories, is_over=is_over)
+                self._name_new(found.guarded)
+        except OSError as error:
+            self._tell(f"Not every repository could be looked at: {error.strerror}. Look before you use git.")
+        return tuple(self._notes[began:])
+
+    def _name_new(self, guarded: Iterable[str]) -> None:
+        """Tell of configuration that the program has made, which nobody has looked at yet."""
+        new = [path for path in guarded if path not in self._guarded]
+        self._guarded.update(new)
+        if new:
+            named = ", ".join(map(self._shown, new[:_NAMED])) + (f" and {len(new) - _NAMED} more" * (len(new) > _NAMED))
+            self._tell(f"New configuration that agents or editors obey: {named}. Look at it before you use them there.")
+
+    # --- what there is to look at
+
+    def _remember(self, repositories: Iterable[str]) -> None:
+        """Take in what is there before the program starts."""
+        for part in self._parts(repositories):
+            if part.path in self._kept and part.kind != "gitfile":
+                continue
+            with suppress(OSError):
+                status = _status(part)
+                self._judge(part, status, self._learn)
+                self._trust(part, status)
+        self.before.stamps.update(self._stamps)
+        self.before.dangers.extend(self._dangers)
+
+    def _parts(self, repositories: Iterable[str]) -> Iterator[Part]:
+        """Yield what may be dangerous in repositories, one open folder at a time."""
+        pending = [(path, "repository") for path in repositories if self._is_writable(path)]
+        seen: set[tuple[str, str]] = set()
+        while pending:
+            path, role = pending.pop()
+            if (path, role) in seen or (path in self._kept and role != "repository"):
+                continue
+            seen.add((path, role))
+            if role == "repository" and os.path.basename(path).lower() == ".git":
+                with self._opened(os.path.dirname(path)) as folder:
+                    if folder is not None:
+                        yield from self._entrance(folder, path, pending)
+                continue
+            with self._opened(path) as folder:
+                if folder is None and role != "repository":
+                    with self._opened(os.path.dirname(path)) as around:
+                        if around is not None:
+                            yield Part(around, os.path.basename(path), path, "closed")
+                if folder is not None:
+                    yield from self._inside(folder, path, role, pending)
+
+    def _entrance(self, folder: int, path: str, pending: list[tuple[str, str]]) -> Iterator[Part]:
+        """Yield what stands at a `.git`, and note where it leads."""
+        part = Part(folder, os.path.basename(path), path, "link")
+        try:
+            mode = _status(part).st_mode
+            if stat.S_ISDIR(mode):
+                pending.append((path, "gitdir"))
+                return
+            if stat.S_ISREG(mode):
+                part = part._replace(kind="gitfile")
+                if target := self._target(path, _read(part) or b""):
+                    pending.append((target, "gitdir"))
+        except OSError:
+            return
+        yield part
+
+    def _inside(self, folder: int, path: str, role: str, pending: list[tuple[str, str]]) -> Iterator[Part]:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            return
+        if role == "worktrees":
+            pending += [(f"{path}/{name}", "gitdir") for name in names]
+        elif role == "modules":
+            is_gitdir = "HEAD" in names
+            pending += [(path, "gitdir")] if is_gitdir else [(f"{path}/{name}", "modules") for name in names]
+        elif role == "hooks" or role in _IN_SEQUENCES:
+            for name in names:
+                folded = name.lower()
+                if role == "hooks" or folded in _IN_SEQUENCES[role]:
+                    yield Part(folder, name, f"{path}/{name}", "hook" if role == "hooks" else folded)
+        else:
+            for name in names:
+                folded = name.lower()
+                if folded in _FILES:
+                    yield Part(folder, name, f"{path}/{name}", folded)
+                elif folded in _FOLDERS:
+                    pending.append((f"{path}/{name}", folded))
+
+    # --- judging
+
+    def _examine(self, part: Part) -> None:
+        if part.path in self._kept and part.kind != "gitfile":
+            return
+        try:
+            status = _status(part)
+        except OSError:
+            return
+        is_same = part.kind != "gitfile" and self._stamps.get(part.path) == _stamp(status)
+        if is_same or status.st_ctime_ns > self._until:
+            return
+        try:
+            judged = self._judge(part, status, self._is_known)
+            if not judged.dangers:
+                self._trust(part, status)
+                return
+            self._note(part, judged, _put_aside(part, judged.rest, status.st_mode))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._tell(
+                f"{self._shown(part.path)} may run a program at the next git command there, and could not be put aside:"
+                f" {error.strerror}. Remove it before you use git there."
+            )
+
+    def _judge(self, part: Part, status: os.stat_result, remembers: Callable[[str, str], bool]) -> Judged:
+        def is_known(entry: str) -> bool:
+            return remembers(part.path, entry)
+
+        if part.kind == "absent":
+            return Judged(("a name that hilt or another agent obeys",))
+        mode = status.st_mode
+        if part.kind == "closed" or stat.S_ISLNK(mode):
+            if part.kind == "hook" and not gitfiles.is_hook(part.name, 0o111):
+                return HARMLESS
+            if part.kind == "closed" and not (stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+                return HARMLESS  # a file where git expects a folder
+            entry = os.readlink(part.name, dir_fd=part.folder) if stat.S_ISLNK(mode) else str(stat.S_IMODE(mode))
+            return HARMLESS if is_known(entry) else Judged(("a link" if stat.S_ISLNK(mode) else "a closed folder",))
+        if stat.S_ISDIR(mode) or (part.kind == "hook" and not gitfiles.is_hook(part.name, mode)):
+            return HARMLESS
+        data = _read(part)
+        if data is None:
+            return HARMLESS if is_known(f"{mode:o}") else Judged(("something that cannot be read",))
+        return self._judge_data(part, data, is_known)
+
+    def _judge_data(self, part: Part, data: bytes, is_known: Callable[[str], bool]) -> Judged:
+        folder = os.path.dirname(part.path)
+        match part.kind:
+            case "gitfile":
+                target = self._target(part.path, data)
+                if gitfiles.pointed(data) is None or (target and target not in self._repositories):
+                    return HARMLESS
+                return gitfiles.whole(data, is_known, "another repository")
+            case "config" | "config.worktree":
+                return gitfiles.judge_config(data, is_known, lambda value: self._inner(folder, value) is not None)
+            case "commondir":
+                in_worktree = os.path.basename(os.path.dirname(folder)) == "worktrees"
+                return gitfiles.judge_common(data, is_known, in_worktree=in_worktree)
+            case "git-rebase-todo" | "todo":
+                return gitfiles.judge_todo(data, is_known)
+            case "strategy":
+                return gitfiles.judge_strategy(data, is_known)
+            case "opts":
+                return gitfiles.judge_options(data, is_known)
+        return gitfiles.whole(data, is_known, "a hook")
+
+    def _is_known(self, path: str, entry: str) -> bool:
+        return _digest(path, entry) in self._dangers
+
+    def _learn(self, path: str, entry: str) -> bool:
+        self._dangers.add(_digest(path, entry))
+        return True
+
+    def _trust(self, part: Part, status: os.stat_result) -> None:
+        """Spare a file the next look, unless it may have changed within the tick of its clock."""
+        if time_ns() - status.st_ctime_ns > _SETTLED_NS:
+            self._stamps[part.path] = _stamp(status)
+
+    # --- places
+
+    def _is_writable(self, path: str) -> bool:
+        return any(_overlap(path, folder) for folder in self.before.writable)
+
+    def _root(self, path: str) -> str | None:
+        """The outermost root around a path: nobody inside can replace a folder on the way to it."""
+        return min((root for root in self.before.roots if is_below(path, root)), key=len, default=None)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[int | None]:
+        """Yield a folder, open; None when it is not there, or cannot be opened, or a link leads to it."""
+        fd = None
+        root = self._root(path)
+        if root is not None:
+            try:
+                fd = open_below(root, path[len(root.rstrip("/")) + 1 :])
+            except OSError as error:
+                if error.errno not in _UNREACHED:
+                    raise
+        try:
+            yield fd
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+    def _target(self, path: str, data: bytes) -> str | None:
+        """Return the folder in the workspace that a file `.git` names; None when it names another, or by a link."""
+        text = gitfiles.pointed(data)
+        return self._inner(os.path.dirname(path), text) if text else None
+
+    def _inner(self, folder: str, text: str) -> str | None:
+        """Return the path that a text names from a folder, if it lies in the workspace and no link is on the way."""
+        names = text.split("/")
+        while names and names[0] in (".", ".."):
+            folder = os.path.dirname(folder) if names.pop(0) == ".." else folder
+        path = text if text.startswith("/") else "/".join((folder, *filter(None, names)))
+        root = self._root(path)
+        if root is None or ".." in names or os.path.normpath(path) != path.rstrip("/"):
+            return None
+        path = path.rstrip("/")
+        at = root.rstrip("/")
+        for name in filter(None, path[len(at) + 1 :].split("/")):
+            at += "/" + name
+            try:
+                if not stat.S_ISDIR(os.lstat(at).st_mode):
+                    return None
+            except FileNotFoundError:
+                break
+            except OSError:
+                return None
+        return path
+
+    def _unlock(self, paths: Iterable[str]) -> bool:
+        """Open folders to their owner that the program has closed, so that they can be looked into."""
+        unlocked = False
+        for path in paths:
+            with self._opened(os.path.dirname(path)) as folder, suppress(OSError):
+                if folder is not None and _unlock(folder, os.path.basename(path)):
+                    unlocked = True
+                    self._tell(f"{self._shown(path)} was closed to its owner and has been opened, to look into it.")
+        return unlocked
+
+    # --- telling
+
+    def _note(self, part: Part, judged: Judged, aside: str) -> None:
+        path = self._shown(part.path)
+        if part.kind == "absent":
+            self._tell(f"{path} would be obeyed by the next agent that starts here; it is now {aside}.")
+            return
+        what = _clean(", ".join(judged.dangers))
+        if judged.rest is None:
+            self._tell(f"{path} would run a program at the next git command there ({what}); it is now {aside}.")
+        else:
+            self._tell(
+                f"{path} would run a program at the next git command there: {what} taken out; as it was: {aside}."
+            )
+
+    def _tell(self, note: str) -> None:
+        if len(self._notes) < MOST_NOTES:
+            self._notes.append(note)
+        else:
+            self._left_out += 1
+
+    def _shown(self, path: str) -> str:
+        root = self._root(path)
+        is_first = root is not None and root == self.before.roots[0] and path != root
+        return _clean(path[len((root or "").rstrip("/")) + 1 :] if is_first else path)
+
+
+def _overlap(one: str, other: str) -> bool:
+    return is_below(one, other) or is_below(other, one)
+
+
+def _status(part: Part) -> os.stat_result:
+    return os.stat(part.name, dir_fd=part.folder, follow_symlinks=False)
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    # no program can set ctime, as it can mtime
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
+def _read(part: Part) -> bytes | None:
+    """Return the contents of a file; None when it is no plain file, too long, or closed to its owner."""
+    try:
+        fd = os.open(part.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=part.folder)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return None
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        data = file.read(_MOST_BYTES + 1)
+    return data if len(data) <= _MOST_BYTES else None
+
+
+def _put_aside(part: Part, rest: bytes | None, mode: int) -> str:
+    """Rename a file, put the harmless rest of it in its place, and return its new name."""
+    mark = os.urandom(4).hex()
+    aside, new = f"{part.name[:200]}.disabled-{mark}", f"{part.name[:200]}.new-{mark}"
+    with _changeable(part.folder):
+        if rest is not None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(new, flags, mode & 0o666, dir_fd=part.folder), "wb") as file:
+                file.write(rest)
+        try:
+            os.rename(part.name, aside, src_dir_fd=part.folder, dst_dir_fd=part.folder)
+            if rest is not None:
+                os.rename(new, part.name, src_dir_fd=part.folder, dst_dir_fd=part.folder)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(new, dir_fd=part.folder)
+    return aside
+
+
+@contextmanager
+def _changeable(folder: int) -> Iterator[None]:
+    """Let names in a folder be changed, whatever mode a program has given it."""
+    mode = stat.S_IMODE(os.fstat(folder).st_mode)
+    is_closed = mode & 0o300 != 0o300
+    if is_closed:
+        os.fchmod(folder, mode | 0o300)
+    try:
+        yield
+    finally:
+        if is_closed:
+            os.fchmod(folder, mode)
+
+
+def _unlock(folder: int, name: str) -> bool:
+    """Give a folder's owner all rights to it; False when that was not what was missing."""
+    mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    if mode & 0o700 == 0o700:
+        return False
+    if os.chmod in os.supports_follow_symlinks:
+        os.chmod(name, mode | 0o700, dir_fd=folder, follow_symlinks=False)
+        return True
+    fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", mode | 0o700)
+    finally:
+        os.close(fd)
+    return True
+
+
+def _digest(path: str, entry: str) -> str:
+    return sha256(f"{path}\0{entry}".encode("utf-8", "surrogateescape")).hex()[:32]
+
+
+def _clean(text: str) -> str:
+    """A name as it can be shown: programs choose names, and terminals obey some."""
+    shown = "".join(character if character.isprintable() else "?" for character in text)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"…{shown[-_SHOWN_CHARACTERS:]}"

@@ -1,0 +1,185 @@
+"""Which contents of a Git repository make git run a program.
+
+Only what is known to be harmless passes. A configuration is read by a strict subset of git's grammar, one setting on a
+line, which is how git itself writes it: what this reading cannot follow counts as dangerous as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+CONTENT_BYTES = 1 << 20  # what is longer counts as dangerous
+
+# settings that run nothing and name no file to read, without and with a subsection
+_PLAIN: Mapping[str, str] = {
+    "author": "email name",
+    "checkout": "defaultremote",
+    "color": "ui",
+    "commit": "gpgsign",
+    "committer": "email name",
+    "core": "abbrev autocrlf bare bigfilethreshold checkstat compression eol filemode fscache ignorecase ignorestat"
+    " logallrefupdates longpaths multipackindex precomposeunicode protecthfs protectntfs quotepath"
+    " repositoryformatversion safecrlf sharedrepository sparsecheckout sparsecheckoutcone splitindex symlinks"
+    " trustctime untrackedcache whitespace worktree",
+    "diff": "algorithm renames",
+    "extensions": "compatobjectformat noop objectformat partialclone preciousobjects refstorage relativeworktrees"
+    " worktreeconfig",
+    "feature": "manyfiles",
+    "fetch": "prune prunetags",
+    "gc": "auto",
+    "index": "skiphash sparse threads version",
+    "init": "defaultbranch",
+    "lfs": "repositoryformatversion",
+    "maintenance": "auto strategy",
+    "merge": "conflictstyle ff",
+    "pull": "ff rebase",
+    "push": "autosetupremote default followtags",
+    "rebase": "autosquash autostash updaterefs",
+    "receive": "denycurrentbranch denydeletes denynonfastforwards",
+    "rerere": "autoupdate enabled",
+    "status": "showuntrackedfiles",
+    "submodule": "active recurse",
+    "tag": "gpgsign",
+    "user": "email name useconfigonly",
+}
+_NAMED: Mapping[str, str] = {
+    "branch": "description merge pushremote rebase remote",
+    "remote": "fetch mirror partialclonefilter promisor prune push pushurl skipfetchall tagopt url",
+    "submodule": "active branch fetchrecursesubmodules ignore shallow update url",
+}
+_ADDRESSES = ("url", "pushurl", "remote", "pushremote")
+_UPDATES = ("checkout", "rebase", "merge", "none")  # anything else may be a command
+# git runs the program git-merge-STRATEGY, also when that holds slashes
+_STRATEGIES = ("", "ort", "recursive", "resolve", "octopus", "ours", "subtree")
+_STEPS = "pick p reword r edit e squash s fixup f drop d label l reset t merge m update-ref u noop break b revert"
+
+_HEADER = re.compile(r'\[([A-Za-z0-9-]+)(?:[ \t]+"((?:[^"\\]|\\["\\])*)")?\]')
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+_PLAIN_VALUE = re.compile(r'[^"\\#;]*')
+_QUOTED_VALUE = re.compile(r'"((?:[^"\\]|\\["\\nt])*)"')
+_HOOK = re.compile(r"[A-Za-z0-9-]+")
+
+IsKnown = Callable[[str], bool]  # whether this was there before
+
+
+class Judged(NamedTuple):
+    """What of a file would run something, and the file without it; None when it can only be put aside as a whole."""
+
+    dangers: tuple[str, ...] = ()
+    rest: bytes | None = None
+
+
+HARMLESS = Judged()
+
+
+def is_hook(name: str, mode: int) -> bool:
+    """Whether git might run a file in a folder of hooks; samples and what is put aside have a dot in their names."""
+    return bool(mode & 0o111) and _HOOK.fullmatch(name) is not None
+
+
+def whole(data: bytes, is_known: IsKnown, danger: str) -> Judged:
+    """Judge something that is dangerous as it is, unless it was there before."""
+    return HARMLESS if is_known(_text(data)) else Judged((danger,))
+
+
+def judge_config(data: bytes, is_known: IsKnown, is_worktree: Callable[[str], bool]) -> Judged:
+    """Judge the configuration of a repository; `is_worktree` tells whether its files may lie at a path."""
+
+    def is_harmless(section: str, name: str | None, key: str, value: str) -> bool:
+        if key not in (_PLAIN if name is None else _NAMED).get(section, "").split():
+            return False
+        if section == "core" and key == "worktree":
+            return is_worktree(value)
+        if name is not None and key in _ADDRESSES:
+            return "::" not in value and not value.startswith("-")
+        return not (section == "submodule" and key == "update") or value in _UPDATES
+
+    return _settings(data, is_known, is_harmless)
+
+
+def judge_options(data: bytes, is_known: IsKnown) -> Judged:
+    """Judge the options of a sequence of picks or reverts."""
+
+    def is_harmless(section: str, name: str | None, key: str, value: str) -> bool:
+        return section == "options" and name is None and (key != "strategy" or value in _STRATEGIES)
+
+    return _settings(data, is_known, is_harmless)
+
+
+def judge_strategy(data: bytes, is_known: IsKnown) -> Judged:
+    """Judge the name of a merge strategy."""
+    return HARMLESS if _text(data).strip() in _STRATEGIES else whole(data, is_known, "a merge strategy")
+
+
+def judge_todo(data: bytes, is_known: IsKnown) -> Judged:
+    """Judge the steps of a rebase."""
+    dangers: list[str] = []
+    rest: list[str] = []
+    for line in _text(data).split("\n"):
+        word = line.strip(" \t\r").partition(" ")[0].partition("\t")[0]
+        # what begins with another character is a remark
+        if not word[:1].isalnum() or word in _STEPS.split() or is_known(line):
+            rest.append(line)
+        else:
+            dangers.append(f"the step {word}")
+    return Judged(tuple(dict.fromkeys(dangers)), _bytes("\n".join(rest))) if dangers else HARMLESS
+
+
+def judge_common(data: bytes, is_known: IsKnown, *, in_worktree: bool) -> Judged:
+    """Judge a file `commondir`, which git writes only for a worktree, and always with this content."""
+    if in_worktree and data.rstrip(b"\n") == b"../..":
+        return HARMLESS
+    return whole(data, is_known, "another place for hooks and configuration")
+
+
+def pointed(data: bytes) -> str | None:
+    """Return the path that a file `.git` names; None when git would not follow it."""
+    text = _text(data)
+    return text[len("gitdir:") :].lstrip(" ").rstrip("\r\n") if text.startswith("gitdir:") else None
+
+
+def _settings(data: bytes, is_known: IsKnown, is_harmless: Callable[[str, str | None, str, str], bool]) -> Judged:
+    dangers: list[str] = []
+    rest: list[str] = []
+    section: tuple[str, str | None] | None = None
+    if len(data) > CONTENT_BYTES or b"\0" in data or b"\r" in data:
+        return whole(data, is_known, "settings that cannot be read")
+    for line in _text(data).split("\n"):
+        words = line.strip(" \t")
+        if header := _HEADER.fullmatch(words):
+            section = header[1].lower(), header[2]
+        elif words and words[0] not in "#;":
+            setting = _setting(words)
+            if section is None or setting is None:
+                return whole(data, is_known, "settings that cannot be read")
+            title = ".".join(word for word in (*section, setting[0]) if word is not None)
+            if not is_harmless(*section, *setting) and not is_known(f"{title}={setting[1]}"):
+                dangers.append(title)
+                continue
+        rest.append(line)
+    return Judged(tuple(dict.fromkeys(dangers)), _bytes("\n".join(rest))) if dangers else HARMLESS
+
+
+def _setting(line: str) -> tuple[str, str] | None:
+    """Return the key and the value of a line; None when it is not one plain setting."""
+    key, equals, value = (part.strip(" \t") for part in line.partition("="))
+    if not _KEY.fullmatch(key):
+        return None
+    if _PLAIN_VALUE.fullmatch(value):
+        return key.lower(), value if equals else "true"
+    quoted = _QUOTED_VALUE.fullmatch(value)
+    return quoted and (key.lower(), _unquoted(quoted[1]))
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", lambda match: {"n": "\n", "t": "\t"}.get(match[1], match[1]), text)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

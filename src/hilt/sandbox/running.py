@@ -1,0 +1,186 @@
+"""The watches of the confined programs that run, and a record of them that outlives a crash.
+
+What runs is written down in the state directory before it starts: when hilt is killed, the next start does what is left
+to do. The lock on a file tells whether the process that wrote it still lives. Nothing is synced: with the whole machine
+the program goes down too, and what it left is looked at as far as its record was kept.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import time_ns
+from typing import Any, NamedTuple
+
+from hilt.errors import ToolError
+from hilt.sandbox.disarming import MOST_NOTES, Before, Guard, Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.profile import Profile
+    from hilt.sandbox.sensitive import Found, Search
+
+_DEATH_SECONDS = 10.0  # what a killed hilt had started is gone by then
+_SILENT_SECONDS = 900.0  # longer than any program runs without a look: what is made later is not its work
+_DEAD = ".dead"
+
+
+class Held(NamedTuple):
+    """What whoever runs a watched program asks for: the notes, and a look while it runs."""
+
+    notes: Callable[[], tuple[str, ...]]
+    look: Callable[[], None]
+
+
+class Watches:
+    """The watches of one process, and the records of all. Any number of threads may use it."""
+
+    def __init__(self, records: str, search: Search) -> None:
+        self._records = records
+        self._search = search
+        self._lock = threading.RLock()
+        self._running: dict[Watch, _Record] = {}
+        self._pending: list[str] = []
+
+    @contextmanager
+    def hold(self, profile: Profile, found: Found, guard: Guard) -> Iterator[Held]:
+        """Watch over the workspace while a program runs in it, and look at what it has left when it has ended."""
+        if not profile.writable:
+            yield Held(lambda: (), lambda: None)
+            return
+        with self._lock:
+            watch = Watch.begin(profile, found, guard)
+            self._running[watch] = record = _Record(self._records, watch.before)
+
+        try:
+            yield Held(lambda: watch.notes, lambda: self._look(watch, profile.is_sensitive))
+        finally:
+            with self._lock:
+                del self._running[watch]
+                self._tell(watch.settle(self._search, profile.is_sensitive))
+            record.remove()
+
+    def catch_up(self, is_sensitive: Callable[[str], bool]) -> None:
+        """Look at what jobs do, and do what killed processes left to do, before a plan is made of what is there."""
+        self.recover(is_sensitive)
+        with self._lock:
+            for watch, record in self._running.items():
+                if watch.is_lasting:
+                    self._look(watch, is_sensitive)
+                record.touch()
+
+    def recover(self, is_sensitive: Callable[[str], bool]) -> None:
+        """Do what processes that were killed have left to do."""
+        with self._lock:
+            for name in _listed(self._records):
+                with _taken(os.path.join(self._records, name)) as fd:
+                    if fd is not None:
+                        self._finish(name, fd, is_sensitive)
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return the notes that nobody has been given yet."""
+        with self._lock:
+            notes, self._pending = tuple(self._pending), []
+        return notes
+
+    def _look(self, watch: Watch, is_sensitive: Callable[[str], bool]) -> None:
+        with self._lock:
+            if watch in self._running:
+                watch.is_lasting = True
+                self._running[watch].touch()
+                self._tell(watch.settle(self._search, is_sensitive, is_over=False))
+
+    def _tell(self, notes: tuple[str, ...]) -> None:
+        self._pending = [*self._pending, *notes][-MOST_NOTES:]
+
+    def _finish(self, name: str, fd: int, is_sensitive: Callable[[str], bool]) -> None:
+        """Settle what a dead process watched; once more when all that it started must have ended."""
+        path = os.path.join(self._records, name)
+        status = os.fstat(fd)
+        try:
+            until = status.st_mtime_ns + _SILENT_SECONDS * 1e9
+            watch = Watch(_parsed(os.read(fd, status.st_size)), until)
+            self._tell(watch.settle(self._search, is_sensitive))
+        except ValueError:
+            pass  # it was killed while it wrote, before anything was started
+        with suppress(OSError):
+            if not name.endswith(_DEAD):
+                os.utime(fd, ns=(time_ns(), status.st_mtime_ns))
+                os.rename(path, path + _DEAD)
+            elif time_ns() - status.st_atime_ns > _DEATH_SECONDS * 1e9:
+                os.unlink(path)
+
+
+class _Record:
+    """A file that says what runs, locked for as long as its process lives, and touched while that is well."""
+
+    def __init__(self, folder: str, before: Before) -> None:
+        try:
+            self._open(folder)
+            data = json.dumps(before._asdict()).encode()
+            while data:
+                data = data[os.write(self._fd, data) :]
+        except OSError as error:
+            raise ToolError(
+                "sandbox_unavailable",
+                f"What runs cannot be written down in {folder}: {error.strerror}.",
+                suggestion="Make room in the state directory.",
+                path=folder,
+            ) from error
+
+    def touch(self) -> None:
+        """Tell that the process is alive."""
+        with suppress(OSError):
+            os.utime(self._fd)
+
+    def remove(self) -> None:
+        """Forget it: nothing is left to do."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)
+        os.close(self._fd)
+
+    def _open(self, folder: str) -> None:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        while True:
+            self._path = os.path.join(folder, os.urandom(8).hex())
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            # a process that recovers may have taken it for one of the dead before it was locked
+            if os.fstat(self._fd).st_nlink and os.path.exists(self._path):
+                return
+            os.close(self._fd)
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+@contextmanager
+def _taken(path: str) -> Iterator[int | None]:
+    """Yield the descriptor of a record, locked; None when the process that wrote it lives."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield None
+    else:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _parsed(data: bytes) -> Before:
+    fields: dict[str, Any] = json.loads(data)
+    fields["stamps"] = {path: tuple(stamp) for path, stamp in fields["stamps"].items()}
+    return Before(**fields)

@@ -1,0 +1,465 @@
+"""What a command leaves for the user's next git command: put aside, proved by running that git command.
+
+Each attack is first made without a sandbox, in a folder of its own, to show that its payload is alive.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.sandbox.confined import Box, Worker, _as
+
+pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+
+WHO = "GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=e"
+WHO += " GIT_CONFIG_NOSYSTEM=1 GIT_EDITOR=true"
+ENVIRONMENT = dict(word.split("=") for word in WHO.split())
+BEGIN = f"export {WHO}; evil=$PWD/evil; monitor() {{ printf '[core]\\n\\tfsmonitor = %s\\n' $evil; }}; set -e; "
+# a folder that is a repository as soon as something leads to it
+STORE = "git init -q --bare store; git --git-dir=store config core.bare false; "
+
+
+class Attack(NamedTuple):
+    """What a command does, and what the user does then."""
+
+    script: str
+    git: str
+    folder: str = "."
+
+
+ATTACKS = {
+    "fsmonitor": Attack("git init -q sub; monitor >> sub/.git/config", "status", "sub"),
+    "seen from the outer repository": Attack(
+        "git init -q sub; git -C sub commit -q --allow-empty -m x; git add sub; monitor >> sub/.git/config", "status"
+    ),
+    "a cloned repository": Attack("git clone -q . sub; monitor >> sub/.git/config", "status", "sub"),
+    "hooks elsewhere": Attack(
+        "git init -q sub; mkdir hooks; cp evil hooks/post-commit; printf '[core]\nhooksPath=%s\n' $PWD/hooks"
+        " >> sub/.git/config",
+        "commit -q --allow-empty -m x",
+        "sub",
+    ),
+    "a hook": Attack("git init -q sub; cp evil sub/.git/hooks/post-commit", "commit -q --allow-empty -m x", "sub"),
+    "a link for a hook": Attack(
+        "git init -q sub; ln -s $evil sub/.git/hooks/post-commit", "commit -q --allow-empty -m x", "sub"
+    ),
+    "a link for the hooks": Attack(
+        "git init -q sub; rm -r sub/.git/hooks; mkdir hooks; cp evil hooks/post-commit;"
+        " ln -s $PWD/hooks sub/.git/hooks",
+        "commit -q --allow-empty -m x",
+        "sub",
+    ),
+    "a filter": Attack(
+        "git init -q sub; echo '* filter=x' > sub/.git/info/attributes; echo a > sub/a;"
+        " printf '[filter \"x\"]\nclean=%s\n' $evil >> sub/.git/config",
+        "add .",
+        "sub",
+    ),
+    "an outer diff": Attack(
+        "git init -q sub; cd sub; echo a > a; git add a; echo b > a; printf '[diff]\nexternal=%s\n' $evil"
+        " >> .git/config",
+        "diff",
+        "sub",
+    ),
+    "a conversion": Attack(
+        "git init -q sub; cd sub; echo a > a; git add a; echo b > a; echo '* diff=x' > .gitattributes;"
+        " printf '[diff \"x\"]\ntextconv=%s\n' $evil >> .git/config",
+        "diff",
+        "sub",
+    ),
+    "an alias": Attack("git init -q sub; printf '[alias]\nst=!%s\n' $evil >> sub/.git/config", "st", "sub"),
+    "an include": Attack(
+        "git init -q sub; monitor > more; printf '[include]\npath=%s\n' $PWD/more >> sub/.git/config", "status", "sub"
+    ),
+    "a signature program": Attack(
+        "git init -q sub; printf '[commit]\ngpgsign=true\n[gpg]\nprogram=%s\n' $evil >> sub/.git/config",
+        "commit -q --allow-empty -m x",
+        "sub",
+    ),
+    "an upload program": Attack(
+        "git init -q sub; printf '[remote \"o\"]\nurl=%s\nuploadpack=%s\n' $PWD $evil >> sub/.git/config",
+        "fetch o",
+        "sub",
+    ),
+    "the update of a module": Attack(
+        "git init -q sub; cd sub; git -c protocol.file.allow=always submodule --quiet add $OLDPWD/lib lib;"
+        " git commit -qm x;"
+        ' git submodule --quiet deinit -f lib; git submodule --quiet init; git config submodule.lib.update "!$evil"',
+        "-c protocol.file.allow=always submodule update",
+        "sub",
+    ),
+    "settings of a worktree": Attack(
+        "git init -q sub; git -C sub config extensions.worktreeConfig true; monitor > sub/.git/config.worktree",
+        "status",
+        "sub",
+    ),
+    "one line": Attack('git init -q sub; echo "[core] fsmonitor=$evil" >> sub/.git/config', "status", "sub"),
+    "a line that goes on": Attack(
+        "git init -q sub;"
+        " printf '[user]\nname = a \\\\\n\\\n b\n[core]\nfsmonitor = \\\\\n%s\n' $evil >> sub/.git/config",
+        "status",
+        "sub",
+    ),
+    "other line ends": Attack("git init -q sub; monitor | sed 's/$/\\r/' >> sub/.git/config", "status", "sub"),
+    "a byte order mark": Attack(
+        "git init -q sub; cp sub/.git/config c; { printf '\\357\\273\\277'; monitor; cat c; } > sub/.git/config",
+        "status",
+        "sub",
+    ),
+    "a link for the configuration": Attack(
+        "git init -q sub; cp sub/.git/config c; monitor >> c; ln -sf $PWD/c sub/.git/config", "status", "sub"
+    ),
+    "another place for all": Attack(
+        "cp -r .git other; monitor >> other/config; echo ../other > .git/commondir", "status"
+    ),
+    "a file .git": Attack(
+        STORE + "monitor >> store/config; mkdir sub; echo gitdir: ../store > sub/.git", "status", "sub"
+    ),
+    "a file .git into a known repository": Attack(
+        STORE + "monitor >> store/config; mkdir -p .git/x; mv store .git/x; mkdir sub;"
+        " echo gitdir: ../.git/x/store > sub/.git",
+        "status",
+        "sub",
+    ),
+    "a link .git": Attack(
+        STORE + "monitor >> store/config; mkdir -p .git/x sub; mv store .git/x; ln -s ../.git/x/store sub/.git",
+        "status",
+        "sub",
+    ),
+    "a worktree": Attack(
+        "git worktree add -q tree; cp -r .git other; monitor >> other/config;"
+        " mkdir .git/worktrees/w; cp .git/worktrees/tree/HEAD .git/worktrees/w; echo ../../../other >"
+        " .git/worktrees/w/commondir; mkdir sub; echo gitdir: $PWD/.git/worktrees/w > sub/.git",
+        "status",
+        "sub",
+    ),
+    "a module": Attack(
+        STORE + "monitor >> store/config; mkdir -p .git/modules/a; mv store .git/modules/a/b; mkdir sub;"
+        " echo gitdir: ../.git/modules/a/b > sub/.git",
+        "status",
+        "sub",
+    ),
+    "a folder that is a repository": Attack(
+        "git init -q --bare sub; printf '[alias]\nst=!%s\n' $evil >> sub/config", "st", "sub"
+    ),
+    "a folder that is a repository by two names": Attack(
+        "cp -r .git other; mv other .git; printf '[alias]\nst=!%s\n' $evil >> .git/other/config; mkdir sub;"
+        " cp .git/HEAD sub;"
+        " echo ../.git/other > sub/commondir",
+        "st",
+        "sub",
+    ),
+    "the workspace as a repository of its own": Attack(
+        "mkdir new; cd new; git init -q --bare .; printf '[alias]\nst=!%s\n' $evil >> config", "st", "new"
+    ),
+    "moved, not made": Attack("mkdir sub; mv fixture/dotgit sub/.git", "status", "sub"),
+    "hooks moved, not made": Attack(
+        "git init -q sub; rm -r sub/.git/hooks; mv fixture/hooks sub/.git", "commit -q --allow-empty -m x", "sub"
+    ),
+    "below a sensitive name": Attack(
+        "git init -q .env.d/sub; monitor >> .env.d/sub/.git/config", "status", ".env.d/sub"
+    ),
+    "in a folder that cannot be listed": Attack(
+        "git init -q shut/sub; monitor >> shut/sub/.git/config; chmod 311 shut", "status", "shut/sub"
+    ),
+    "in folders that cannot be changed": Attack(
+        "git init -q sub; monitor >> sub/.git/config; chmod 555 sub/.git sub", "status", "sub"
+    ),
+    "a step of a rebase": Attack(
+        "git checkout -q -b side; mkdir .git/rebase-merge; cd .git/rebase-merge; git rev-parse HEAD | tee orig-head >"
+        " onto; echo refs/heads/side > head-name; echo exec $evil > git-rebase-todo; : > done; : > interactive",
+        "rebase --continue",
+    ),
+    "the strategy of a rebase": Attack(
+        "git checkout -q -b side HEAD~; git commit -q --allow-empty -m x; id=$(git rev-parse HEAD);"
+        " git checkout -q -; mkdir git-merge-..; mkdir .git/rebase-merge; cd .git/rebase-merge; git rev-parse HEAD |"
+        " tee orig-head > onto; echo refs/heads/side > head-name; echo pick $id > git-rebase-todo; : > done;"
+        " : > interactive; echo ../../evil > strategy",
+        "rebase --continue",
+    ),
+    "the strategy of a pick": Attack(
+        "git checkout -q -b side HEAD~; git commit -q --allow-empty -m x; id=$(git rev-parse HEAD);"
+        " git checkout -q -; mkdir git-merge-..; mkdir .git/sequencer; cd .git/sequencer; git rev-parse HEAD > head;"
+        " echo pick $id | tee todo > done; cat done >> todo; rm done;"
+        " printf '[options]\n\tstrategy = ../../evil\n\tallow-empty = true\n' > opts",
+        "cherry-pick --continue",
+    ),
+}
+
+
+def git(box: Box, folder: str | Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run git as the user does, outside of any sandbox."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(box.home), **ENVIRONMENT}
+    return subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, **_as(box.worker.uid))
+
+
+def prepare(box: Box, name: str) -> Path:
+    """Make a repository of the user with two commits, a payload that leaves a marker, and something to move."""
+    folder = box.mkdir(name)
+    evil = box.write(f"{name}/evil", f"#!/bin/sh\ntouch {box.base}/marker\n")
+    evil.chmod(0o755)
+    script = f"export {WHO}; set -e; git init -q .; git add evil; git commit -qm 1; git commit -q --allow-empty -m 2;"
+    script += "git init -q lib; git -C lib commit -q --allow-empty -m 1; "
+    script += "git init -q fixture/dotgit.x; mv fixture/dotgit.x/.git fixture/dotgit; rmdir fixture/dotgit.x;"
+    script += f"printf '[core]\\nfsmonitor=%s\\n' {evil} >> fixture/dotgit/config;"
+    script += "mkdir fixture/hooks; cp evil fixture/hooks/post-commit; rm fixture/dotgit/HEAD;"
+    run_freely(box, folder, script)
+    return folder
+
+
+def run_freely(box: Box, folder: Path, script: str) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(box.home)}
+    subprocess.run(["bash", "-c", script], cwd=folder, env=env, check=True, **_as(box.worker.uid))
+
+
+def is_marked(box: Box) -> bool:
+    return os.path.exists(box.base / "marker")
+
+
+@pytest.fixture(params=["bubblewrap, ordinary user", "landlock, root"])
+def any_box(request: pytest.FixtureRequest) -> Iterator[Box]:
+    """A workspace under either sandbox of Linux."""
+    from hilt.sandbox.landlock import abi
+
+    kind, user = request.param.split(", ")
+    if kind == "landlock" and not abi():
+        pytest.skip("no Landlock")
+    worker: Worker = request.getfixturevalue("own_worker" if user == "root" else "ordinary_worker")
+    box = Box(worker, kind="landlock" if kind == "landlock" else "")
+    yield box
+    box.close()
+
+
+def script_of(attack: Attack) -> str:
+    # moved away as if it were part of a project; as a whole it would be a repository at once
+    return BEGIN + "if [ -d fixture/dotgit ]; then cp .git/HEAD fixture/dotgit; fi; " + attack.script
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_what_a_command_leaves_does_not_run_with_the_next_git(any_box, attack):
+    box = any_box
+    free = prepare(box, "free")
+    run_freely(box, free, script_of(attack))
+    git(box, free / attack.folder, *attack.git.split())
+    assert is_marked(box), "the payload is dead"
+    os.unlink(box.base / "marker")
+    prepare(box, "ws")
+
+    done = box.run(script_of(attack))
+
+    assert done.code == 0, done.output
+    git(box, box.workspace / attack.folder, *attack.git.split())
+    assert not is_marked(box)
+    assert box.notes
+
+
+HARMLESS = {
+    "init": ("git init -q sub", "sub"),
+    "init in another place": ("git init -q --separate-git-dir=store sub", "sub"),
+    "clone": ("git clone -q . sub", "sub"),
+    "clone of a branch": ("git clone -q --depth 1 file://$PWD sub", "sub"),
+    "bare": ("git clone -q --bare . sub", "sub"),
+    "worktree": ("git worktree add -q sub", "sub"),
+    "submodule": (
+        "git init -q sub; cd sub; git -c protocol.file.allow=always submodule --quiet add $OLDPWD/lib lib;"
+        " git commit -qm x",
+        "sub/lib",
+    ),
+    "a rebase that stops": (
+        "echo a > a; git add a; git commit -qm a; git checkout -q -b side HEAD~; echo b > a;"
+        " git add a; git commit -qm b;"
+        " ! git rebase -q - > /dev/null 2>&1; test -e .git/rebase-merge",
+        ".",
+    ),
+    "a rebase with steps to its end": ("git rebase -q -f -x 'sleep 2' HEAD~", "."),
+    "settings that run nothing": (
+        "git init -q sub; cd sub; git config user.name 'a # b'; git config branch.x.remote o;"
+        " git config remote.o.url https://example.org/x.git; git config pull.rebase true",
+        "sub",
+    ),
+}
+
+
+@pytest.mark.parametrize("script, folder", HARMLESS.values(), ids=HARMLESS)
+def test_plain_use_of_git_is_left_alone(any_box, script, folder):
+    box = any_box
+    prepare(box, "ws")
+
+    done = box.run(BEGIN + script)
+
+    assert done.code == 0, done.output
+    assert box.notes == []
+    assert [path for path in box.tree() if ".disabled-" in path] == []
+    assert git(box, box.workspace / folder, "log", "-1" if folder != "sub" else "--all").returncode == 0
+
+
+def test_settings_of_the_user_stay_as_they_are(any_box):
+    box = any_box
+    prepare(box, "ws")
+    run_freely(
+        box,
+        box.workspace,
+        f"export {WHO}; git init -q sub; for at in . sub; do git -C $at config alias.st status;"
+        " git -C $at config core.hooksPath .githooks; done; cp evil sub/.git/hooks/pre-push;"
+        " git -C sub commit -q --allow-empty -m 1; git -C sub commit -q --allow-empty -m 2;"
+        " ! git -C sub rebase -q -f -x 'false' -x 'true' HEAD~ > /dev/null 2>&1;"
+        " cp -r .git evil.git; touch evil.git/commondir;"
+        " mkdir vendor; git init -q --bare vendor/x; git --git-dir=vendor/x config core.pager less",
+    )
+    before = box.tree(box.workspace)
+
+    box.run("git status > /dev/null; git -C sub log > /dev/null; true")
+
+    assert box.notes == []
+    assert box.tree(box.workspace) == before
+
+
+def test_what_is_taken_out_is_kept_and_the_rest_stays(box):
+    prepare(box, "ws")
+
+    box.run(BEGIN + "git clone -q . sub; monitor >> sub/.git/config; git -C sub config user.name me")
+
+    [note] = box.notes
+    assert note.startswith("sub/.git/config ")
+    assert "core.fsmonitor" in note
+    [kept] = (box.workspace / "sub/.git").glob("config.disabled-*")
+    assert kept.name in note
+    assert "fsmonitor" in kept.read_text()
+    assert git(box, box.workspace / "sub", "config", "user.name").stdout == b"me\n"
+    assert git(box, box.workspace / "sub", "remote").stdout == b"origin\n"
+
+
+def test_a_setting_added_to_the_users_own_is_taken_out_alone(worker):
+    box = Box(worker, kind="landlock")
+    prepare(box, "ws")
+    run_freely(box, box.workspace, "git config alias.st status")
+
+    box.run(BEGIN + "monitor >> .git/config")
+    config = (box.workspace / ".git/config").read_text()
+    box.close()
+
+    assert "st = status" in config
+    assert "fsmonitor" not in config
+
+
+def test_what_git_itself_refuses_needs_nothing(box):
+    prepare(box, "ws")
+    box.run(
+        BEGIN + "git init -q sub; cd sub; git -c protocol.file.allow=always submodule --quiet add $OLDPWD/lib lib;"
+        " git commit -qm x; git submodule --quiet deinit -f lib;"
+        ' git config -f .gitmodules submodule.lib.update "!$evil"; git commit -qam y; mkdir .git/rebase-apply;'
+        " echo exec $evil > .git/rebase-apply/git-rebase-todo"
+    )
+    assert box.notes == []
+
+    git(box, box.workspace / "sub", "-c", "protocol.file.allow=always", "submodule", "update", "--init")
+    git(box, box.workspace / "sub", "rebase", "--continue")
+
+    assert not is_marked(box)
+
+
+def test_what_ran_when_hilt_was_killed_is_looked_at_by_the_next_start(any_box):
+    box = any_box
+    prepare(box, "ws")
+    attack = ATTACKS["another place for all"].script
+    box.start(BEGIN + attack + "; git init -q sub; monitor >> sub/.git/config; echo ready; sleep 300")
+
+    os.kill(box.worker.pid, signal.SIGKILL)
+    box.worker.restart()
+    box.run("true")
+
+    for folder in (".", "sub"):
+        assert git(box, box.workspace / folder, "status").returncode == 0
+    assert not is_marked(box)
+
+
+def test_what_the_user_makes_long_after_a_crash_is_not_touched(box):
+    prepare(box, "ws")
+    box.start("echo ready; sleep 300")
+    os.kill(box.worker.pid, signal.SIGKILL)
+    [record] = (box.state / "running").iterdir()
+    os.utime(record, (record.stat().st_atime, record.stat().st_mtime - 3600))
+    run_freely(box, box.workspace, "git init -q sub; git -C sub config alias.st status")
+    box.worker.restart()
+
+    box.run("true")
+
+    assert box.notes == []
+    assert git(box, box.workspace / "sub", "st").returncode == 0
+
+
+def test_no_record_is_left_when_a_command_has_ended(box):
+    box.run("true")
+
+    assert list((box.state / "running").iterdir()) == []
+
+
+SWAP = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+inside = os.open(sys.argv[1] + "/.git", os.O_RDONLY)
+print("ready", flush=True)
+while True:
+    for name in ("config", "commondir", "hooks/post-commit"):
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o755, dir_fd=inside)
+        os.write(file, b"[alias]\\nx = !y\\n")
+        os.close(file)
+    for _ in range(101):
+        libc.renameat2(-100, b"a", -100, b"b", 2)
+"""
+
+
+@pytest.mark.parametrize("depth", ["", "/deep"])
+def test_names_swapped_for_links_do_not_lead_outside(worker, depth):
+    """A job exchanges a folder with a link to the outside all the time, while commands end."""
+    box = Box(worker, kind="landlock")
+    prepare(box, "outside/deep")
+    spoil = "cp evil .git/hooks/post-commit; git config core.pager x; touch .git/commondir; cp -r .git .."
+    run_freely(box, box.base / "outside/deep", spoil)
+    box.write("ws/swap.py", SWAP)
+    box.mkdir("ws")
+    (box.workspace / "b").symlink_to(box.base / "outside")
+    box.own()
+    before = box.tree(box.base / "outside")
+    job = box.start(f"git init -q a{depth}; exec python3 swap.py a{depth}")
+    notes = 0
+
+    for _ in range(25):
+        box.run("git init -q own; echo x > own/.git/commondir")
+        notes += len(box.notes)
+    box.stop(job)
+
+    assert box.tree(box.base / "outside") == before
+    assert notes
+    inside = next(box.workspace / name for name in "ab" if not (box.workspace / name).is_symlink())
+    assert not os.path.lexists(f"{inside}{depth}/.git/commondir")
+    box.close()
+
+
+def test_many_repositories_hide_none(box):
+    prepare(box, "ws")
+    box.run(
+        BEGIN
+        + "mkdir many; for i in {1..1100}; do mkdir -p many/$i/.git; done; git init -q sub; monitor >> sub/.git/config"
+    )
+
+    git(box, box.workspace / "sub", "status")
+
+    assert not is_marked(box)
+
+
+def test_names_in_notes_are_printable(box):
+    prepare(box, "ws")
+
+    box.run(BEGIN + 'name=$\'a\\e[2Jb\\nc\'; git init -q "$name"; monitor >> "$name/.git/config"')
+
+    assert all(note.isprintable() for note in box.notes)
+    assert len(box.notes) == 1

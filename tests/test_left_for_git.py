@@ -1,0 +1,168 @@
+"""What commands, jobs, tools and hooks leave for the user's next git command, through the runtime."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hilt.policy.hooks import POST
+from hilt.testing import Folder, temporary_runtime
+from tests.marks import wait_until
+from tests.tools.person import approved
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or not shutil.which("bwrap") or not shutil.which("git"), reason="needs bubblewrap and git"
+)
+
+PLANT = "mkdir -p sub; git init -q sub; printf '[core]\\n\\tfsmonitor = %s\\n' $PWD/evil >> sub/.git/config"
+SEND_AWAY = "cp -r .git other; printf '[core]\\n\\tfsmonitor = %s\\n' $PWD/evil >> other/config; echo ../other > "
+SEND_AWAY += ".git/commondir"
+DRIVER = """
+import sys, time
+from hilt.testing import temporary_runtime
+with temporary_runtime(sys.argv[1]) as (runtime, _):
+    job = runtime.call("run_shell", command=sys.argv[2], run_in_background=True)
+    assert job.ok, job.error
+    while "ready" not in runtime.call("job_output", task_id=job.data["task_id"], block=False).data["output"]:
+        time.sleep(0.01)
+    print("ready", flush=True)
+    time.sleep(300)
+"""
+
+
+@pytest.fixture
+def repository(workspace: Folder) -> Iterator[Folder]:
+    """A repository of the user, and a payload that leaves a marker."""
+    prepare(workspace)
+    yield workspace
+    git(workspace, ".")
+    git(workspace, "sub")
+    assert not os.path.exists(workspace.join("marker"))
+
+
+def prepare(workspace: Folder) -> None:
+    workspace.write("evil", f"#!/bin/sh\ntouch {workspace.join('marker')}\n")
+    os.chmod(workspace.join("evil"), 0o755)
+    subprocess.run(["git", "init", "-q"], cwd=workspace.path, check=True)
+
+
+def git(workspace: Folder, folder: str) -> None:
+    """Do what the user does next."""
+    if os.path.isdir(workspace.join(folder)):
+        subprocess.run(["git", "status"], cwd=workspace.join(folder), check=True, capture_output=True)
+
+
+def notes_of(result: Any) -> list[str]:
+    assert result.ok, result.error
+    return list(result.meta.get("disarmed", ()))
+
+
+def test_a_command_says_what_was_put_aside(runtime, repository):
+    done = runtime.call("run_shell", command=PLANT)
+
+    [note] = notes_of(done)
+    assert note.startswith("sub/.git/config ")
+    assert done.text.endswith(f"\n[disarmed: {note}]")
+    assert notes_of(runtime.call("run_shell", command="true")) == []
+
+
+def test_a_program_without_a_shell_says_what_was_put_aside(runtime, repository):
+    repository.write("plant.py", f"import subprocess\nsubprocess.run(['bash', '-c', {PLANT!r}])\n")
+
+    done = runtime.call("shell_exec", argv=["python3", "plant.py"])
+
+    assert done.data["disarmed"] == notes_of(done)
+    assert len(notes_of(done)) == 1
+
+
+def test_a_job_is_looked_at_while_it_runs_and_says_what_was_put_aside(runtime, repository):
+    command = f"{PLANT}; {SEND_AWAY}; read"
+    job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
+
+    wait_until(lambda: list(Path(repository.path, ".git").glob("commondir.disabled-*")))
+    wait_until(lambda: list(Path(repository.path, "sub/.git").glob("config.disabled-*")))
+    git(repository, ".")
+    git(repository, "sub")
+    runtime.call("job_input", task_id=job, input="")
+    ended = runtime.call("job_output", task_id=job).data
+
+    assert ended["status"] == "completed"
+    assert {note.split()[0] for note in ended["disarmed"]} == {
+        *(".git/commondir", "other/config", "sub/.git/config"),
+    }
+    assert runtime.call("job_list").data["jobs"][0]["disarmed"] == ended["disarmed"]
+
+
+def test_a_call_looks_at_what_a_job_has_done(runtime, repository):
+    command = f"read; {SEND_AWAY}; echo ready; read"
+    job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
+    # until the job is known to last
+    wait_until(lambda: runtime.call("job_list").data["jobs"][0]["seconds"] > 1.2)
+    runtime.call("job_input", task_id=job, input="")
+    wait_until(lambda: "ready" in runtime.call("job_output", task_id=job, block=False).data["output"])
+
+    assert runtime.call("run_shell", command="true").ok
+
+    assert not os.path.lexists(repository.join(".git/commondir"))
+    runtime.call("job_stop", task_id=job)
+
+
+def test_a_rebase_of_a_job_is_looked_at_when_the_job_ends(runtime, repository):
+    who = "-c user.name=n -c user.email=e"
+    commits = f"for i in 1 2; do git {who} commit -q --allow-empty -m $i; done"
+    command = f"{commits}; ! git {who} rebase -f -x 'sleep 2; false' -x $PWD/evil HEAD~ 2> /dev/null"
+
+    job = runtime.call("run_shell", command=command, run_in_background=True, force=True).data["task_id"]
+    ended = runtime.call("job_output", task_id=job).data
+
+    assert ended["status"] == "completed"
+    assert "the step exec" in ended["disarmed"][0]
+    subprocess.run(["git", "rebase", "--continue"], cwd=repository.path, check=True, capture_output=True)
+
+
+def test_a_custom_tool_says_what_was_put_aside(base, runtime, repository):
+    head = "---\nname: probe\ndescription: P.\napproval: never\nsandbox: {write: [.]}\n---\n"
+    Folder(os.path.join(base, "config", "tools")).write("probe.md", f"{head}{PLANT}\n")
+
+    assert len(notes_of(runtime.call("probe"))) == 1
+
+
+def test_a_hook_says_what_was_put_aside(runtime, repository):
+    script = repository.write("plant.sh", PLANT)
+    approved(runtime, "register_hook", action="register", event=POST, command=f"bash {script}")
+
+    assert len(notes_of(runtime.call("read_file", path="evil"))) == 1
+
+
+def test_a_command_that_was_given_up_is_looked_at_too(runtime, repository):
+    done = runtime.call("run_shell", command=f"{PLANT}; sleep 20", timeout=1)
+
+    assert done.classification == "timeout"
+    assert len(notes_of(done)) == 1
+
+
+def test_what_a_job_left_when_hilt_was_killed_is_put_aside_by_the_next_call(base):
+    workspace = Folder(os.path.join(base, "workspace"))
+    os.makedirs(workspace.path, exist_ok=True)
+    prepare(workspace)
+    command = [sys.executable, "-c", DRIVER, base, f"{PLANT}; {SEND_AWAY}; echo ready; sleep 300"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == b"ready\n"
+        driver.kill()
+
+    with temporary_runtime(base) as (runtime, _):
+        notes = notes_of(runtime.call("read_file", path="evil"))
+
+    assert {note.split()[0] for note in notes} <= {".git/commondir", "other/config", "sub/.git/config"}
+    for folder in (".", "sub"):
+        git(workspace, folder)
+    assert not os.path.exists(workspace.join("marker"))
+    assert not os.path.lexists(workspace.join(".git/commondir"))
