@@ -350,6 +350,18 @@ def test_a_setting_added_to_the_users_own_is_taken_out_alone(worker):
     assert "fsmonitor" not in config
 
 
+def test_hooks_of_the_user_do_not_come_from_another_folder(any_box):
+    box = any_box
+    prepare(box, "ws")
+    run_freely(box, box.workspace, "git config core.hooksPath .githooks")
+
+    box.run(BEGIN + "mkdir -p sub/.githooks; cp evil sub/.githooks/post-commit; echo gitdir: ../.git > sub/.git")
+
+    git(box, box.workspace / "sub", "commit", "-q", "--allow-empty", "-m", "x")
+    assert len(box.notes) == 1
+    assert not is_marked(box)
+
+
 def test_what_git_itself_refuses_needs_nothing(box):
     prepare(box, "ws")
     box.run(

@@ -135,10 +135,10 @@ class Watch:
         for path in self.before.absent:
             with self._opened(os.path.dirname(path)) as folder:
                 if folder is not None:
-                    self._examine(Part(folder, os.path.basename(path), path, "absent"))
+                    self._examine(Part(folder, os.path.basename(path), path, "absent"), is_over=is_over)
         for part in self._parts(repositories):
             if is_over or part.kind not in ("git-rebase-todo", "strategy", "todo", "opts"):
-                self._examine(part)
+                self._examine(part, is_over=is_over)
 
     def settle(self, search: Search, is_sensitive: Callable[[str], bool], *, is_over: bool = True) -> tuple[str, ...]:
         """Walk the workspace, look at every repository in it, and return notes on what was put aside.
@@ -150,7 +150,7 @@ class Watch:
             for root in self.before.roots:
                 found = search.find_all(root, is_sensitive, self._skipped)
                 for _ in range(_MOST_ROUNDS if is_over else 0):
-                    if not self._unlock(found.unreadable):
+                    if not self._unlock_all(found.unreadable):
                         break
                     found = search.find_all(root, is_sensitive, self._skipped)
                 self._look(found.repositories, is_over=is_over)
@@ -196,12 +196,16 @@ class Watch:
                         yield from self._entrance(folder, path, pending)
                 continue
             with self._opened(path) as folder:
-                if folder is None and role != "repository":
-                    with self._opened(os.path.dirname(path)) as around:
-                        if around is not None:
-                            yield Part(around, os.path.basename(path), path, "closed")
                 if folder is not None:
                     yield from self._inside(folder, path, role, pending)
+            if folder is None and role != "repository":
+                with self._opened(os.path.dirname(path)) as around:
+                    if around is not None:
+                        yield Part(around, os.path.basename(path), path, "closed")
+                # whoever took it may have opened it to its owner
+                with self._opened(path) as folder:
+                    if folder is not None:
+                        yield from self._inside(folder, path, role, pending)
 
     def _entrance(self, folder: int, path: str, pending: list[tuple[str, str]]) -> Iterator[Part]:
         """Yield what stands at a `.git`, and note where it leads."""
@@ -244,7 +248,7 @@ class Watch:
 
     # --- judging
 
-    def _examine(self, part: Part) -> None:
+    def _examine(self, part: Part, *, is_over: bool) -> None:
         if part.path in self._kept and part.kind != "gitfile":
             return
         try:
@@ -258,6 +262,10 @@ class Watch:
             judged = self._judge(part, status, self._is_known)
             if not judged.dangers:
                 self._trust(part, status)
+                return
+            if part.kind == "closed" and stat.S_ISDIR(status.st_mode):
+                if is_over:
+                    self._unlock(part.folder, part.name, part.path)
                 return
             self._note(part, judged, _put_aside(part, judged.rest, status.st_mode))
         except FileNotFoundError:
@@ -369,21 +377,24 @@ class Watch:
             try:
                 if not stat.S_ISDIR(os.lstat(at).st_mode):
                     return None
-            except FileNotFoundError:
-                break
-            except OSError:
-                return None
+            except (FileNotFoundError, PermissionError):
+                break  # git cannot go further either
         return path
 
-    def _unlock(self, paths: Iterable[str]) -> bool:
-        """Open folders to their owner that the program has closed, so that they can be looked into."""
+    def _unlock_all(self, paths: Iterable[str]) -> bool:
+        """Open folders to their owner that the program has closed; return whether that helped with any."""
         unlocked = False
         for path in paths:
             with self._opened(os.path.dirname(path)) as folder, suppress(OSError):
-                if folder is not None and _unlock(folder, os.path.basename(path)):
-                    unlocked = True
-                    self._tell(f"{self._shown(path)} was closed to its owner and has been opened, to look into it.")
+                if folder is not None:
+                    unlocked |= self._unlock(folder, os.path.basename(path), path)
         return unlocked
+
+    def _unlock(self, folder: int, name: str, path: str) -> bool:
+        is_unlocked = _unlock(folder, name)
+        if is_unlocked:
+            self._tell(f"{self._shown(path)} was closed to its owner and has been opened, to look into it.")
+        return is_unlocked
 
     # --- telling
 

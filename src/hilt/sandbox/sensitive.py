@@ -223,6 +223,7 @@ class _Listing(NamedTuple):
     sensitive: tuple[str, ...]
     repositories: tuple[str, ...]
     guarded: tuple[str, ...]
+    finds: bool  # any of the three
 
 
 class Search:
@@ -265,42 +266,38 @@ class Search:
         unreadable: list[str] = []
         guarded: list[str] = []
         pending = [root]
-        lstat = os.lstat
-        looked = 0
-        is_bounded = most_folders is not None
+        unsettled = 0
+        lstat, get, is_bounded = os.lstat, known.get, most_folders is not None
         while pending:
             path = pending.pop()
             if path in skipped:
                 continue
-            looked += 1
-            if most_folders is not None and looked > most_folders:
-                raise ToolError(
-                    "sandbox_unavailable",
-                    f"{root} has more than {most_folders} folders, too many to look for sensitive files in.",
-                    suggestion="Open a smaller folder as the workspace.",
-                    path=root,
-                )
-            if is_bounded and len(path) > _LONGEST:
-                unreadable.append(path)
-                continue
             try:
                 status = lstat(path)
-                listing = known.get(path)
+                listing = get(path)
                 # no program can set ctime, as it can mtime
                 if (
-                    listing is None
-                    or listing.changed != status.st_ctime_ns
-                    or listing.inode != status.st_ino
-                    or listing.device != status.st_dev
+                    listing is not None
+                    and listing.changed == status.st_ctime_ns
+                    and listing.inode == status.st_ino
+                    and listing.device == status.st_dev
                 ):
+                    fresh[path] = listing
+                else:
                     if not stat.S_ISDIR(status.st_mode):
                         continue  # replaced since it was listed, and links lead nowhere new
+                    if len(path) > _LONGEST and is_bounded:
+                        unreadable.append(path)
+                        continue
                     now = time_ns()
                     listing = _list(path, root, judge)
-                    if now - listing.changed > _SETTLED_NS:
+                    # what is too long is not kept for a walk that has limits
+                    if now - listing.changed > _SETTLED_NS and len(path) <= _LONGEST:
                         fresh[path] = listing
-                else:
-                    fresh[path] = listing
+                    else:
+                        unsettled += 1
+                    if most_folders is not None and len(fresh) + unsettled > most_folders:
+                        raise _too_large(root, most_folders)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError:
@@ -308,13 +305,11 @@ class Search:
                 continue
             if listing.folders:
                 pending += listing.folders
-            if listing.sensitive:
+            if listing.finds:
                 sensitive += listing.sensitive
+                repositories += listing.repositories
                 if not is_bounded:
                     pending += listing.sensitive
-            if listing.repositories:
-                repositories += listing.repositories
-            if listing.guarded:
                 guarded += listing.guarded
         with self._lock:
             self._listings[root] = judge, fresh
@@ -356,5 +351,22 @@ def _list(path: str, root: str, judge: Judge) -> _Listing:
         os.close(fd)
     if "head" in parts and ("commondir" in parts or {"objects", "refs"} <= parts):
         repositories.append(path)
-    finds = (tuple(paths) for paths in (folders, sensitive, repositories, guarded))
-    return _Listing(status.st_dev, status.st_ino, status.st_ctime_ns, *finds)
+    return _Listing(
+        status.st_dev,
+        status.st_ino,
+        status.st_ctime_ns,
+        tuple(folders),
+        tuple(sensitive),
+        tuple(repositories),
+        tuple(guarded),
+        finds=bool(sensitive or repositories or guarded),
+    )
+
+
+def _too_large(root: str, most_folders: int) -> ToolError:
+    return ToolError(
+        "sandbox_unavailable",
+        f"{root} has more than {most_folders} folders, too many to look for sensitive files in.",
+        suggestion="Open a smaller folder as the workspace.",
+        path=root,
+    )

@@ -59,7 +59,8 @@ def run_shell(
     `[classification: CLASS — reason]`, where the class is success, expected_nonzero (such as grep without a match),
     error, timeout or signal. At the timeout everything the command started is ended and the exit code is 124. Of output
     over 50,000 characters the beginning and the end are shown. A command that asks gets an end of file, unless it is a
-    job with a terminal. `force` leaves the sandbox as it is. The network loopback is shared by the commands of this
+    job with a terminal. `[disarmed: …]` names what would have run with the user's next git command and was put aside.
+    `force` leaves the sandbox as it is. The network loopback is shared by the commands of this
     session, not with the machine. The timeout does not end a job in the background. A terminal is for programs that
     insist on one.
 
