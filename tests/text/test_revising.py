@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hilt.editing import Document, context_lines
 from hilt.errors import ToolError
 from hilt.text import revising
+from hilt.text.encodings import Span
 
 # few and alike, so that texts repeat, overlap and straddle what was written before
 PIECES = st.sampled_from(["abab", "aba", "b", "\n", "\r\n", "    ", "\t", "é", "x = 1", "x = 12", " ", "“q”", "\r"])
@@ -91,9 +92,7 @@ def test_a_part_is_found_where_it_occurs_after_the_replacements(sweep):
         parts += [text[at : at + random.randint(4, 12)] for at in (random.randrange(len(text) - 4) for _ in range(4))]
         revision = revising.Revision(revising.Places(text, parts))
         cuts = sorted(random.sample(range(len(text) + 1), 8))
-        spans = [
-            revising.Span(start, end, drawn(random, 0, 6)) for start, end in zip(cuts[::2], cuts[1::2], strict=True)
-        ]
+        spans = [Span(start, end, drawn(random, 0, 6)) for start, end in zip(cuts[::2], cuts[1::2], strict=True)]
         for span in random.sample(spans, len(spans)):
             revision.add(span)
         present = text

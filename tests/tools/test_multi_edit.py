@@ -6,11 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hilt.text.encodings import Span
-from hilt.tools.multi_edit import _Taken
 from tests.tools.changes import DIFFABLE, ENCODED, git_apply, tree_bytes
 
 
@@ -244,15 +240,3 @@ def test_only_the_first_failures_name_the_nearest_line(runtime, workspace):
     failures = [failure["error"] for failure in error.details["failures"]]
     assert [("The nearest to its line 1" in failure) for failure in failures] == [True] * 10 + [False] * 5
     assert all("old_text is not in a.txt, which has 2 lines." in failure for failure in failures)
-
-
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), max_size=15))
-def test_the_first_of_the_places_that_overlap_is_named(places):
-    taken = _Taken()
-    kept: list[tuple[int, int, int]] = []
-    for index, (start, size) in enumerate(places):
-        overlapped = [other for other, first, last in kept if start < last and first < start + size]
-
-        assert taken.add(index, Span(start, start + size, "")) == (overlapped[0] if overlapped else None)
-        if not overlapped:
-            kept.append((index, start, start + size))

@@ -1,6 +1,5 @@
 """Edit several files, all or none."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -20,8 +19,8 @@ from hilt.editing import (
 )
 from hilt.errors import ToolError
 from hilt.params import Count, Items, WritePath
-from hilt.text.encodings import Span
 from hilt.text.matching import Match
+from hilt.text.ranges import Ranges
 from hilt.workspace import Draft
 
 NEAREST_MOST = 10  # failures that name the nearest line
@@ -122,7 +121,7 @@ class _Batch:
         self._failures: list[_Failure] = []
         self._opened: dict[str, Document] = {}
         self._checked: set[tuple[str, str | None]] = set()
-        self._taken: dict[str, _Taken] = {}
+        self._taken: dict[str, Ranges] = {}
         self._old_texts: dict[str, list[str]] = {}
         for edit in edits:
             self._old_texts.setdefault(draft.resolve(edit.path), []).append(edit.old_text)
@@ -158,13 +157,16 @@ class _Batch:
         span = document.original_span(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent)
         if span is None:
             return  # it aims at what an earlier edit wrote, or fails below
-        other = self._taken.setdefault(document.path, _Taken()).add(index, span)
-        if other is not None:
+        taken = self._taken.setdefault(document.path, Ranges())
+        others = taken.overlapping(span.start, span.end)
+        if others:
+            other = min(others)
             raise ToolError(
                 "edit_overlap",
                 f"edits[{other}] and edits[{index}] overlap in {document.path}.",
                 indices=[other, index],
             )
+        taken.add(span.start, span.end, index)
 
     def refuse_failures(self, count: int) -> None:
         """Raise when anything failed: the first error, with all of them told."""
@@ -179,26 +181,3 @@ class _Batch:
         message = f"{len(lines)} of {count} edits failed, nothing was changed:\n" + "\n".join(lines)
         details = {**first.details, "failures": told}
         raise ToolError(first.code, message, suggestion=first.suggestion, **details)
-
-
-class _Taken:
-    """The places of edits in the original text of one file, none of which overlaps another."""
-
-    def __init__(self) -> None:
-        # both rise from place to place, as no two overlap
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        self._indices: list[int] = []
-
-    def add(self, index: int, span: Span) -> int | None:
-        """Add the place of an edit; return the first edit whose place it overlaps, instead."""
-        first, last = bisect_right(self._ends, span.start), bisect_left(self._starts, span.end)
-        if first < last:
-            return min(self._indices[first:last])
-        at = bisect_right(self._starts, span.start)
-        while at and self._ends[at - 1] > span.end:
-            at -= 1
-        self._starts.insert(at, span.start)
-        self._ends.insert(at, span.end)
-        self._indices.insert(at, index)
-        return None
