@@ -90,6 +90,8 @@ def detect(names: Collection[str], read: Read, *, manager: str | None = None) ->
     languages = dict.fromkeys(language for one in found for language in one.languages)
     if "TypeScript" in languages:
         languages.pop("JavaScript", None)
+    if not languages:
+        languages = dict.fromkeys(_by_endings(names))
     tasks = _tasks(folder)
     return Project(
         tuple(languages),
@@ -101,6 +103,28 @@ def detect(names: Collection[str], read: Read, *, manager: str | None = None) ->
         tuple(dict.fromkeys(framework for one in found for framework in one.frameworks)),
         tuple(name for name in CONFIG_FILES if name in folder.names),
     )
+
+
+# of source files, for folders in which no other file tells the language
+_ENDINGS = {
+    **{"py": "Python", "js": "JavaScript", "mjs": "JavaScript", "cjs": "JavaScript", "jsx": "JavaScript"},
+    **{"ts": "TypeScript", "tsx": "TypeScript", "go": "Go", "rs": "Rust", "rb": "Ruby", "php": "PHP"},
+    **{"java": "Java", "kt": "Kotlin", "kts": "Kotlin", "scala": "Scala", "swift": "Swift", "dart": "Dart"},
+    **{"c": "C", "cc": "C++", "cpp": "C++", "cxx": "C++", "cs": "C#", "ex": "Elixir", "exs": "Elixir"},
+    **{"sh": "Shell", "bash": "Shell", "lua": "Lua", "pl": "Perl", "r": "R", "jl": "Julia", "hs": "Haskell"},
+    **{"zig": "Zig", "erl": "Erlang", "clj": "Clojure", "ml": "OCaml"},
+}
+
+
+def _by_endings(names: Collection[str]) -> list[str]:
+    """Return the languages of the source files, that of most files first."""
+    counts: dict[str, int] = {}
+    for name in names:
+        stem, _, ending = name.rpartition(".")
+        language = _ENDINGS.get(ending.lower()) if stem else None
+        if language is not None:
+            counts[language] = counts.get(language, 0) + 1
+    return sorted(counts, key=lambda language: (-counts[language], language))
 
 
 def is_project(names: Collection[str]) -> bool:
