@@ -124,7 +124,7 @@ HUGE = 1 << 40  # a terabyte, sparse: it takes no room
 
 @pytest.fixture
 def huge(workspace) -> str:
-    path = workspace.write("huge.txt", "first\n")
+    path: str = workspace.write("huge.txt", "first\n")
     os.truncate(path, HUGE)
     return path
 

@@ -107,13 +107,31 @@ def detect(names: Collection[str], read: Read, *, manager: str | None = None) ->
 
 # of source files, for folders in which no other file tells the language
 _ENDINGS = {
-    **{"py": "Python", "js": "JavaScript", "mjs": "JavaScript", "cjs": "JavaScript", "jsx": "JavaScript"},
-    **{"ts": "TypeScript", "tsx": "TypeScript", "go": "Go", "rs": "Rust", "rb": "Ruby", "php": "PHP"},
-    **{"java": "Java", "kt": "Kotlin", "kts": "Kotlin", "scala": "Scala", "swift": "Swift", "dart": "Dart"},
-    **{"c": "C", "cc": "C++", "cpp": "C++", "cxx": "C++", "cs": "C#", "ex": "Elixir", "exs": "Elixir"},
-    **{"sh": "Shell", "bash": "Shell", "lua": "Lua", "pl": "Perl", "r": "R", "jl": "Julia", "hs": "Haskell"},
-    **{"zig": "Zig", "erl": "Erlang", "clj": "Clojure", "ml": "OCaml"},
+    "Python": "py pyw",
+    "JavaScript": "js mjs cjs jsx",
+    "TypeScript": "ts mts cts tsx",
+    "Go": "go",
+    "Rust": "rs",
+    "Ruby": "rb",
+    "PHP": "php",
+    "Java": "java",
+    "Kotlin": "kt kts",
+    "Scala": "scala",
+    "Swift": "swift",
+    "Dart": "dart",
+    "C": "c",
+    "C++": "cc cpp cxx",
+    "C#": "cs",
+    "Elixir": "ex exs",
+    "Shell": "sh bash zsh",
+    "Lua": "lua",
+    "Perl": "pl pm",
+    "R": "r",
+    "Julia": "jl",
+    "Haskell": "hs",
+    "Zig": "zig",
 }
+_LANGUAGES = {ending: language for language, endings in _ENDINGS.items() for ending in endings.split()}
 
 
 def _by_endings(names: Collection[str]) -> list[str]:
@@ -121,7 +139,7 @@ def _by_endings(names: Collection[str]) -> list[str]:
     counts: dict[str, int] = {}
     for name in names:
         stem, _, ending = name.rpartition(".")
-        language = _ENDINGS.get(ending.lower()) if stem else None
+        language = _LANGUAGES.get(ending.lower()) if stem else None
         if language is not None:
             counts[language] = counts.get(language, 0) + 1
     return sorted(counts, key=lambda language: (-counts[language], language))
