@@ -224,15 +224,14 @@ def _locate(revision: Revision, old_text: str, new_text: str, *, path: str, fuzz
     if at is None:
         return None
     end = at + len(old_text)
+    needs_lines = fuzzy_indent or "\n" in new_text  # for the indentation, or the line endings
     size = 512
     while True:
         before, after = revision.before(at, size), revision.after(end, size)
-        if all(len(side) < size or side.count("\n") > 1 for side in (before, after)):
+        if not needs_lines or all(len(side) < size or side.count("\n") > 1 for side in (before, after)):
             break
         if size >= AROUND_MOST:
-            if fuzzy_indent or "\n" in new_text:
-                return None
-            break  # indentation and line endings do not matter
+            return None
         size *= 8
     near = match_at(before + old_text + after, len(before), old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
     start = at + near.span.start - len(before)  # a line ending is replaced whole, so it may begin earlier

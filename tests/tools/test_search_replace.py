@@ -418,3 +418,13 @@ def test_the_number_of_a_group_ends_where_its_digits_end(runtime, workspace, rep
 
     assert result.ok, result.error
     assert workspace.read("a.txt") == expected
+
+
+def test_many_matches_on_one_line_give_the_diff_of_whole_lines(runtime, workspace):
+    workspace.write("a.txt", "above\n" + "needle " * 500 + "\nbelow needle\nlast\n")
+
+    result = runtime.call("search_replace", pattern="needle", replacement="pin", files="a.txt", dry_run=True)
+
+    assert result.meta["total_matches"] == 501
+    assert result.text.count("\n-") == 2
+    assert "+" + "pin " * 500 + "\n+below pin\n last\n" in result.text, result.text[-200:]

@@ -353,8 +353,14 @@ def _shown(document: Document, spans: list[Span]) -> Shown:
     old = shown.before or ""
     shift = len(old) - len(document.before)  # a byte order mark that is shown
     parts: list[tuple[int, int, list[Span]]] = []
+    feed = -1  # where the line of the last one ends
     for span in spans:
         start, end = span.start + shift, span.end + shift
+        if parts and end <= feed:
+            parts[-1][2].append(Span(start, end, encodings.visible(span.new)))
+            continue
+        feed = old.find("\n", end)
+        feed = len(old) if feed < 0 else feed
         # as much around it as a diff shows
         first, last = start, end
         for _ in range(CONTEXT_LINES + 1):
