@@ -21,7 +21,7 @@ _TOGETHER = 8192  # parts of one sweep
 _LOOKED = 64  # samples of a part among which its window is chosen
 _MOST_HITS = 16  # places of one sample; those of a common one are not kept
 _MOST_APART = 256  # replacements whose surroundings are searched one by one
-_BLOCK = 1 << 14  # characters whose lines are counted together
+_BLOCKS = 256  # parts of the text whose lines are counted together
 
 
 class _Window(NamedTuple):
@@ -99,6 +99,7 @@ class Revision:
         self.latest = Span(0, 0, "")
         self._places = places
         self._starts: list[int] = []
+        self._block = len(self.text) // _BLOCKS + 1
         self._grown: list[tuple[int, int]] = []  # by how many lines and characters each replacement makes it longer
         self._blocks: list[tuple[int, int]] = []  # the same of each block: its lines, and by what it grew
         self._fresh: dict[str, list[tuple[int, int]]] | None = None  # replacement and offset from it, by sample
@@ -171,7 +172,7 @@ class Revision:
         self._starts.insert(index, span.start)
         self._grown.insert(index, grown)
         if self._blocks:
-            block = span.start // _BLOCK
+            block = span.start // self._block
             lines, characters = self._blocks[block]
             self._blocks[block] = lines + grown[0], characters + grown[1]
         if self._fresh is not None:
@@ -189,15 +190,15 @@ class Revision:
     def position(self, offset: int) -> tuple[int, int]:
         """Return the line, from 1, and the offset that a place has once the replacements are made."""
         if not self._blocks:
-            starts = range(0, len(self.text) + 1, _BLOCK)
-            self._blocks = [(self.text.count("\n", start, start + _BLOCK), 0) for start in starts]
+            starts = range(0, len(self.text) + 1, self._block)
+            self._blocks = [(self.text.count("\n", start, start + self._block), 0) for start in starts]
             for start, (more, longer) in zip(self._starts, self._grown, strict=True):
-                lines, characters = self._blocks[start // _BLOCK]
-                self._blocks[start // _BLOCK] = lines + more, characters + longer
-        block = offset // _BLOCK
-        first = bisect_left(self._starts, block * _BLOCK)
+                lines, characters = self._blocks[start // self._block]
+                self._blocks[start // self._block] = lines + more, characters + longer
+        block = offset // self._block
+        first = bisect_left(self._starts, block * self._block)
         near = self._grown[first : bisect_left(self._starts, offset)]
-        lines = 1 + self.text.count("\n", block * _BLOCK, offset)
+        lines = 1 + self.text.count("\n", block * self._block, offset)
         for more, longer in (*self._blocks[:block], *near):
             lines += more
             offset += longer
