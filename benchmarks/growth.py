@@ -1,21 +1,36 @@
-"""Ten times more files in the workspace: the figures of one small read stay as they are."""
+"""What grows with the workspace, which a small read does not, and with the input, which costs in proportion."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from io import BytesIO
+from itertools import count as counted
+from typing import Any
 
-from benchmarks.clock import best, best_median
+from benchmarks.clock import best, best_median, milliseconds
 from benchmarks.figure import Figure
-from benchmarks.place import fresh_place, small_name
-from benchmarks.program import request, session
+from benchmarks.place import Place, fresh_place, small_name
+from benchmarks.program import Pipe, request, session
 from benchmarks.startup import one_shot
+from hilt.policy.commands import classify
+from hilt.wire import read_requests
 
 FILES = 1000
 SAME = 1.15  # what two measurements of the same thing may differ by on a machine that does other work too
 
 
+TIMES = 4  # how much more input
+LINEAR = 1.6 * TIMES
+
+
 def figures() -> Iterator[Figure]:
-    """Measure the reads of the areas startup and session in a small workspace and in a large one."""
+    """Measure small reads in a small workspace and in a large one, and calls with little and with much input."""
+    yield from _reads()
+    yield from _inputs()
+
+
+def _reads() -> Iterator[Figure]:
     read = request("read_file", path=small_name(0))
     with fresh_place(files=FILES) as small, fresh_place(files=10 * FILES) as large:
         off = {"HILT_RESIDENT": "off"}
@@ -25,3 +40,83 @@ def figures() -> Iterator[Figure]:
     name = f"{10 * FILES:,} files"
     yield Figure(f"one-shot read_file, {name}", grown, "ms", f"{FILES:,} files", base, most_ratio=SAME)
     yield Figure(f"session read_file p50, {name}", high, "ms", f"{FILES:,} files", low, most_ratio=SAME)
+
+
+def _inputs() -> Iterator[Figure]:
+    with fresh_place() as place, session(place) as hilt:
+        for name, size, call in (
+            ("multi_edit, edits", 1000, _edits),
+            ("multi_edit that fails, edits", 10, _failing_edits),
+            ("apply_patch, hunks", 1000, _hunks),
+            ("search_replace, matches on one line", 5000, _replacements),
+            ("diff_files, changed lines", 5000, _changed_lines),
+        ):
+            low, high = (_least(hilt, call, place, count) for count in (size, TIMES * size))
+            yield Figure(f"{name}: {TIMES * size:,}", high, "ms", f"{size:,}", low, most_ratio=LINEAR)
+    for name, size, work in (("requests on one line", 4000, _requests), ("bytes that are no command", 8192, _noise)):
+        low, high = best(3, work(size), work(TIMES * size))
+        yield Figure(f"{name}: {TIMES * size:,}", high, "ms", f"{size:,}", low, most_ratio=LINEAR)
+
+
+_Call = Callable[[Place, int], dict[str, Any]]
+
+
+def _least(hilt: Pipe, call: _Call, place: Place, count: int) -> float:
+    """Return the shortest milliseconds of a call, which is made ready anew each time."""
+    send = hilt.exchange if call is _failing_edits else hilt.ask
+    lines = (request(**call(place, count)) for _ in range(3))
+    return min(milliseconds(partial(send, line)) for line in lines)
+
+
+def _line(number: int) -> str:
+    return f"line {number:06} of a longer text, as long as lines of code are"
+
+
+def _write(place: Place, count: int) -> None:
+    place.write("text.txt", "".join(_line(number) + "\n" for number in range(6 * count)))
+
+
+def _edits(place: Place, count: int) -> dict[str, Any]:
+    _write(place, count)
+    lines = [_line(6 * number) for number in range(count)]
+    return {
+        "tool": "multi_edit",
+        "edits": [{"path": "text.txt", "old_text": line, "new_text": line.upper()} for line in lines],
+    }
+
+
+def _failing_edits(place: Place, count: int) -> dict[str, Any]:
+    _write(place, 5000)
+    edits = [{"path": "text.txt", "old_text": f"no line {number}", "new_text": ""} for number in range(count)]
+    return {"tool": "multi_edit", "edits": edits}
+
+
+def _hunks(place: Place, count: int) -> dict[str, Any]:
+    _write(place, count)
+    lines = [_line(6 * number) for number in range(count)]
+    hunks = "".join(f"@@\n-{line}\n+{line.upper()}\n" for line in lines)
+    return {
+        "tool": "apply_patch",
+        "patch": f"*** Begin Patch\n*** Update File: text.txt\n{hunks}*** End Patch\n",
+    }
+
+
+def _replacements(place: Place, count: int) -> dict[str, Any]:
+    place.write("line.txt", "needle " * count + "\n")
+    return {"tool": "search_replace", "files": "line.txt", "pattern": "needle", "replacement": "pin"}
+
+
+def _changed_lines(place: Place, count: int) -> dict[str, Any]:
+    place.write("a.txt", "a\nb\n" * count)
+    place.write("b.txt", "b\na\nc\n" * count)
+    return {"tool": "diff_files", "path_a": "a.txt", "path_b": "b.txt"}
+
+
+def _requests(count: int) -> Callable[[], object]:
+    line = b'{"tool":"read_file","args":{"path":"some/file.txt"}}' * count
+    return lambda: sum(1 for _ in read_requests(BytesIO(line)))
+
+
+def _noise(size: int) -> Callable[[], object]:
+    numbers = counted()  # what was tried is remembered
+    return lambda: classify(f"echo {next(numbers)}" + "a & ; | b )) " * (size // 13))

@@ -117,3 +117,72 @@ def test_large_contents_are_packed_later_and_restored_all_the_same(base):
         assert blobs == []
         assert runtime.call("undo", action="restore", id=edited.meta["undo"]).ok
         assert workspace.read("big.txt") == LARGE
+
+
+HUGE = 1 << 40  # a terabyte, sparse: it takes no room
+
+
+@pytest.fixture
+def huge(workspace) -> str:
+    path: str = workspace.write("huge.txt", "first\n")
+    os.truncate(path, HUGE)
+    return path
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    "tool, args",
+    [
+        ("write_file", {"path": "huge.txt", "content": "x"}),
+        ("edit_file", {"path": "huge.txt", "old_text": "first", "new_text": "x"}),
+        ("multi_edit", {"edits": [{"path": "huge.txt", "old_text": "first", "new_text": "x"}]}),
+        ("apply_patch", {"patch": "--- a/huge.txt\n+++ b/huge.txt\n@@ -1 +1 @@\n-first\n+x\n"}),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Delete File: huge.txt\n*** End Patch\n"}),
+        ("search_replace", {"files": "huge.txt", "pattern": "first", "replacement": "x"}),
+    ],
+)
+def test_a_file_that_does_not_fit_into_memory_is_not_changed_with_force_either(runtime, huge, tool, args, force):
+    error = runtime.call(tool, **args, force=force).error
+
+    assert (error.code, os.stat(huge).st_size) == ("file_too_large", HUGE)
+    assert "200 MB" in (error.suggestion or "") + error.message
+
+
+@pytest.mark.parametrize(
+    "tool, args, code",
+    [
+        ("read_file", {"path": "huge.txt", "start_line": 1, "end_line": 1}, "file_too_large"),
+        ("read_file", {"path": "huge.txt", "tail": 3}, "file_too_large"),
+        ("diff_files", {"path_a": "huge.txt", "path_b": "huge.txt"}, "file_too_large"),
+        ("stat_file", {"path": "huge.txt"}, None),
+        ("checksum_tree", {"path": "."}, None),
+        ("list_dir", {"path": "."}, None),
+    ],
+)
+def test_a_file_that_does_not_fit_into_memory_is_not_read_into_it(runtime, huge, tool, args, code):
+    error = runtime.call(tool, **args).error
+
+    assert (error.code if error else None) == code
+
+
+@pytest.mark.parametrize("action", ["restore", "preview"])
+def test_undo_does_not_read_what_has_become_too_large(runtime, workspace, action):
+    workspace.write("a.txt", "one\n")
+    made = runtime.call("write_file", path="a.txt", content="two\n")
+    os.truncate(workspace.join("a.txt"), HUGE)
+
+    error = runtime.call("undo", action=action, id=made.meta["undo"], force=True).error
+
+    assert error.code == "file_too_large"
+
+
+def test_the_files_of_one_change_fit_into_memory_together(runtime, workspace):
+    for name in "abcde":
+        workspace.write(name, "first\n")
+        os.truncate(workspace.join(name), 45 * 1024 * 1024)
+    edits = [{"path": name, "old_text": "first", "new_text": "x"} for name in "abcde"]
+
+    error = runtime.call("multi_edit", edits=edits, force=True).error
+
+    assert (error.code, error.details["path"]) == ("file_too_large", "e")
+    assert "more than 200 MB" in error.message

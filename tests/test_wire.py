@@ -277,6 +277,20 @@ def test_hostile_input_is_split_with_work_that_grows_as_the_input_does(hostile):
     assert work(small) <= 20 * len(small) + allowance
 
 
+def test_requests_on_one_line_are_split_without_copying_the_rest_for_each(monkeypatch):
+    texts: dict[int, str] = {}
+    scan = wire._SCAN
+
+    def counted(text: str, at: int = 0) -> tuple[Any, int]:
+        texts[id(text)] = text
+        return scan(text, at)
+
+    monkeypatch.setattr(wire, "_SCAN", counted)
+
+    assert len(list(wire.read_requests(io.BytesIO(b'{"tool":"a"} ' * 200)))) == 200
+    assert sum(map(len, texts.values())) <= 2 * 200 * len('{"tool":"a"} ')
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_call_or_one_refusal_and_a_stream_of_them_ends(raw):
     """Whatever arrives: no other error, and every byte of a stream is in one of the pieces or in none twice."""

@@ -656,7 +656,7 @@ class Runtime:
         return Standing(self.authority, ctx, running.call, self._questioner, note_approver)
 
     def _was_used(self, session: str, since: float) -> bool:
-        return bool(self.trail.rows(since=since, session=session, workspace=self.id, limit=1))
+        return self.trail.was_used(self.id, session, since)
 
     def _store(self, session: str) -> tuple[Store, Overflow]:
         found = self._stores.get(session)

@@ -291,7 +291,7 @@ def _is_request(line: bytes) -> bool:
 
 
 _SCAN = json.JSONDecoder().raw_decode
-_BLANKS = " \t\r\n"  # of JSON; there are more elsewhere
+_SKIP = json.decoder.WHITESPACE.match  # type: ignore[attr-defined]  # blanks of JSON; there are more elsewhere
 
 
 def _split(held: bytes) -> tuple[list[bytes], bytes]:
@@ -302,19 +302,19 @@ def _split(held: bytes) -> tuple[list[bytes], bytes]:
         # whole lines only reach this point, so more input cannot mend it
         return [held], b""
     values: list[bytes] = []
-    rest = text.lstrip(_BLANKS)
-    while rest:
+    at = _SKIP(text, 0).end()
+    while at < len(text):
         try:
-            _, end = _SCAN(rest)
+            _, end = _SCAN(text, at)
         except json.JSONDecodeError as error:
-            if error.pos >= len(rest.rstrip()) or error.msg.startswith("Unterminated string"):
+            if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
                 break
-            return [*values, rest.encode()], b""
+            return [*values, text[at:].encode()], b""
         except (RecursionError, ValueError):
-            return [*values, rest.encode()], b""
-        values.append(rest[:end].encode())
-        rest = rest[end:].lstrip(_BLANKS)
-    return values, rest.encode()
+            return [*values, text[at:].encode()], b""
+        values.append(text[at:end].encode())
+        at = _SKIP(text, end).end()
+    return values, text[at:].encode()
 
 
 def _malformed(text: bytes) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hilt.state.history import Change, History, Recording, Snapshot
 
 MAX_BYTES = 50 * 1024 * 1024
+FORCED_BYTES = 4 * MAX_BYTES  # of all files of one change: they are held in memory, with what becomes of them
 SYNCED_TOGETHER = 64  # new files that are open at once
 CHUNK_BYTES = 1024 * 1024
 
@@ -347,16 +348,15 @@ class Workspace:
         self._put_back(file, data, id, position)
         return True
 
-    def _look(self, path: str, *, limit: int | None = None) -> _Old:
+    def _look(self, path: str, *, limit: int = FORCED_BYTES, force: bool = True) -> _Old:
         """Return a target of a change as it is now."""
         with self.door.place(path, write=True) as place:
             if place.status is None:
                 return _Old(path, None, None, None)
             if not stat.S_ISREG(place.status.st_mode):
                 raise not_a_file(path, place.status.st_mode)
-            if limit is not None and place.status.st_size > limit:
-                advice = "Pass force: true to change it all the same."
-                raise too_large(path, place.status.st_size, limit, suggestion=advice)
+            if place.status.st_size > limit:
+                raise _unchangeable(path, place.status.st_size, limit, force=force)
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(place.name, flags, dir_fd=place.folder)
             try:
@@ -366,7 +366,9 @@ class Workspace:
                 self.door.check_object(status, path)
                 # a change shows what it replaces
                 self.door.check_rules(place.root, place.parts, write=False)
-                data = _read_all(descriptor, status.st_size)
+                data = _read_all(descriptor, min(status.st_size, limit), limit)
+                if len(data) > limit:
+                    raise _unchangeable(path, len(data), limit, force=force)
                 by_us = os.access in os.supports_effective_ids
                 writable = os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=by_us)
                 return _Old(path, data, Digest(data), status, writable)
@@ -453,8 +455,10 @@ class Draft:
         self._new: dict[str, bytes | None] = {}
         self._modes: dict[str, int] = {}
         self._hashes: dict[str, bytes | None] = {}
+        left = FORCED_BYTES
         for path in paths:
-            self._old[path] = workspace._look(path, limit=None if force else MAX_BYTES)
+            self._old[path] = workspace._look(path, limit=min(left, FORCED_BYTES if force else MAX_BYTES), force=force)
+            left -= len(self._old[path].data or b"")
         if fresh:
             self._refuse_stale(paths)
 
@@ -676,18 +680,34 @@ def too_large(path: str, size: int, limit: int, suggestion: str | None = None) -
     return ToolError("file_too_large", message, suggestion=suggestion, path=path, size=size)
 
 
+def _unchangeable(path: str, size: int, limit: int, *, force: bool) -> ToolError:
+    """Return the error for a file that is too large to be changed."""
+    most = f"{FORCED_BYTES // (1024 * 1024)} MB"
+    if limit < MAX_BYTES or (force and limit < FORCED_BYTES):
+        message = (
+            f"{path} has {size} bytes; with the files before it, the change would hold more than {most} in memory."
+        )
+        return ToolError("file_too_large", message, suggestion="Change fewer files at once.", path=path, size=size)
+    advice = f"Change it by a command with run_shell: tools hold a file in memory, {most} at most."
+    if not force and size <= FORCED_BYTES:
+        advice = f"Pass force: true to change it all the same, up to {most}."
+    return too_large(path, size, limit, suggestion=advice)
+
+
 def _identity(status: os.stat_result | None) -> tuple[int, ...] | None:
     # without the time of the last change to the inode: giving it a second name is one
     return None if status is None else (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns)
 
 
-def _read_all(descriptor: int, size: int) -> bytes:
-    """Read to the end; in one piece where the size is true."""
+def _read_all(descriptor: int, size: int, limit: int) -> bytes:
+    """Read to the end, or a little further than the limit; in one piece where the size is true."""
     wanted = max(size + 1, 4096)
     chunks = [os.read(descriptor, wanted)]
-    while len(chunks[-1]) == wanted:
+    left = limit - len(chunks[0])
+    while len(chunks[-1]) == wanted and left >= 0:
         wanted = CHUNK_BYTES
         chunks.append(os.read(descriptor, wanted))
+        left -= len(chunks[-1])
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 

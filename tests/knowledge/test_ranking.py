@@ -81,7 +81,14 @@ def test_a_rare_word_says_more_than_a_frequent_one():
     rare, _ = ranking.score(question, (" rare ", "", "", ""))
     common, _ = ranking.score(question, (" common ", "", "", ""))
 
-    assert rare > ranking.THRESHOLD > common
+    assert rare > common > ranking.THRESHOLD
+
+
+def test_a_word_that_every_document_has_matches_them_all():
+    question = ranking.weigh({"deploy": "deploy", "rollback": "rollback"}, {"deploy": 60, "rollback": 1}, 60)
+
+    assert ranking.score(question, ("", "", " deploy ", ""))[0] > ranking.THRESHOLD
+    assert ranking.score(question, ("", "", " other ", ""))[0] == 0
 
 
 def test_in_a_small_collection_about_one_subject_its_words_still_count():

@@ -498,3 +498,28 @@ def check_with_bash(marks, line):
         process.wait()
 
     assert not (marks / "mark").exists(), line
+
+
+@pytest.mark.parametrize("line", ["a|" * 30_000, ")" * 60_000, "a & ; | b )) " * 4_000, "< > << >> " * 6_000])
+def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
+    """Each of these keeps the parser busy for a minute and more when nothing ends it."""
+    risk = classify(line)
+
+    assert (risk.level, risk.reason) == (
+        "dangerous",
+        "The command cannot be rated: the shell syntax is not understood.",
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo hello && ls -l | grep x\n" * 1_000,
+        "cat <<'E'\n" + "if a | ; ' text\n" * 1_000 + "E\n",
+        "echo '" + "it is | long\n" * 1_000 + "'",
+        "echo " + "word " * 8_000,
+        "echo " + "\u00e4 " * 4_000,
+    ],
+)
+def test_a_long_text_that_parses_is_rated_as_a_short_one(line):
+    assert classify(line).level == "safe"

@@ -102,3 +102,15 @@ def test_it_is_known_since_when_nothing_has_changed(values):
     assert values.changed_since("w", "s", before)
     assert not values.changed_since("w", "s", time.time() + 1)
     assert not values.changed_since("w", "other", before)
+
+
+def test_storing_a_value_does_not_look_at_those_of_other_sessions(values):
+    for number in range(2000):
+        values.set("w", f"s{number}", "mode", "plan")
+    steps: list[int] = []
+    values._db.read(lambda db: db.set_progress_handler(lambda: steps.append(1), 1000))
+
+    values.set("w", "mine", "mode", "plan")
+
+    assert len(steps) < 3  # thousands of steps; a look at all takes more than ten
+    assert values.get("w", "mine", "mode") == "plan"

@@ -49,6 +49,20 @@ def test_rows_come_back_oldest_first_and_filtered(trail):
     assert trail.rows(workspace="elsewhere") == []
 
 
+def test_whether_a_session_was_used_does_not_depend_on_how_long_the_trail_is(trail):
+    trail.record(entry(session="mine"), {})
+    for number in range(3000):
+        trail.record(entry(at=NOW + number, session=f"other {number}"), {})
+    steps: list[int] = []
+    trail._db.read(lambda db: db.set_progress_handler(lambda: steps.append(1), 100))
+
+    assert trail.was_used("w", "mine", NOW / SECOND)
+    assert not trail.was_used("w", "mine", NOW / SECOND + 120)
+    assert not trail.was_used("w", "nobody", 0)
+    assert not trail.was_used("elsewhere", "mine", 0)
+    assert steps == []
+
+
 def test_counters_are_what_the_rows_say(trail):
     for outcome, micros in (("ok", 1000), ("ok", 3000), ("stale_file", 500)):
         trail.record(entry("edit_file", outcome=outcome, micros=micros), {})

@@ -238,3 +238,12 @@ def test_a_moved_block_leaves_the_rest_in_place():
     runs = equal_runs(lines, lines[3_500:] + lines[:3_500])
 
     assert [run.length for run in runs] == [3_500]
+
+
+def test_a_hunk_of_many_changes_is_gathered_without_copying_it_for_each():
+    old, new = "a\nb\n" * 3000, "b\na\nc\n" * 3000
+    hunks = diff_hunks(old, new)
+
+    assert len(hunks) == 1
+    assert [change.text for change in hunks[0].changes if change.kind != "added"] == old.split("\n")[:-1]
+    assert [change.text for change in hunks[0].changes if change.kind != "removed"] == new.split("\n")[:-1]

@@ -481,3 +481,20 @@ def test_a_folder_that_is_closed_to_us_is_passed_over(runtime, workspace):
         os.chmod(workspace.join("closed"), 0o700)
 
     assert [project["path"] for project in data["projects"]] == ["open"]
+
+
+@pytest.mark.parametrize(
+    "names, languages",
+    [
+        (["main.py", "test_main.py", "README.md"], ["Python"]),
+        (["a.go", "run.sh", "b.go"], ["Go", "Shell"]),
+        (["index.ts", "old.js", "util.ts"], ["TypeScript", "JavaScript"]),
+        (["notes.txt", ".py", "py", "data.csv"], []),
+        (["go.mod", "tool.py"], ["Go"]),
+    ],
+)
+def test_a_folder_with_nothing_but_source_files_has_their_languages(runtime, workspace, names, languages):
+    for name in names:
+        workspace.write(name, "")
+
+    assert runtime.call("detect_project").data["languages"] == languages

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from hashlib import sha256
 from typing import Any
 
@@ -215,3 +216,27 @@ def test_a_hundred_files_are_one_change(runtime, workspace):
     assert len(runtime.call("undo", action="list").data["snapshots"]) == 100
     runtime.call("undo", action="restore", id=result.meta["undo"])
     assert set(workspace.tree().values()) == {"old\n"}
+
+
+def test_edits_that_match_nothing_do_not_keep_the_texts_that_were_searched(runtime, workspace):
+    workspace.write("a.txt", "".join(f"line {number} of a longer text\n" for number in range(20_000)))
+    edits = [change("a.txt", f"missing {number}", "x") for number in range(30)]
+    tracemalloc.start()
+    try:
+        error = edit(runtime, *edits).error
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert (error.code, len(error.details["failures"])) == ("edit_not_found", 30)
+    assert peak < 60_000_000
+
+
+def test_only_the_first_failures_name_the_nearest_line(runtime, workspace):
+    workspace.write("a.txt", "some words\nother words\n")
+
+    error = edit(runtime, *(change("a.txt", f"some wards {number}", "x") for number in range(15))).error
+
+    failures = [failure["error"] for failure in error.details["failures"]]
+    assert [("The nearest to its line 1" in failure) for failure in failures] == [True] * 10 + [False] * 5
+    assert all("old_text is not in a.txt, which has 2 lines." in failure for failure in failures)

@@ -342,7 +342,8 @@ def test_no_match_changes_nothing_and_says_so(runtime, project):
         ({"pattern": "", "replacement": "", "files": "a.txt"}, "invalid_regex", "empty"),
         ({"pattern": "a(?=b)", "replacement": "", "files": "a.txt"}, "invalid_regex", "look-ahead"),
         ({"pattern": "(a)", "replacement": "$2", "files": "a.txt"}, "invalid_args", "$2"),
-        ({"pattern": "(a)", "replacement": "$1x", "files": "a.txt"}, "invalid_args", "$1x"),
+        ({"pattern": "(a)", "replacement": "$2x", "files": "a.txt"}, "invalid_args", "$2"),
+        ({"pattern": "(a)", "replacement": "$ax", "files": "a.txt"}, "invalid_args", "$ax"),
         ({"pattern": "a", "replacement": "$name", "files": "a.txt"}, "invalid_args", "$name"),
         ({"pattern": "a", "replacement": "\0", "files": "a.txt"}, "invalid_args", "no text file holds"),
         ({"pattern": "a", "replacement": "", "files": "absent.txt"}, "file_not_found", "absent.txt does not exist"),
@@ -397,3 +398,33 @@ def test_nothing_is_left_beside_what_is_too_long_to_answer_with(runtime, workspa
 
     left = [name for _, _, names in os.walk(os.path.join(base, "state", "overflow")) for name in names]
     assert left == []
+
+
+@pytest.mark.parametrize(
+    "replacement, expected",
+    [
+        ("$1x", "ax\n"),
+        ("${1}x", "ax\n"),
+        ("$1_$0", "a_ab\n"),
+        ("$$1x", "$1x\n"),
+        ("$n2", "b\n"),
+        ("$n2$1b", "bab\n"),
+    ],
+)
+def test_the_number_of_a_group_ends_where_its_digits_end(runtime, workspace, replacement, expected):
+    workspace.write("a.txt", "ab\n")
+
+    result = runtime.call("search_replace", pattern="(a)(?P<n2>b)", replacement=replacement, files="a.txt")
+
+    assert result.ok, result.error
+    assert workspace.read("a.txt") == expected
+
+
+def test_many_matches_on_one_line_give_the_diff_of_whole_lines(runtime, workspace):
+    workspace.write("a.txt", "above\n" + "needle " * 500 + "\nbelow needle\nlast\n")
+
+    result = runtime.call("search_replace", pattern="needle", replacement="pin", files="a.txt", dry_run=True)
+
+    assert result.meta["total_matches"] == 501
+    assert result.text.count("\n-") == 2
+    assert "+" + "pin " * 500 + "\n+below pin\n last\n" in result.text, result.text[-200:]

@@ -90,6 +90,8 @@ def detect(names: Collection[str], read: Read, *, manager: str | None = None) ->
     languages = dict.fromkeys(language for one in found for language in one.languages)
     if "TypeScript" in languages:
         languages.pop("JavaScript", None)
+    if not languages:
+        languages = dict.fromkeys(_by_endings(names))
     tasks = _tasks(folder)
     return Project(
         tuple(languages),
@@ -101,6 +103,46 @@ def detect(names: Collection[str], read: Read, *, manager: str | None = None) ->
         tuple(dict.fromkeys(framework for one in found for framework in one.frameworks)),
         tuple(name for name in CONFIG_FILES if name in folder.names),
     )
+
+
+# of source files, for folders in which no other file tells the language
+_ENDINGS = {
+    "Python": "py pyw",
+    "JavaScript": "js mjs cjs jsx",
+    "TypeScript": "ts mts cts tsx",
+    "Go": "go",
+    "Rust": "rs",
+    "Ruby": "rb",
+    "PHP": "php",
+    "Java": "java",
+    "Kotlin": "kt kts",
+    "Scala": "scala",
+    "Swift": "swift",
+    "Dart": "dart",
+    "C": "c",
+    "C++": "cc cpp cxx",
+    "C#": "cs",
+    "Elixir": "ex exs",
+    "Shell": "sh bash zsh",
+    "Lua": "lua",
+    "Perl": "pl pm",
+    "R": "r",
+    "Julia": "jl",
+    "Haskell": "hs",
+    "Zig": "zig",
+}
+_LANGUAGES = {ending: language for language, endings in _ENDINGS.items() for ending in endings.split()}
+
+
+def _by_endings(names: Collection[str]) -> list[str]:
+    """Return the languages of the source files, that of most files first."""
+    counts: dict[str, int] = {}
+    for name in names:
+        stem, _, ending = name.rpartition(".")
+        language = _LANGUAGES.get(ending.lower()) if stem else None
+        if language is not None:
+            counts[language] = counts.get(language, 0) + 1
+    return sorted(counts, key=lambda language: (-counts[language], language))
 
 
 def is_project(names: Collection[str]) -> bool:

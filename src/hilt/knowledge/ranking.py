@@ -31,10 +31,11 @@ class Asked(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question as weighed terms, the weightiest first, and what a full answer would weigh."""
+    """A question as weighed terms, the weightiest first, what a full answer would weigh, and how many terms it has."""
 
     terms: tuple[Asked, ...]
     whole: float
+    size: int
 
     @property
     def match(self) -> str:
@@ -75,22 +76,24 @@ def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) 
     total = max(total, FEW)
     known = {term: math.log1p((total - count + 0.5) / (count + 0.5)) for term, count in frequencies.items()}
     if not known:
-        return Question((), 0.0)
+        return Question((), 0.0, 0)
     average = sum(known.values()) / len(known)
     terms = [Asked(term, word, known.get(term, average), frequencies.get(term, 0)) for term, word in asked.items()]
     if len(terms) > LONG_TERMS:
         terms = [term for term in terms if term.documents]
     terms.sort(key=lambda term: -term.weight)
-    whole = sum(term.weight for term in terms[:SUBJECT_TERMS])
-    return Question(tuple(term for term in terms if term.documents)[:MATCHED_TERMS], whole)
+    subject = terms[:SUBJECT_TERMS]
+    whole = sum(term.weight for term in subject)
+    return Question(tuple(term for term in terms if term.documents)[:MATCHED_TERMS], whole, len(subject))
 
 
 def score(question: Question, fields: Sequence[str]) -> tuple[float, list[str]]:
     """Return how much of the question a document covers, from 0 to 1, and the words it has.
 
-    One word that stands once in the text and nowhere else is a coincidence.
+    It is the share of its words, or of their weight where that is more: a word that every document has still matches
+    them all. One word that stands once in the text and nowhere else is a coincidence.
     """
-    covered = 0.0
+    covered = counted = 0.0
     matched = []
     said = 0
     for asked in question.terms:
@@ -98,9 +101,10 @@ def score(question: Question, fields: Sequence[str]) -> tuple[float, list[str]]:
         for share, field in zip(_FIELDS, fields, strict=True):
             if inner in field:
                 covered += asked.weight * share
+                counted += share
                 matched.append(asked.word)
                 said += 2 if share > _FIELDS[-1] else field.count(inner)
                 break
     if said < 2 or not question.whole:
         return 0.0, []
-    return min(1.0, covered / question.whole), matched
+    return min(1.0, max(covered / question.whole, counted / question.size)), matched

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from hilt.policy.heredocs import Body, take_out
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MAX_LENGTH = 64 * 1024
 MAX_DEPTH = 60
 MAX_TEXTS = 200  # a text inside a text, such as the argument of sh -c, is parsed on its own
+TRIED_BYTES = 4096  # from here on a text is tried in another process before it is parsed in this one
+_TRIED_PIECE = 256  # bytes that the parser gets at once there
+_TRIED_SECONDS = 2  # of processor time; text without errors takes less than one
 
 _COMMANDS = frozenset(("command", "declaration_command", "unset_command", "test_command"))
 _ASSIGNMENTS = frozenset(("variable_assignment", "variable_assignments"))
@@ -124,9 +127,9 @@ class Source:
         if "\\\n" in self._joined:
             self._join()
         self._separate_keywords()
-        if self.root.has_error and "extglob" in text:
+        if self._failed and "extglob" in text:
             self._widen_patterns()
-        if self.root.has_error:
+        if self._failed:
             raise Unparsed("the shell syntax is not understood")
         if "#" in text:
             self._check_comments()
@@ -148,12 +151,14 @@ class Source:
     def _parse(self, joined: str) -> None:
         """Parse a text with a full stop for each character beyond ASCII: the scanner crashes on some of those."""
         self._joined = joined
-        data = joined if joined.isascii() else "".join(sign if sign.isascii() else "." for sign in joined)
-        self.root = self._parser.parse(data.encode()).root_node
+        data = (joined if joined.isascii() else "".join(sign if sign.isascii() else "." for sign in joined)).encode()
+        tried = len(data) <= TRIED_BYTES or _parses(data)
+        self.root = self._parser.parse(data if tried else b"").root_node
+        self._failed = self.root.has_error or not tried
 
     def _take_out_heredocs(self) -> None:
         """Parse without here-documents where the grammar does not read them as bash does."""
-        is_read = not self.root.has_error and "\n\\" not in self.text
+        is_read = not self._failed and "\n\\" not in self.text
         ends = [node for node in _descendants(self.root) if node.type == "heredoc_end"] if is_read else []
         if is_read and all(self.line_of(end).lstrip("\t") == self.text_of(end) for end in ends):
             return
@@ -255,13 +260,15 @@ class _Reader:
         if self._evaluates and self._evaluable:
             raise Unparsed("arithmetic or a subscript may run text that stands in quotes")
         commands = tuple(sorted(self._commands, key=lambda command: command.start))
+        calls: dict[str | None, list[Command]] = {}
+        for command in commands:
+            if command.words:
+                calls.setdefault(command.words[0].value, []).append(command)
         loops = {
             name
             for name, spans in self._functions.items()
-            for command in commands
-            if command.words
-            and command.words[0].value == name
-            and any(start <= command.start and command.end <= end for start, end in spans)
+            for call in calls.get(name, ())
+            if any(start <= call.start and call.end <= end for start, end in spans)
         }
         return Script(commands, frozenset(self._functions), frozenset(loops))
 
@@ -581,6 +588,48 @@ def _parser() -> Parser:
         return Parser(_language())
     except (ImportError, AttributeError, TypeError, ValueError, OSError) as error:
         raise Unparsed(f"the shell parser does not load ({error})") from error
+
+
+_TRY = """
+import os, resource, sys
+seconds, piece = map(int, sys.argv[1:3])
+resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+sys.path[:0] = sys.argv[3:]
+import tree_sitter, tree_sitter_bash
+data = sys.stdin.buffer.read()
+left = 64 + 16 * len(data) // piece  # text without errors is read about twice
+def read(offset, _):
+    global left
+    left -= 1
+    if left < 0:
+        os._exit(1)
+    return data[offset:offset + piece]
+parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+print(not parser.parse(read).root_node.has_error)
+"""
+
+
+@lru_cache(maxsize=64)
+def _parses(data: bytes) -> bool:
+    """Whether a text parses without errors, found out where it can be ended.
+
+    The parser recovers from errors in quadratic time, a minute for a long text, and cannot be interrupted.
+    """
+    import os
+    import subprocess
+    import sys
+
+    import tree_sitter
+    import tree_sitter_bash
+
+    folders = {os.path.dirname(module.__path__[0]) for module in (tree_sitter, tree_sitter_bash)}
+    # isolated, so that no module of the folder it is started in is taken for one of these
+    command = [sys.executable, "-I", "-S", "-c", _TRY, str(_TRIED_SECONDS), str(_TRIED_PIECE), *folders]
+    try:
+        done = subprocess.run(command, input=data, capture_output=True, env={}, cwd="/", check=False)
+    except OSError as error:
+        raise Unparsed(f"the shell parser does not start ({error})") from error
+    return done.stdout.strip() == b"True"
 
 
 def _check_characters(text: str) -> None:

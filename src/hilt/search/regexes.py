@@ -14,6 +14,7 @@ that speaks of carriage returns itself.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 NESTING_MAX = 100
@@ -463,6 +464,17 @@ def references(replacement: str) -> list[tuple[str, int]]:
     """Return the groups that a replacement names, each with its place."""
     found = ((match[2] or match[3], match.start()) for match in _REFERENCE.finditer(replacement) if not match[1])
     return [(name, at) for name, at in found if name is not None]
+
+
+def braced(replacement: str, names: Collection[str]) -> str:
+    """Return the replacement with ${1}x for $1x, which would else name a group 1x."""
+
+    def value(reference: re.Match[str]) -> str:
+        name = reference[2] or ""
+        number = name[: len(name) - len(name.lstrip("0123456789"))]
+        return reference[0] if not number or number == name or name in names else f"${{{number}}}{name[len(number) :]}"
+
+    return _REFERENCE.sub(value, replacement)
 
 
 def expanded(replacement: str, match: re.Match[str]) -> str:

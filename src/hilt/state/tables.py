@@ -44,6 +44,8 @@ CREATE TABLE session_values (
 INSERT INTO grants_by_folder SELECT * FROM grants;
 DROP TABLE grants;
 ALTER TABLE grants_by_folder RENAME TO grants""",
+    # old values are removed whenever one is stored
+    "CREATE INDEX session_values_by_age ON session_values (at)",
 )
 
 

@@ -345,6 +345,12 @@ class Trail:
 
         return self._db.read(work)
 
+    def was_used(self, workspace: str, session: str, since: float) -> bool:
+        """Whether a session made a call since a time, in seconds; kept to the minute."""
+        query = "SELECT 1 FROM sessions WHERE workspace=? AND session=? AND used>?"
+        values = (workspace, session, since - USED_SECONDS)
+        return self._db.exists() and self._db.read(lambda db: db.execute(query, values).fetchone()) is not None
+
     def end_idle(self) -> None:
         """Forget sessions that have been idle for a day."""
         limit = int(time.time()) - SESSION_IDLE_SECONDS

@@ -194,7 +194,8 @@ def _groups(runs: Sequence[Run], old_length: int, new_length: int, context: int)
             yield group
             group = []
         if changed:
-            group = [*(group or [run]), after]
+            group = group or [run]
+            group.append(after)
     if group:
         yield group
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate, islice
 from typing import NamedTuple
 
@@ -15,14 +16,30 @@ _TRAILING = BLANKS + "\r"
 MOST_PLACES = 100  # a copy that fits more places than this is not looked at further
 
 
-class Page(NamedTuple):
+class Page:
     """A text, what its lines end with, the lines as they are and as they compare, and where each starts."""
 
-    text: str
-    feed: str
-    lines: list[str]
-    plain: list[str]
-    starts: list[int]
+    def __init__(self, text: str, feed: str, lines: list[str], plain: list[str], starts: list[int]) -> None:
+        self.text = text
+        self.feed = feed
+        self.lines = lines
+        self.plain = plain
+        self.starts = starts
+
+    @cached_property
+    def joined(self) -> str:
+        """The plain lines as one text; the last is ended, as a copy may end one that the file leaves unended."""
+        return "\n".join(self.plain) + "\n" * bool(self.plain[-1])
+
+    @cached_property
+    def unindented(self) -> str:
+        """The plain lines without their indentation as one text, with a line feed before and behind each."""
+        return "\n" + "\n".join(line.strip() for line in self.plain) + "\n"
+
+    @cached_property
+    def stripped(self) -> frozenset[str]:
+        """Every plain line without its indentation."""
+        return frozenset(line.strip() for line in self.plain)
 
 
 class Place(NamedTuple):
@@ -52,9 +69,7 @@ def alike(page: Page, copy: str) -> list[Place]:
     lines = _plain_lines(copy, "\n")
     if lines == [""]:
         return []
-    haystack = "\n".join(page.plain)
-    if page.plain[-1]:
-        haystack += "\n"  # a copy may end a last line that the file leaves unended
+    haystack = page.joined
     tail = fold(copy).rpartition("\n")[2]
     part = "\n".join([*lines[:-1], tail])
     found = [(at, at + len(part)) for at in islice(occurrences(haystack, part), MOST_PLACES)]
@@ -71,7 +86,7 @@ def indented(page: Page, copy: str) -> list[Place]:
     body = lines[:-1] if len(lines) > 1 and not lines[-1] else lines
     if not any(body):
         return []
-    haystack = "\n" + "\n".join(line.strip() for line in page.plain) + "\n"
+    haystack = page.unindented
     needle = "\n" + "\n".join(line.strip() for line in body) + "\n"
     places = []
     for at in islice(occurrences(haystack, needle), MOST_PLACES):

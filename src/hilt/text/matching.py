@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,8 +27,21 @@ class Match(NamedTuple):
     last_line: int
 
 
-def find_edit(text: str, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool = False) -> Match:
-    """Return the only change that puts new_text in place of old_text; an error says why there is none."""
+def find_edit(
+    text: str,
+    old_text: str,
+    new_text: str,
+    *,
+    path: str,
+    fuzzy_indent: bool = False,
+    read: Callable[[str], Page] | None = None,
+    nearest: bool = True,
+) -> Match:
+    """Return the only change that puts new_text in place of old_text; an error says why there is none.
+
+    `read` prepares the text for comparison, for callers that keep pages. Without `nearest`, an error does not name the
+    nearest line: to find it takes longer than all the rest.
+    """
     if not old_text:
         raise ToolError("old_text_empty", f"old_text is empty, so it names no place in {path}.")
     exact = list(islice(occurrences(text, old_text), _LISTED))
@@ -37,11 +50,18 @@ def find_edit(text: str, old_text: str, new_text: str, *, path: str, fuzzy_inden
         more = text.count(old_text, exact[-1] + 1) if len(exact) == _LISTED else 0
         raise _not_unique(text, exact, len(exact) + more, path)
     if exact:
-        return _match_exact(text, exact[0], old_text, new_text, path, fuzzy_indent=fuzzy_indent)
-    return _match_alike(text, old_text, new_text, path, fuzzy_indent=fuzzy_indent)
+        return match_at(text, exact[0], old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
+    from hilt.text.likeness import read_page
+
+    page = (read or read_page)(text)
+    match = match_alike(page, old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
+    if match is None:
+        raise _not_found(page, old_text, path, fuzzy_indent=fuzzy_indent, nearest=nearest)
+    return match
 
 
-def _match_exact(text: str, at: int, old_text: str, new_text: str, path: str, *, fuzzy_indent: bool) -> Match:
+def match_at(text: str, at: int, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> Match:
+    """Return the change that puts new_text in place of the old_text at an offset of the text."""
     start, end = at, at + len(old_text)
     if fuzzy_indent:
         from hilt.text.indentation import settle
@@ -61,17 +81,18 @@ def _match_exact(text: str, at: int, old_text: str, new_text: str, path: str, *,
     return _match(text, Span(start, end, new), path, exact=True)
 
 
-def _match_alike(text: str, old_text: str, new_text: str, path: str, *, fuzzy_indent: bool) -> Match:
+def match_alike(page: Page, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> Match | None:
+    """Return the only change at a place that is like old_text, None when no place is."""
     # imported here: most edits are exact and need none of it
     from hilt.text.indentation import settle
-    from hilt.text.likeness import MOST_PLACES, alike, indented, read_page, rewrite
+    from hilt.text.likeness import MOST_PLACES, alike, indented, rewrite
 
-    page = read_page(text)
+    text = page.text
     places = alike(page, old_text)
     if not places and fuzzy_indent:
         places = indented(page, old_text)
     if not places:
-        raise _not_found(page, old_text, path, fuzzy_indent=fuzzy_indent)
+        return None
     if len(places) > 1:
         starts = [place.start for place in places]
         raise _not_unique(text, starts, len(places), path, least=len(places) >= MOST_PLACES)
@@ -114,23 +135,22 @@ def _not_unique(text: str, offsets: Sequence[int], count: int, path: str, *, lea
     )
 
 
-def _not_found(page: Page, old_text: str, path: str, *, fuzzy_indent: bool) -> ToolError:
+def _not_found(page: Page, old_text: str, path: str, *, fuzzy_indent: bool, nearest: bool) -> ToolError:
     from hilt.text.likeness import indented
     from hilt.text.nearest import nearest_line, quote
 
     length = count_lines(page.text)
     message = f"old_text is not in {path}, which has {length} line{'' if length == 1 else 's'}."
-    present = {line.strip() for line in page.plain}
     copied = [line.strip() for line in old_text.split("\n")]
     number, wanted = next(
-        ((number, line) for number, line in enumerate(copied, 1) if line and line not in present), (1, copied[0])
+        ((number, line) for number, line in enumerate(copied, 1) if line and line not in page.stripped), (1, copied[0])
     )
-    nearest = nearest_line(page.lines, wanted)
+    like = nearest_line(page.lines, wanted) if nearest else None
     suggestion = None
     details: dict[str, object] = {}
-    if nearest is not None:
-        message += f" The nearest to its line {number}, {quote(wanted)!r}, is line {nearest.line}: {nearest.text!r}."
-        details = {"nearest_line": nearest.line, "nearest_text": nearest.text}
+    if like is not None:
+        message += f" The nearest to its line {number}, {quote(wanted)!r}, is line {like.line}: {like.text!r}."
+        details = {"nearest_line": like.line, "nearest_text": like.text}
     shifted = [] if fuzzy_indent else indented(page, old_text)
     if len(shifted) == 1:
         line = line_number(page.text, shifted[0].start)

@@ -9,6 +9,7 @@ from hilt.text.encodings import visible
 
 SHOWN = 200  # characters of a line that an error quotes
 _LEAST_LIKENESS = 40
+_COMPARED = 100_000  # lines of a file that are compared; of a longer file only its beginning
 
 
 class Nearest(NamedTuple):
@@ -25,7 +26,7 @@ def nearest_line(lines: Sequence[str], wanted: str) -> Nearest | None:
     from rapidfuzz import fuzz, process
 
     # cut first: the cost of a comparison grows with the length of both
-    choices = [line.strip()[:SHOWN] for line in lines]
+    choices = [line.strip()[:SHOWN] for line in lines[:_COMPARED]]
     found = process.extractOne(wanted.strip()[:SHOWN], choices, scorer=fuzz.ratio, score_cutoff=_LEAST_LIKENESS)
     return None if found is None else Nearest(found[2] + 1, quote(lines[found[2]]))
 

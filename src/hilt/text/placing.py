@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate, groupby, islice
-from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.text.encodings import Span
@@ -14,9 +14,11 @@ from hilt.text.folding import fold
 from hilt.text.lines import dominant_ending, split_lines
 from hilt.text.nearest import nearest_line, quote
 from hilt.text.operations import Operation, PatchHunk, PatchLine
+from hilt.text.ranges import Ranges
 
 _LISTED = 10  # line numbers that an error names
 _MOST = 100  # places that are looked at before a hunk is called ambiguous
+_SEARCHES = 16  # of a text, one by one, before it is worth knowing where each line stands
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _ANY_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
@@ -66,20 +68,40 @@ _Form = Callable[[str], str]
 _FORMS: tuple[_Form, ...] = (_bare, _unpadded, _unspaced, _normalized)
 
 
-class _View(NamedTuple):
+class _View:
     """The lines as one form shows them, also joined, and where the line feed before each is in that."""
 
-    lines: list[str]
-    joined: str
-    feeds: list[int]
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self._joined = "\n" + "\n".join(lines) + "\n"
+        self._feeds = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        self._searches = 0
 
     def search(self, wanted: Sequence[str], first: int) -> Iterator[int]:
         """Yield each line, from `first` on, at which the wanted lines stand."""
+        self._searches += 1
+        if self._searches > _SEARCHES and self.lines:
+            offset, line = min(enumerate(wanted), key=lambda pair: len(self._numbers.get(pair[1], ())))
+            numbers = self._numbers.get(line, [])
+            if len(numbers) <= _MOST:
+                starts = (number - offset for number in numbers[bisect_left(numbers, first + offset) :])
+                return (at for at in starts if self.lines[at : at + len(wanted)] == wanted)
+        return self._find(wanted, first)
+
+    @cached_property
+    def _numbers(self) -> dict[str, list[int]]:
+        """Where each line stands."""
+        numbers: dict[str, list[int]] = {}
+        for number, line in enumerate(self.lines):
+            numbers.setdefault(line, []).append(number)
+        return numbers
+
+    def _find(self, wanted: Sequence[str], first: int) -> Iterator[int]:
         part = "\n" + "\n".join(wanted) + "\n"
-        at = self.joined.find(part, self.feeds[first])
+        at = self._joined.find(part, self._feeds[first])
         while at >= 0:
-            yield bisect_left(self.feeds, at)
-            at = self.joined.find(part, at + 1)
+            yield bisect_left(self._feeds, at)
+            at = self._joined.find(part, at + 1)
 
 
 class _Placement:
@@ -93,7 +115,8 @@ class _Placement:
         self.ending = dominant_ending(text)
         self.unended = bool(lines) and not lines[-1].endswith(("\n", "\r"))
         self.views: dict[_Form, _View] = {}
-        self.taken: list[range] = []
+        self.taken = Ranges()
+        self.behind = 0  # the line behind the hunk before
         self.drift = 0
         self.number = 0
 
@@ -118,7 +141,9 @@ class _Placement:
             raise self._not_found(old, "line", at_end=hunk.at_end)
         first, form = placed
         size = sum(line.kind != "added" for line in hunk.lines)
-        self.taken.append(range(first, first + size))
+        if not self.taken.overlapping(first, first + size):  # lines may be inserted inside a hunk
+            self.taken.add(first, first + size)
+        self.behind = first + size
         if hunk.old_start is not None and size:
             self.drift = first - (hunk.old_start - 1)
         yield from self._changes(hunk.lines, first, literal=form is _literal)
@@ -155,7 +180,7 @@ class _Placement:
             return 0 <= first <= last and view.lines[first : first + size] == wanted and self._is_free(first, size)
 
         if hunk.at_end:
-            return next((first for first in (last, last - self._blank_tail()) if fits(first)), None)
+            return next((first for first in (last, last - self._blank_tail) if fits(first)), None)
         if hunk.old_start is not None:
             stated = hunk.old_start - 1
             guess = next((first for first in (stated + self.drift, stated) if fits(first)), None)
@@ -190,11 +215,12 @@ class _Placement:
 
     def _floor(self) -> int:
         """Return the first line to look at: in the Codex notation, hunks come in the order of the file."""
-        return 0 if self.operation.unified or not self.taken else self.taken[-1].stop
+        return 0 if self.operation.unified else self.behind
 
     def _is_free(self, first: int, size: int) -> bool:
-        return first >= self._floor() and all(first >= part.stop or first + size <= part.start for part in self.taken)
+        return first >= self._floor() and not self.taken.overlapping(first, first + size)
 
+    @cached_property
     def _blank_tail(self) -> int:
         if self.operation.unified:
             return 0
@@ -202,9 +228,7 @@ class _Placement:
 
     def _view(self, form: _Form) -> _View:
         if form not in self.views:
-            lines = [form(line) for line in self.lines]
-            feeds = list(accumulate((len(line) + 1 for line in lines), initial=0))
-            self.views[form] = _View(lines, "\n" + "\n".join(lines) + "\n", feeds)
+            self.views[form] = _View([form(line) for line in self.lines])
         return self.views[form]
 
     def _changes(self, lines: Sequence[PatchLine], at: int, *, literal: bool) -> Iterator[Span]:

@@ -49,9 +49,10 @@ def apply_patch(
     operations = parse_patch(patch, path=path)
     targets = [target for one in operations for target in (one.path, one.move_to) if target is not None]
     with ctx.workspace.change("apply_patch", targets, force=force) as draft:
+        touched = {draft.resolve(target) for target in targets}
         for name, checksum in (if_checksums or {}).items():
             target = draft.resolve(name)
-            if target not in {draft.resolve(other) for other in targets}:
+            if target not in touched:
                 raise ToolError("invalid_args", f"if_checksums names {name}, which the patch does not touch.")
             require(target, draft.old(target), if_checksum=checksum)
         done = [_apply(draft, operation) for operation in operations]
@@ -128,14 +129,16 @@ def _changes(draft: Draft, done: list[tuple[str, Operation]]) -> list[Shown]:
             source = draft.resolve(operation.path)
             origins[draft.resolve(operation.move_to)] = origins.pop(source, source)
     moved: dict[str, str] = {}
+    sources: set[str] = set()
     for path, source in origins.items():
         left = draft.old(source) is not None and draft.read(source) is None
         came = draft.old(path) is None and draft.read(path) is not None
-        if left and came and source not in moved.values():
+        if left and came and source not in sources:
             moved[path] = source
+            sources.add(source)
     changes = []
     for path in draft.targets():
-        if path in moved.values():
+        if path in sources:
             continue
         source = moved.get(path, path)
         change = shown_bytes(source, draft.old(source), draft.read(path), new_path=path if path in moved else None)

@@ -1,5 +1,6 @@
 """Edit several files, all or none."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 from hilt.call import Output
@@ -18,9 +19,11 @@ from hilt.editing import (
 )
 from hilt.errors import ToolError
 from hilt.params import Count, Items, WritePath
-from hilt.text.encodings import Span
-from hilt.text.matching import Match, find_edit
+from hilt.text.matching import Match
+from hilt.text.ranges import Ranges
 from hilt.workspace import Draft
+
+NEAREST_MOST = 10  # failures that name the nearest line
 
 
 class Edit(NamedTuple):
@@ -60,7 +63,7 @@ def multi_edit(
         if not edit.old_text:
             raise ToolError("old_text_empty", f"edits[{index}] ({edit.path}): old_text is empty.", index=index)
     with ctx.workspace.change("multi_edit", [edit.path for edit in edits], force=force) as draft:
-        batch = _Batch(draft)
+        batch = _Batch(draft, edits)
         for index, edit in enumerate(edits):
             ctx.fence.check()
             batch.add(index, edit)
@@ -98,57 +101,82 @@ def _line(done: _Done) -> str:
     return f"{text}\n--- context ---\n{done.context}" if done.context else text
 
 
+class _Failure(NamedTuple):
+    # not the error itself: with its traceback it would keep every text that was searched
+    position: int
+    path: str
+    code: str
+    message: str
+    suggestion: str | None
+    details: dict[str, Any]
+
+
 class _Batch:
     """Edits checked one after the other, with everything that is wrong collected."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, edits: Sequence[Edit]) -> None:
         self.documents: dict[str, Document] = {}
         self.done: list[_Done] = []
         self._draft = draft
-        self._failures: list[tuple[int, str, ToolError]] = []
-        self._ranges: dict[str, list[tuple[int, Span]]] = {}
+        self._failures: list[_Failure] = []
+        self._opened: dict[str, Document] = {}
+        self._checked: set[tuple[str, str | None]] = set()
+        self._taken: dict[str, Ranges] = {}
+        self._old_texts: dict[str, list[str]] = {}
+        for edit in edits:
+            self._old_texts.setdefault(draft.resolve(edit.path), []).append(edit.old_text)
 
     def add(self, index: int, edit: Edit) -> None:
         path = self._draft.resolve(edit.path)
         try:
-            require(path, self._draft.old(path), if_checksum=edit.if_checksum)
-            document = self.documents.get(path) or open_document(self._draft, path)
+            if (path, edit.if_checksum) not in self._checked:
+                require(path, self._draft.old(path), if_checksum=edit.if_checksum)
+                self._checked.add((path, edit.if_checksum))
+            document = self._open(path)
             self._refuse_overlap(index, edit, document)
-            match = document.edit(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent)
+            nearest = len(self._failures) < NEAREST_MOST
+            match = document.edit(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent, nearest=nearest)
         except ToolError as error:
-            self._failures.append((index, path, error))
+            self._failures.append(_Failure(index, path, error.code, error.message, error.suggestion, error.details))
             return
         self.documents[path] = document
         context = context_lines(document, match, edit.show_context) if edit.show_context else ""
         self.done.append(_Done(index, edit, document, match, context))
 
+    def _open(self, path: str) -> Document:
+        if path not in self._opened:
+            document = open_document(self._draft, path)
+            document.expect(self._old_texts[path])
+            self._opened[path] = document
+        return self._opened[path]
+
     def _refuse_overlap(self, index: int, edit: Edit, document: Document) -> None:
         """Refuse an edit whose place in the original text overlaps that of an earlier one."""
-        try:
-            span = find_edit(
-                document.before, edit.old_text, edit.new_text, path=document.path, fuzzy_indent=edit.fuzzy_indent
-            ).span
-        except ToolError:
+        if len(self._old_texts[document.path]) == 1:
+            return
+        span = document.original_span(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent)
+        if span is None:
             return  # it aims at what an earlier edit wrote, or fails below
-        ranges = self._ranges.setdefault(document.path, [])
-        for other, taken in ranges:
-            if span.start < taken.end and taken.start < span.end:
-                raise ToolError(
-                    "edit_overlap",
-                    f"edits[{other}] and edits[{index}] overlap in {document.path}.",
-                    indices=[other, index],
-                )
-        ranges.append((index, span))
+        taken = self._taken.setdefault(document.path, Ranges())
+        others = taken.overlapping(span.start, span.end)
+        if others:
+            other = min(others)
+            raise ToolError(
+                "edit_overlap",
+                f"edits[{other}] and edits[{index}] overlap in {document.path}.",
+                indices=[other, index],
+            )
+        taken.add(span.start, span.end, index)
 
     def refuse_failures(self, count: int) -> None:
         """Raise when anything failed: the first error, with all of them told."""
         if not self._failures:
             return
-        first = self._failures[0][2]
-        lines = [f"edits[{index}] {path}: {error.message}" for index, path, error in self._failures]
+        first = self._failures[0]
+        lines = [f"edits[{failure.position}] {failure.path}: {failure.message}" for failure in self._failures]
         told = [
-            {"index": index, "path": path, "error": error.message, "error_code": error.code}
-            for index, path, error in self._failures
+            {"index": failure.position, "path": failure.path, "error": failure.message, "error_code": failure.code}
+            for failure in self._failures
         ]
         message = f"{len(lines)} of {count} edits failed, nothing was changed:\n" + "\n".join(lines)
         details = {**first.details, "failures": told}

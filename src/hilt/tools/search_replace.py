@@ -18,10 +18,9 @@ from hilt.search.tree import open_tree, read_pattern, visible
 from hilt.text import encodings
 from hilt.text.diffing import Hunk, compare
 from hilt.text.encodings import Span
-from hilt.workspace import MAX_BYTES
+from hilt.workspace import FORCED_BYTES, MAX_BYTES
 
 FILES_MAX = 50
-TOTAL_BYTES = 256 * 1024 * 1024  # of all files together, without force
 LINES_TOLD = 10
 CONTEXT_LINES = 3
 
@@ -76,7 +75,7 @@ def search_replace(
             except ToolError as error:
                 targets.fail(path, error)
         work = _Work(ctx, wanted, documents)
-        work.replace(limit=4 * MAX_BYTES if force else MAX_BYTES)
+        work.replace(limit=FORCED_BYTES if force else MAX_BYTES)
         changes = work.changes
         meta: dict[str, Any] = {
             "files": [{"path": document.path, "matches": work.counts[document.path]} for document in work.matched],
@@ -129,7 +128,8 @@ def _pattern(text: str, replacement: str, *, literal: bool, ignore_case: bool, l
     from hilt.search import regexes
 
     known = regexes.translate(text)
-    for name, position in regexes.references(replacement):
+    pattern = pattern._replace(replacement=regexes.braced(replacement, known.names))
+    for name, position in regexes.references(pattern.replacement or ""):
         if name not in known.names and not (name.isdecimal() and int(name) <= known.groups):
             groups = ", ".join(
                 [f"${number}" for number in range(known.groups + 1)] + [f"${name}" for name in known.names]
@@ -137,7 +137,7 @@ def _pattern(text: str, replacement: str, *, literal: bool, ignore_case: bool, l
             raise ToolError(
                 "invalid_args",
                 f"The replacement names the group ${name}, and the pattern has only {groups}.",
-                suggestion="Write ${1}x for group 1 followed by x, and $$ for a dollar sign.",
+                suggestion="Write $$ for a dollar sign.",
                 position=position,
             )
     return pattern
@@ -232,10 +232,10 @@ class _Targets:
                 suggestion="Look with find_files; files that .gitignore hides must be named by their paths.",
             )
         total = sum(self._found.values())
-        if total > TOTAL_BYTES:
+        if total > FORCED_BYTES and len(self._found) > 1:
             raise ToolError(
                 "resource_limit",
-                f"The files have {total >> 20} MB together; the limit is {TOTAL_BYTES >> 20} MB.",
+                f"The files have {total >> 20} MB together; the limit is {FORCED_BYTES >> 20} MB.",
                 suggestion="Name fewer files at once.",
             )
 
@@ -353,8 +353,14 @@ def _shown(document: Document, spans: list[Span]) -> Shown:
     old = shown.before or ""
     shift = len(old) - len(document.before)  # a byte order mark that is shown
     parts: list[tuple[int, int, list[Span]]] = []
+    feed = -1  # where the line of the last one ends
     for span in spans:
         start, end = span.start + shift, span.end + shift
+        if parts and end <= feed:
+            parts[-1][2].append(Span(start, end, encodings.visible(span.new)))
+            continue
+        feed = old.find("\n", end)
+        feed = len(old) if feed < 0 else feed
         # as much around it as a diff shows
         first, last = start, end
         for _ in range(CONTEXT_LINES + 1):

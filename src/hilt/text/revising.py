@@ -1,0 +1,237 @@
+"""A text with replacements that are still to be made: where something occurs in it, without making it anew each time.
+
+Looking for each of many parts reads the whole text once per part. A sweep reads it once for all: it samples the text
+at every stride-th character, and each part has a window in which any of its occurrences must meet a sample. What the
+replacements bring in is sampled at every character as it comes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from hilt.text.encodings import Span
+from hilt.text.lines import occurrences
+
+SEARCHES = 16  # of a text, one by one, before a sweep is worth its cost
+_STRIDES = (16, 8, 4, 2, 1)
+_EARNED = 128  # parts of stride 1 that are worth a sweep; of a longer stride fewer
+_TOGETHER = 8192  # parts of one sweep
+_LOOKED = 64  # samples of a part among which its window is chosen
+_MOST_HITS = 16  # places of one sample; those of a common one are not kept
+_MOST_APART = 256  # replacements whose surroundings are searched one by one
+_BLOCKS = 256  # parts of the text whose lines are counted together
+
+
+class _Window(NamedTuple):
+    """The samples of a part by which it is found: where in it they begin, how many there are, how long they are."""
+
+    start: int
+    stride: int
+    size: int
+
+    def samples(self, part: str) -> Iterator[tuple[int, str]]:
+        for offset in range(self.start, self.start + self.stride):
+            yield offset, part[offset : offset + self.size]
+
+
+class Places:
+    """Where samples of the parts that will be looked for occur in a text."""
+
+    def __init__(self, text: str, parts: Sequence[str]) -> None:
+        self.text = text
+        self.hits: dict[str, list[int]] = {}
+        self.sizes: set[int] = set()
+        self._parts = parts
+        self._windows: dict[str, _Window] = {}
+        self._searches = 0
+
+    def window(self, part: str) -> _Window | None:
+        """Return how a part is found by its samples; None when it must be looked for in the whole text."""
+        self._searches += 1
+        if self._searches == SEARCHES:
+            self._sweep_all()
+        return self._windows.get(part)
+
+    def _sweep_all(self) -> None:
+        groups: dict[int, list[str]] = {}
+        for part in dict.fromkeys(self._parts):
+            stride = next((stride for stride in _STRIDES if 4 * stride <= len(part)), None)
+            if stride is not None:
+                groups.setdefault(stride, []).append(part)
+        for stride, parts in groups.items():
+            for first in range(0, len(parts), _TOGETHER):
+                some = parts[first : first + _TOGETHER]
+                if len(some) * stride >= _EARNED:
+                    self._sweep(some, stride)
+
+    def _sweep(self, parts: Sequence[str], stride: int) -> None:
+        size = 3 * stride + 1
+        found: dict[str, list[int]] = {
+            part[at : at + size]: [] for part in parts for at in range(min(len(part) - size + 1, _LOOKED))
+        }
+        text = self.text
+        for at in range(0, len(text) - size + 1, stride):
+            hits = found.get(text[at : at + size])
+            if hits is not None and len(hits) <= _MOST_HITS:
+                hits.append(at)
+        for part in parts:
+            counts = [len(found[part[at : at + size]]) for at in range(min(len(part) - size + 1, _LOOKED))]
+            sums = [sum(counts[at : at + stride]) for at in range(len(counts) - stride + 1)]
+            window = _Window(sums.index(min(sums)), stride, size)
+            samples = [sample for _, sample in window.samples(part)]
+            if all(len(found[sample]) <= _MOST_HITS for sample in samples):
+                self._windows[part] = window
+                self.sizes.add(size)
+                self.hits.update((sample, found[sample]) for sample in samples)
+
+
+class Revision:
+    """A text and the replacements to be made in it, none of which touches another.
+
+    Offsets are those of the text without them. What is found holds for the text with them.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self.text = places.text
+        self.spans: list[Span] = []  # in the order of the text
+        self.latest = Span(0, 0, "")
+        self._places = places
+        self._starts: list[int] = []
+        self._block = len(self.text) // _BLOCKS + 1
+        self._grown: list[tuple[int, int]] = []  # by how many lines and characters each replacement makes it longer
+        self._blocks: list[tuple[int, int]] = []  # the same of each block: its lines, and by what it grew
+        self._fresh: dict[str, list[tuple[int, int]]] | None = None  # replacement and offset from it, by sample
+
+    def only(self, part: str) -> int | None:
+        """Return where the part occurs; None unless it is once and in none of what the replacements brought."""
+        window = self._places.window(part)
+        places = self._by_search(part) if window is None else self._by_samples(part, window)
+        return next(iter(places)) if places is not None and len(places) == 1 else None
+
+    def _by_search(self, part: str) -> set[int] | None:
+        if len(self.spans) > _MOST_APART:
+            return None
+        places: set[int] = set()
+        for at in occurrences(self.text, part):
+            if not self.touches(at, at + len(part)):
+                places.add(at)
+            if len(places) > 1:
+                return None
+        size = len(part) - 1
+        for span in self.spans:
+            if part in self.before(span.start, size) + span.new + self.after(span.end, size):
+                return None
+        return places
+
+    def _by_samples(self, part: str, window: _Window) -> set[int] | None:
+        if self._fresh is None:
+            self._fresh = {}
+            for span in self.spans:
+                self._sample(span, self._fresh)
+        places: set[int] = set()
+        for offset, sample in window.samples(part):
+            for at in self._places.hits[sample]:
+                if self.touches(at, at + window.size):
+                    continue
+                start, end = at - offset, at - offset + len(part)
+                if not self.touches(max(start, 0), end):
+                    if self.text.startswith(part, start) and start >= 0:
+                        places.add(start)
+                elif self.before(at, offset) + self.after(at, len(part) - offset) == part:
+                    return None
+            fresh = self._fresh.get(sample, ())
+            if len(fresh) > _MOST_HITS or any(self._occurs(part, at, away - offset) for at, away in fresh):
+                return None
+        return places
+
+    def _occurs(self, part: str, at: int, away: int) -> bool:
+        """Whether the part begins that many characters behind the beginning of the replacement at an offset."""
+        span = self.spans[bisect_left(self._starts, at)]
+        head = self.before(at, -away) if away < 0 else ""
+        if len(head) < -away:
+            return False
+        behind = span.new[max(away, 0) :][: len(part) - len(head)]
+        return part == head + behind + self.after(span.end, len(part) - len(head) - len(behind))
+
+    def touches(self, start: int, end: int) -> bool:
+        """Whether a replacement is made between two offsets."""
+        index = bisect_left(self._starts, end) - 1  # the last one that starts before the end
+        return index >= 0 and self.spans[index].end > start
+
+    def add(self, span: Span) -> None:
+        """Make a replacement that touches no other."""
+        index = bisect_left(self._starts, span.start)
+        grown = (
+            span.new.count("\n") - self.text.count("\n", span.start, span.end),
+            len(span.new) - (span.end - span.start),
+        )
+        self.latest = span
+        self.spans.insert(index, span)
+        self._starts.insert(index, span.start)
+        self._grown.insert(index, grown)
+        if self._blocks:
+            block = span.start // self._block
+            lines, characters = self._blocks[block]
+            self._blocks[block] = lines + grown[0], characters + grown[1]
+        if self._fresh is not None:
+            self._sample(span, self._fresh)
+
+    def _sample(self, span: Span, fresh: dict[str, list[tuple[int, int]]]) -> None:
+        for size in self._places.sizes:
+            head = self.before(span.start, size - 1)
+            near = head + span.new + self.after(span.end, size - 1)
+            for at in range(len(near) - size + 1):
+                sample = near[at : at + size]
+                if sample in self._places.hits:
+                    fresh.setdefault(sample, []).append((span.start, at - len(head)))
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Return the line, from 1, and the offset that a place has once the replacements are made."""
+        if not self._blocks:
+            starts = range(0, len(self.text) + 1, self._block)
+            self._blocks = [(self.text.count("\n", start, start + self._block), 0) for start in starts]
+            for start, (more, longer) in zip(self._starts, self._grown, strict=True):
+                lines, characters = self._blocks[start // self._block]
+                self._blocks[start // self._block] = lines + more, characters + longer
+        block = offset // self._block
+        first = bisect_left(self._starts, block * self._block)
+        near = self._grown[first : bisect_left(self._starts, offset)]
+        lines = 1 + self.text.count("\n", block * self._block, offset)
+        for more, longer in (*self._blocks[:block], *near):
+            lines += more
+            offset += longer
+        return lines, offset
+
+    def before(self, at: int, count: int) -> str:
+        """Return the characters before an offset that is in no replacement, as many as there are."""
+        pieces: list[str] = []
+        index = bisect_left(self._starts, at)
+        while count > 0:
+            floor = self.spans[index - 1].end if index else 0
+            pieces.append(self.text[max(floor, at - count) : at])
+            count -= len(pieces[-1])
+            if not index or count <= 0:
+                break
+            index -= 1
+            pieces.append(self.spans[index].new[-count:])
+            count -= len(pieces[-1])
+            at = self.spans[index].start
+        return "".join(reversed(pieces))
+
+    def after(self, at: int, count: int) -> str:
+        """Return the characters from an offset on that is in no replacement, as many as there are."""
+        pieces: list[str] = []
+        index = bisect_left(self._starts, at)
+        while count > 0:
+            ceiling = self._starts[index] if index < len(self.spans) else len(self.text)
+            pieces.append(self.text[at : min(ceiling, at + count)])
+            count -= len(pieces[-1])
+            if index == len(self.spans) or count <= 0:
+                break
+            pieces.append(self.spans[index].new[:count])
+            count -= len(pieces[-1])
+            at = self.spans[index].end
+            index += 1
+        return "".join(pieces)

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hilt.text.ranges import Ranges
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), max_size=15))
+def test_the_ranges_that_overlap_one_are_those_that_a_look_at_all_finds(places):
+    ranges = Ranges()
+    kept: list[tuple[int, int, int]] = []
+    for number, (start, size) in enumerate(places):
+        overlapped = {other for other, first, last in kept if start < last and first < start + size}
+
+        assert set(ranges.overlapping(start, start + size)) == (overlapped if size or overlapped else set())
+        if not overlapped:
+            ranges.add(start, start + size, number)
+            kept.append((number, start, start + size))

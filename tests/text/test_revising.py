@@ -1,0 +1,131 @@
+"""Edits that are noted and made together end as edits that are made one by one."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hilt.editing import Document, context_lines
+from hilt.errors import ToolError
+from hilt.text import revising
+from hilt.text.encodings import Span
+
+# few and alike, so that texts repeat, overlap and straddle what was written before
+PIECES = st.sampled_from(["abab", "aba", "b", "\n", "\r\n", "    ", "\t", "é", "x = 1", "x = 12", " ", "“q”", "\r"])
+TEXTS = st.lists(PIECES, max_size=30).map("".join)
+Edits = list[tuple[str, str, bool]]
+
+
+@pytest.fixture(params=["swept", "searched"])
+def sweep(request, monkeypatch) -> None:
+    """Sweep at the first search, or never."""
+    swept = request.param == "swept"
+    monkeypatch.setattr(revising, "SEARCHES", 1 if swept else -1)
+    monkeypatch.setattr(revising, "_EARNED", 1)
+
+
+@st.composite
+def documents(draw: Any) -> tuple[bytes, Edits]:
+    text = draw(TEXTS.filter(bool))
+    written = text
+    edits: Edits = []
+    for _ in range(draw(st.integers(2, 12))):
+        start = draw(st.integers(0, len(written) - 1))
+        old = draw(st.one_of(st.just(written[start : start + draw(st.integers(1, 20))]), TEXTS.filter(bool)))
+        new = draw(TEXTS)
+        edits.append((old, new, draw(st.booleans())))
+        written += new
+    codec = draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
+    return text.encode(codec), edits
+
+
+def outcomes(document: Document, edits: Edits) -> list[object]:
+    """Return everything a caller may see of the edits, and the bytes at the end."""
+    seen: list[object] = []
+    for old, new, fuzzy_indent in edits:
+        seen.append(document.original_span(old, new, fuzzy_indent=fuzzy_indent))
+        try:
+            match = document.edit(old, new, fuzzy_indent=fuzzy_indent)
+        except ToolError as error:
+            seen.append((error.code, error.message, error.details))
+        else:
+            seen.append((match, context_lines(document, match, 2)))
+    return [*seen, document.data, document.text]
+
+
+@settings(max_examples=400)
+@given(documents())
+def test_edits_made_together_are_edits_made_one_by_one(sweep, document):
+    data, edits = document
+    together, alone = Document("a.txt", data), Document("a.txt", data)
+    together.expect([old for old, _, _ in edits])
+
+    assert outcomes(together, edits) == outcomes(alone, edits)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_edits_of_repetitive_texts_made_together_are_edits_made_one_by_one(sweep, seed):
+    random = Random(seed)
+    for _ in range(40):
+        text = drawn(random, 10, 60)
+        written = text
+        edits: Edits = []
+        for _ in range(10):
+            start = random.randrange(len(written))
+            edits.append((written[start : start + random.randint(4, 12)], drawn(random, 0, 6), False))
+            written += edits[-1][1]
+        together, alone = Document("a.txt", text.encode()), Document("a.txt", text.encode())
+        together.expect([old for old, _, _ in edits])
+
+        assert outcomes(together, edits) == outcomes(alone, edits)
+
+
+def test_a_part_is_found_where_it_occurs_after_the_replacements(sweep):
+    random = Random(1)
+    for _ in range(3000):
+        text = drawn(random, 10, 60)
+        parts = [drawn(random, 4, 9) for _ in range(5)]
+        parts += [text[at : at + random.randint(4, 12)] for at in (random.randrange(len(text) - 4) for _ in range(4))]
+        revision = revising.Revision(revising.Places(text, parts))
+        cuts = sorted(random.sample(range(len(text) + 1), 8))
+        spans = [Span(start, end, drawn(random, 0, 6)) for start, end in zip(cuts[::2], cuts[1::2], strict=True)]
+        for span in random.sample(spans, len(spans)):
+            revision.add(span)
+        present = text
+        for span in reversed(spans):
+            present = present[: span.start] + span.new + present[span.end :]
+
+        for part in parts:
+            at = revision.only(part)
+            if at is not None:
+                line, offset = revision.position(at)
+                assert [place for place in range(len(present)) if present.startswith(part, place)] == [offset]
+                assert line == present.count("\n", 0, offset) + 1
+                assert revision.before(at, len(present)) == present[:offset]
+                assert revision.after(at, len(present)) == present[offset:]
+
+
+def drawn(random: Random, least: int, most: int) -> str:
+    """Return letters that repeat soon; hypothesis prefers texts in which too little does."""
+    return "".join(random.choices("ab\n", k=random.randint(least, most)))
+
+
+def test_many_edits_of_one_text_are_noted_without_making_it_anew():
+    lines = [f"value {number:05} of a longer text\n" for number in range(2000)]
+    document = Document("a.txt", "".join(lines).encode())
+    edits = [(line.strip(), line.strip().upper()) for line in lines[::2]]
+    document.expect([old for old, _ in edits])
+    before = document.text
+
+    for old, new in edits:
+        document.edit(old, new, fuzzy_indent=False)
+
+    assert document._text is before
+    assert (
+        document.data
+        == "".join(line.upper() if number % 2 == 0 else line for number, line in enumerate(lines)).encode()
+    )
