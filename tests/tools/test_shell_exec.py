@@ -76,6 +76,16 @@ def test_an_allowed_name_in_the_workspace_is_not_what_runs(runtime, workspace):
     assert execute(runtime, "ls").data["stdout"] == "ls\n"
 
 
+def test_a_relative_folder_of_the_path_is_not_searched(base, monkeypatch):
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
+
+    with temporary_runtime(base) as (runtime, workspace):
+        os.chmod(workspace.write("ls", "#!/bin/sh\necho evil\n"), 0o755)
+        told = execute(runtime, "ls").data["stdout"]
+
+    assert told == "ls\n"
+
+
 def test_output_is_cut_by_bytes_and_says_so(runtime, workspace):
     workspace.write("big.txt", "é" * 60_000)
 

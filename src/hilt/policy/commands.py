@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from hilt import variables
 from hilt.policy import arguments as argument_rules
 from hilt.policy import builtins, clients, git, programs, starters
 from hilt.policy.quoting import Word
@@ -173,7 +174,7 @@ class _Rating:
     def rate_assignment(self, assignment: Assignment, place: Place) -> Rated:
         """Rate the setting of a variable."""
         name, value = assignment
-        if programs.loads_code(name, value):
+        if variables.loads_code(name, value):
             return self.start_unseen(place, f"{name}= makes programs run other code")
         if name in programs.OPTIONS_OF:
             code = None if value is None else f"{programs.OPTIONS_OF[name]} {value}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hilt import variables
+
 # Programs that only read, whatever their arguments.
 READERS = {
     "ls": "ls lists files",
@@ -586,19 +588,6 @@ LOSSES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "badblocks": ("wn", (), "bcdeiopt"),
 }
 
-# Variables that make later programs run code which the command line does not name.
-LOADS_CODE = frozenset(
-    (
-        *("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PROMPT_COMMAND", "ZDOTDIR"),
-        *("BASH_LOADABLES_PATH", "GCONV_PATH", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "GTK_MODULES"),
-        *("GTK_PATH", "GIO_MODULE_DIR", "GIO_EXTRA_MODULES", "QT_PLUGIN_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
-        *("PYTHONSTARTUP", "PYTHONHOME", "PYTHONBREAKPOINT", "PYTEST_PLUGINS", "PERL5DB", "NODE_REPL_EXTERNAL_MODULE"),
-        *("VIMINIT", "EXINIT", "GVIMINIT", "MAKEFILES", "DOTNET_STARTUP_HOOKS", "R_PROFILE", "R_PROFILE_USER"),
-        *("R_ENVIRON", "R_ENVIRON_USER", "PHPRC", "PHP_INI_SCAN_DIR", "AWKLIBPATH", "LESSKEY", "LESSKEYIN", "PSQLRC"),
-        *("LESSKEY_CONTENT", "HGRCPATH", "RIPGREP_CONFIG_PATH", "ANSIBLE_CONFIG", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR"),
-    )
-)
-_LOADS_CODE_STARTS = ("BASH_FUNC_", "LUA_INIT", "COR_PROFILER", "CORECLR_PROFILER", "GIT_CONFIG")
 # Variables whose value is a command that programs run.
 RUNS_VALUE = frozenset(
     (
@@ -638,36 +627,12 @@ OPTIONS_OF = {
     "ZIPOPT": "zip",
     "FZF_DEFAULT_OPTS": "fzf",
 }
-_JAVA_LOADS = (
-    *("-javaagent", "-agentlib", "-agentpath", "OnError", "OnOutOfMemoryError", "Flags=", "-Xbootclasspath"),
-    *("VMOptionsFile", "-cp", "-classpath", "--class-path", "-p", "--module-path", "--patch-module", "@"),
-    *("-Djava.system.class.loader", "-Djava.ext.dirs", "--upgrade-module-path"),
-)
-_NODE_LOADS = ("-r", "--require", "--import", "--loader", "--experimental-loader", "--openssl-config", "--env-file")
-# Variables that hold options of several programs, with those that make a program load code; RUBYOPT and PERL5OPT take
-# letters without a dash, so the options that load nothing are named
-OPTION_VARIABLES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("NODE_OPTIONS", "NPM_CONFIG_NODE_OPTIONS", "npm_config_node_options"), _NODE_LOADS),
-    **dict.fromkeys(("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "JAVA_OPTS", "MAVEN_OPTS"), _JAVA_LOADS),
-    **dict.fromkeys(("GRADLE_OPTS", "SBT_OPTS"), _JAVA_LOADS),
-    "GOFLAGS": ("-toolexec", "--toolexec", "-exec", "--exec", "-vettool", "--vettool", "-overlay", "--overlay"),
-    **dict.fromkeys(("RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"), ("-Clinker", "linker=", "-Zcodegen-backend")),
-    **dict.fromkeys(("ERL_FLAGS", "ERL_AFLAGS", "ERL_ZFLAGS", "ELIXIR_ERL_OPTIONS"), ("-eval", "-run", "-s", "-pa")),
-    "GIT_ALLOW_PROTOCOL": ("ext",),
-    "PERL5OPT": (),
-    "RUBYOPT": (),
-}
-_LOADS_NOTHING = {
-    "PERL5OPT": ("-w", "-W", "-C", "-T", "-t"),
-    "RUBYOPT": ("-W", "-w", "-E", "-U", "-v", "--yjit", "--jit", "--rjit", "--enable", "--disable", "--encoding"),
-}
-
 # Variables that change which programs or files others find.
 CHANGES_LOOKUP_STARTS = ("LD_", "DYLD_", "PYTHON", "GIT_", "NPM_CONFIG_", "npm_")
 CHANGES_LOOKUP = frozenset(
     (
         *OPTIONS_OF,
-        *OPTION_VARIABLES,
+        *variables.OPTIONS,
         *(
             "PATH",
             "SHELLOPTS",
@@ -687,19 +652,6 @@ CHANGES_LOOKUP = frozenset(
         *("KUBECONFIG", "DOCKER_HOST", "INPUTRC", "MALLOC_CONF"),
     )
 )
-
-
-def loads_code(variable: str, value: str | None) -> bool:
-    """Whether a variable makes programs run code that the command line does not name; what is computed may."""
-    if variable in LOADS_CODE or (variable.startswith(_LOADS_CODE_STARTS) and variable != "GIT_CONFIG_NOSYSTEM"):
-        return True
-    if variable not in OPTION_VARIABLES:
-        return False
-    options = [None] if value is None else value.replace(":", " ").split()
-    harmless = _LOADS_NOTHING.get(variable)
-    if harmless is not None:
-        return any(option is None or not option.startswith(harmless) for option in options)
-    return any(option is None or option.startswith(OPTION_VARIABLES[variable]) for option in options)
 
 
 def positionals(words: Sequence[str | None], options: Options = Options()) -> list[str | None]:  # noqa: B008
