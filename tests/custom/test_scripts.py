@@ -304,6 +304,16 @@ def test_a_result_may_be_json(bench):
     assert (error.code, "It begins: nothing" in error.message) == ("tool_failed", True)
 
 
+def test_an_option_that_runs_something_is_asked_about(bench):
+    front = "parameters: {x: {type: string}}"
+
+    asked = bench.error("env {{ x }} true", front, x=f"-Stouch {bench.workspace}/started")
+
+    assert (asked.code, "an option of env" in asked.message) == ("approval_required", True)
+    assert bench.text("env {{ x }} true", front, x="nice") == ""
+    assert not (bench.workspace / "started").exists()
+
+
 # --- environment and folder ---------------------------------------------------------------------------------------
 
 

@@ -114,7 +114,7 @@ class _Connection(H11Protocol):
         """Take the place of the oldest connection without a request, then of the oldest that was answered."""
         super().connection_made(transport)
         self.since = time.monotonic()
-        if len(self.connections) < self.limit_concurrency:
+        if len(self.connections) < (self.limit_concurrency or CONNECTIONS_MAX):
             return
         silent = [one for one in self.connections if isinstance(one, _Connection) and one is not self and one.is_silent]
         if silent:
@@ -125,7 +125,8 @@ class _Connection(H11Protocol):
     @property
     def is_silent(self) -> bool:
         """Whether there is no request, or one that was answered."""
-        return self.cycle is None or self.cycle.response_complete
+        cycle: Any = self.cycle  # None before the first request
+        return cycle is None or cycle.response_complete
 
 
 class _Uvicorn(uvicorn.Server):
