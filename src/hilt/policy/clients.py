@@ -177,8 +177,10 @@ def _rate_inside(rater: Rater, name: str, verb: str, arguments: Sequence[Word], 
 def _mounts_the_machine(option: str) -> bool:
     """Whether an option of a container mounts the root, a home or a system folder."""
     name, _, value = option.partition("=")
-    if name in ("--volume", "-v") or (option.startswith("-v") and not option.startswith("--")):
-        source = (value or option[2:]).partition(":")[0]
+    if name == "--volume":
+        source = value.partition(":")[0]
+    elif not option.startswith("--") and "v" in name:
+        source = (value or name.partition("v")[2]).partition(":")[0]
     elif name == "--mount":
         pairs = dict(pair.partition("=")[::2] for pair in value.split(","))
         source = pairs.get("source") or pairs.get("src") or ""
@@ -207,10 +209,12 @@ def _rate_cluster(rater: Rater, name: str, arguments: Sequence[Word], place: Pla
     rated = Rated("caution", f"{name} can change what it manages")
     for text in programs.long_values(values, "post-renderer", exact=True):
         rated = worse(rated, rater.start_text(text, place, f"{name} --post-renderer"))
-    if name in ("kubectl", "oc") and first in ("exec", "rsh", "debug") and "--" in values:
-        inner = arguments[values.index("--") + 1 :]
-        if inner:
-            rater.start(inner, place)
+    if name in ("kubectl", "oc") and first in ("exec", "rsh", "debug"):
+        at = values.index("--") + 1 if "--" in values else None
+        if at is None and len(operands) > 2:
+            at = values.index(operands[2], values.index(operands[1], values.index(first) + 1) + 1)
+        if at is not None and arguments[at:]:
+            rater.start(arguments[at:], place)
     return rated
 
 

@@ -220,10 +220,15 @@ class _Rating:
         values = [word.value for word in arguments]
         if len(values) == 1 and values[0] in ("--help", "--version"):
             return Rated("safe", f"{name} {values[0]} prints information")
+        lowered = name.lower()
+        usual = programs.GNU.get(lowered, lowered)
+        if usual != name and (usual in _RATED or usual in programs.WRAPPERS or usual in programs.DESTROYERS):
+            # some systems find a program by another spelling
+            unsure = Rated("caution", f"{name} is not known to be harmless")
+            return worse(unsure, self._rate_program(usual, arguments, place))
         rate = _RATED.get(name)
         if rate is not None:
             return worse(rate(self, name, arguments, place), argument_rules.rate_removal(name, values))
-        lowered = name.lower()
         family = lowered.partition(".")[0]
         if lowered in programs.DESTROYERS or family in ("mkfs", "fsck"):
             return Rated("dangerous", programs.DESTROYERS.get(lowered) or programs.DESTROYERS[family])

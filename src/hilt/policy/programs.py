@@ -72,7 +72,6 @@ DESTROYERS = {
     "killall": "killall ends processes",
     "pkill": "pkill ends processes",
     "skill": "skill ends processes",
-    **{f"g{name}": f"{name} deletes or writes raw data" for name in ("rm", "rmdir", "unlink", "shred", "dd", "kill")},
     "rimraf": "rimraf deletes files",
     "del-cli": "del-cli deletes files",
     "sgdisk": "sgdisk changes partitions",
@@ -136,6 +135,28 @@ CHANGERS = {
     "shopt": "shopt changes how the shell reads",
 }
 
+# Programs that have a g before their names where another system has its own of that name.
+_GNU = (
+    *(
+        "rm",
+        "rmdir",
+        "unlink",
+        "shred",
+        "dd",
+        "kill",
+        "find",
+        "xargs",
+        "env",
+        "timeout",
+        "nice",
+        "nohup",
+        "stdbuf",
+        "sort",
+    ),
+    *("mv", "cp", "ln", "install", "chmod", "chown", "chgrp", "truncate", "split", "tee", "date", "time", "chroot"),
+)
+GNU = {f"g{name}": name for name in _GNU}
+
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "yash", "osh", "nu", "xonsh")
 )
@@ -190,6 +211,7 @@ WRAPPERS: dict[str, Options] = {
     "stdbuf": Options(short="ioe", long=("input", "output", "error")),
     "busybox": Options(),
     "toybox": Options(),
+    "coreutils": Options(),
     "chroot": Options(long=("groups", "userspec"), operands=1, plain=("skip-chdir",)),
     "unshare": Options(
         short="SGRw",
@@ -222,14 +244,11 @@ WRAPPERS: dict[str, Options] = {
     "bwrap": Options(),
     "flock": Options(short="wEc", long=("timeout", "conflict-exit-code"), operands=1, flags="Fensuox"),
     "watch": Options(short="nqs", long=("interval", "equexit"), flags="bcdegptwxr"),
-    **dict.fromkeys(
-        ("xargs", "gxargs"),
-        Options(
-            short="adEILnPs",
-            long=("arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var"),
-            flags="0oprtxie",
-            plain=("null", "no-run-if-empty", "verbose", "exit", "interactive", "open-tty"),
-        ),
+    "xargs": Options(
+        short="adEILnPs",
+        long=("arg-file", "delimiter", "max-args", "max-procs", "max-chars", "process-slot-var"),
+        flags="0oprtxie",
+        plain=("null", "no-run-if-empty", "verbose", "exit", "interactive", "open-tty"),
     ),
     **dict.fromkeys(
         ("parallel", "sem"),

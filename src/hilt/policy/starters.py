@@ -71,7 +71,7 @@ def rate_wrapper(rater: Rater, name: str, arguments: Sequence[Word], place: Plac
         reason = f"{name} has options that may start anything"
         base = worse(base, Rated("dangerous" if _names_danger(values) else "caution", reason))
     inner = list(arguments[at:])
-    if name in ("xargs", "gxargs", "parallel", "sem"):
+    if name in ("xargs", "parallel", "sem"):
         return _rate_feeder(rater, name, values[:at], inner, base, place)
     if not inner:
         return Rated("safe", "env prints the environment") if name == "env" and base.level == "safe" else base
@@ -363,7 +363,7 @@ def _rate_ssh(rater: Rater, name: str, arguments: Sequence[Word], place: Place) 
     if len(values) <= at:
         is_feeding = place.fed and not programs.has_flag(values, "nNfT")
         return Rated("dangerous", "ssh feeds its input to a remote shell") if is_feeding else rated
-    words = values[at:]
+    words = values[at + (values[at] == "--") :]
     return worse(rated, rater.start_text(joined(words), place, name))
 
 
