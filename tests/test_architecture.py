@@ -14,7 +14,10 @@ from hilt import catalog
 
 ROOT = os.path.dirname(os.path.abspath(hilt.__file__))
 PARTS = ("policy", "sandbox", "output", "state", "text", "web", "lsp", "desktop", "agents", "knowledge", "search")
-WORDS = ("errors", "schema", "params", "call", "context", "wire", "digests", "times", "places", "choices", "yaml12")
+WORDS = (
+    *("errors", "schema", "params", "call", "context", "wire", "digests", "times", "places", "choices", "yaml12"),
+    "variables",
+)
 SPINE = (
     "pipeline",
     "catalog",

@@ -153,6 +153,20 @@ def test_hooks_run_in_the_order_personal_project_session(place):
     ]
 
 
+def test_a_hook_has_nothing_of_the_environment_that_runs_other_code(place):
+    for name in ("evil.sh", "uname"):
+        (place.root / name).write_text("#!/bin/sh\ntouch started\n")
+        (place.root / name).chmod(0o755)
+    place.environ["BASH_ENV"] = str(place.root / "evil.sh")
+    place.environ["PATH"] = f".{os.pathsep}{place.environ['PATH']}"
+    place.personal(hook("uname > where"))
+
+    place.before(READ)
+
+    assert (place.root / "where").read_text()
+    assert not (place.root / "started").exists()
+
+
 def test_a_hook_runs_in_the_workspace_with_the_persons_environment(place):
     place.environ["COLOUR"] = "green"
     place.personal(hook('echo "$PWD $COLOUR $HILT_HOOK_DEPTH" > where'))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
-from hilt import config, places
+from hilt import config, places, variables
 from hilt.config import Settings
 from hilt.context import Context, Fence
 from hilt.door import Door
@@ -139,7 +139,7 @@ class Confinement:
 
     def _environment(self) -> dict[str, str]:
         names = (*places.SHELL_VARIABLES, *self._settings["shell.env"])
-        found = {name: self._environ[name] for name in names if name in self._environ}
+        found = variables.neutral({name: self._environ[name] for name in names if name in self._environ})
         found.setdefault("PATH", os.defpath)
         if self._settings["shell.sandbox"] != "full":
             found["TMPDIR"] = "/tmp"  # noqa: S108 -- the private one of the sandbox

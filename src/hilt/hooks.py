@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from hilt import variables
 from hilt.call import Json, Output, Touch
 from hilt.errors import ToolError
 from hilt.policy import hooks as rules
@@ -504,7 +505,8 @@ def runner(processes: Callable[[], Processes], fence: Fence, environ: Mapping[st
         if hook.source == "session":
             with processes().folder(".") as folder:
                 return processes().run(argv, cwd=folder, seconds=hook.timeout, stdin=data, keep_bytes=OUTPUT_BYTES)
-        return _run_freely(argv, data, hook.timeout, fence, {**environ, DEPTH: str(depth + 1)}, root)
+        env = {**variables.neutral(environ), DEPTH: str(depth + 1)}
+        return _run_freely(argv, data, hook.timeout, fence, env, root)
 
     return run
 

@@ -90,8 +90,12 @@ class Processes:
         tty: bool = False,
         keep_bytes: int = 1 << 20,
         hear: Callable[[bytes], None] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> Finished:
-        """Run a command of the caller to its end, confined; nothing of it is left. `hear` gets output as it comes."""
+        """Run a command of the caller to its end, confined; nothing of it is left. `hear` gets output as it comes.
+
+        `variables` are set beside those that every command has.
+        """
         from hilt.sandbox import process
 
         given_up = threading.Event()
@@ -106,7 +110,7 @@ class Processes:
                 finished = process.run(
                     argv,
                     cwd=cwd.handle,
-                    env=self._ground.environment,
+                    env={**self._ground.environment, **(variables or {})},
                     stdin=stdin,
                     limits=limits,
                     cancelled=given_up,

@@ -304,6 +304,16 @@ def test_a_result_may_be_json(bench):
     assert (error.code, "It begins: nothing" in error.message) == ("tool_failed", True)
 
 
+def test_an_option_that_runs_something_is_asked_about(bench):
+    front = "parameters: {x: {type: string}}"
+
+    asked = bench.error("env {{ x }} true", front, x=f"-Stouch {bench.workspace}/started")
+
+    assert (asked.code, "an option of env" in asked.message) == ("approval_required", True)
+    assert bench.text("env {{ x }} true", front, x="nice") == ""
+    assert not (bench.workspace / "started").exists()
+
+
 # --- environment and folder ---------------------------------------------------------------------------------------
 
 
@@ -314,6 +324,64 @@ def test_the_environment_is_the_users_without_the_keys_of_models(bench):
 
     assert {"MINE=kept", "FOO=bar", "HERE=kept/kept:d e:$"} <= set(text.splitlines())
     assert "secret" not in text
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("BASH_ENV", "{root}/evil.sh"),
+        ("ENV", "{root}/evil.sh"),
+        ("BASH_FUNC_ls%%", "() {{ . {root}/evil.sh; }}"),
+        ("BASH_FUNC_true%%", "() {{ . {root}/evil.sh; }}"),
+        ("PERL5OPT", "-Mevil -I{root}"),
+        ("PYTHONSTARTUP", "evil.py"),
+        ("NODE_OPTIONS", "--require ./evil.js"),
+        ("RUBYOPT", "-r./evil"),
+        ("PYTHONPATH", ":lib:"),
+        ("LD_LIBRARY_PATH", "lib"),
+        ("LD_PRELOAD", "/nowhere/evil.so"),
+        ("PROMPT_COMMAND", ". {root}/evil.sh"),
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_no_variable_makes_the_shell_or_a_program_run_code_of_the_workspace(bench, name, value, shell, is_declared):
+    (bench.workspace / "evil.sh").write_text("echo HIT; touch started\n")
+    value = value.format(root=bench.workspace)
+    if is_declared and "%" in name:
+        pytest.skip("no name of a variable")
+    front = f"shell: {shell}\n" + (f"env: {{{name}: '{value}'}}" if is_declared else "")
+    bench.environ.update({} if is_declared else {name: value})
+
+    text = bench.text("true; ls >/dev/null; env", front)
+
+    assert "HIT" not in text
+    assert not any(line.startswith(f"{name}=") for line in text.splitlines()) or (name == "ENV" and is_declared)
+    assert not (bench.workspace / "started").exists()
+
+
+def test_traces_of_a_shell_run_nothing(bench):
+    bench.environ.update(SHELLOPTS="xtrace", BASHOPTS="expand_aliases", PS4="$(touch started)")
+
+    assert bench.text("echo fine") == "fine\n"
+    assert not (bench.workspace / "started").exists()
+
+
+def test_programs_of_the_workspace_are_not_found_by_a_script(bench):
+    (bench.workspace / "uname").write_text("#!/bin/sh\necho HIT\n")
+    (bench.workspace / "uname").chmod(0o755)
+    bench.environ["PATH"] = f".{os.pathsep}{os.pathsep}{bench.environ['PATH']}"
+
+    assert "HIT" not in bench.text("uname")
+
+
+def test_declared_variables_that_load_nothing_of_the_workspace_are_given(bench):
+    declared = {"NODE_OPTIONS": "--max-old-space-size=64", "PYTHONPATH": "/opt/lib", "PYTHONUNBUFFERED": "1"}
+    front = "env:\n" + "".join(f"  {name}: '{value}'\n" for name, value in declared.items())
+
+    lines = bench.text("env", front).splitlines()
+
+    assert {f"{name}={value}" for name, value in declared.items()} <= set(lines)
 
 
 def test_a_tool_that_names_a_key_of_a_model_has_it(bench):

@@ -226,7 +226,6 @@ DATA = [
     "echo {{ x }} && bash -s",
     "cat <<EOF | grep a\n{{ x }}\nEOF\n",
     "bash script.sh <<EOF\n{{ x }}\nEOF\n",
-    "ssh {{ x }}",
     "ssh -p {{ x }} host",
     "python3 -c 'import sys' {{ x }}",
     "python3 script.py {{ x }}",
@@ -234,8 +233,6 @@ DATA = [
     "awk -v {{ x }} '{print}' file",
     "awk '{print}' {{ x }}",
     "awk -f program {{ x }}",
-    "sed s/a/b/ {{ x }}",
-    "sed -e s/a/b/ {{ x }}",
     "watch -n {{ x }} date",
     "trap 'echo bye' {{ x }}",
     "echo eval {{ x }}",
@@ -248,6 +245,82 @@ DATA = [
     "seq $(( {{ x }} )) | sh",
     "eval sleep $(( {{ x }} ))",
 ]
+
+
+# a value that a program may take for an option by which it runs something, and the value that does so
+OPTIONS = [
+    ("env {{ x }} ls", "-Sid"),
+    ("env A=1 {{ x }}", "-Sid"),
+    ("env -u B {{ x }} ls", "LD_PRELOAD=/x.so"),
+    ("env -- {{ x }} ls", "BASH_ENV=x"),
+    ("A=1 env {{ x }}", "-Sid"),
+    ("sudo env {{ x }}", "-Sid"),
+    ("timeout 5 env {{ x }}", "-Sid"),
+    ("o={{ x }}; env $o ls", "-Sid"),
+    ("env -{{ x }}", "-Sid"),
+    ("ls | xargs {{ x }} echo", "-Iid"),
+    ("find {{ x }} -name a", "-delete"),
+    ("find . {{ x }}", "-delete"),
+    ("tar cf a.tar {{ x }}", "--use-compress-program=id"),
+    ("git fetch {{ x }}", "--upload-pack=id"),
+    ("git grep {{ x }}", "-Oid"),
+    ("git log -p {{ x }}", "--output=x"),
+    ("ssh {{ x }}", "-oProxyCommand=id"),
+    ("ssh -p 22 {{ x }} ls", "-oProxyCommand=id"),
+    ("scp {{ x }} a h:b", "-Sid"),
+    ("rsync -a {{ x }} b", "-eid"),
+    ("sed -n 5p {{ x }}", "--expression=1e id"),
+    ("sed s/a/b/ {{ x }}", "--expression=1e id"),
+    ("sort {{ x }}", "--compress-program=id"),
+    ("zip a.zip {{ x }}", "-TTid"),
+    ("python3 {{ x }}", "-cprint(1)"),
+    ("perl {{ x }}", "-eprint(1)"),
+    ("node {{ x }}", "--eval=1"),
+    ("bash {{ x }} script.sh", "-x"),
+    ("make {{ x }}", "SHELL=./x"),
+    ("make {{ x }}", "--eval=x:;id"),
+    ("rg {{ x }}", "--pre=id"),
+    ("wget {{ x }}", "--use-askpass=id"),
+    ("less {{ x }}", "+!id"),
+    ("vim {{ x }}", "+!id"),
+    ("man {{ x }}", "-Pid"),
+]
+GUARDED = [
+    "git fetch -- {{ x }}",
+    "ssh -- {{ x }} ",
+    "sed -n 5p -- {{ x }}",
+    "sort -- {{ x }}",
+    "tar cf a.tar -- {{ x }}",
+    "git commit -m {{ x }}",
+    "git log ./{{ x }}",
+    "find . -name {{ x }}",
+    "tar -xf {{ x }}",
+    "ssh -p {{ x }} host",
+    "python3 script.py {{ x }}",
+    "python3 -m module {{ x }}",
+    "env A=1 grep {{ x }}",
+    "env A={{ x }} ls",
+    "rsync -a a b:{{ x }}",
+    "sort -k {{ x }} f",
+    "echo env {{ x }}",
+    "kubectl get {{ x }}",
+]
+
+
+@pytest.mark.parametrize("body, value", OPTIONS)
+def test_a_value_that_may_be_an_option_which_runs_something_is_noted_and_asked_about(body, value):
+    template = bind(body, {"x"}, shell="bash")
+
+    assert {code.name for code in template.codes} == {"x"}
+    assert evaluated(template, {"x": value})
+    assert evaluated(template, {"x": [value]})
+    assert evaluated(template, {"x": "plain"}) == []
+    assert "an option that runs something" in note(template.codes[0])
+
+
+@pytest.mark.parametrize("body", GUARDED)
+def test_a_value_that_cannot_be_an_option_is_data(body):
+    assert bind(body, {"x"}, shell="bash").codes == ()
 
 
 @pytest.mark.parametrize("body", EVALUATED)

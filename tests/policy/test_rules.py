@@ -398,7 +398,17 @@ def test_an_allow_of_commands_is_not_got_around(allow, command):
         ([r"Bash:\./build\.sh.*"], "./build.sh --fast"),
         (["Bash:scripts/.*"], "scripts/build.sh"),
         (["Bash:FOO=1 make"], "FOO=1 make"),
-        (["Bash:psql.*"], "psql < a.sql"),
+        (["Bash:psql.*"], "psql -f a.sql"),
+        (["Bash:sed.*"], "sed -n 5p f"),
+        (["Bash(sed:*)"], "sed -i s/a/b/ f"),
+        (["Bash(awk:*)"], "awk '$1 > 3 {print $2}' f"),
+        (["Bash(git:*)"], "git checkout -- ."),
+        (["Bash(git:*)"], "git -c user.name=x commit"),
+        (["Bash(tar:*)"], "tar xf a.tgz"),
+        (["Bash(find:*)"], "find . -name x"),
+        (["Bash(=sed '1e ls' f)"], "sed '1e ls' f"),
+        (["Bash(=LD_PRELOAD=./x.so make)"], "LD_PRELOAD=./x.so make"),
+        (["Bash(env:*)", "Bash(make:*)"], "env A=1 make"),
         (["Bash:\\[ .*"], "[ -f a ]"),
         (["Bash:cat"], "cat <<E\ntext\nE"),
         (["Bash(cargo build:*)"], "cargo   build --release"),
@@ -411,6 +421,84 @@ def test_an_allow_of_commands_is_not_got_around(allow, command):
 )
 def test_an_allow_of_commands_covers_what_it_says(allow, command):
     assert having(shell(command), allow=allow) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        # a program that its own language, its options or a variable make run code
+        "sed '1e ls' f",
+        "sed s/a/b/e f",
+        "sed -n '1w made' f",
+        "sed 's/a/b/w made' f",
+        "awk 'BEGIN{system(x)}'",
+        "awk 'BEGIN{system(\"ls\")}'",
+        "awk '{print | \"make\"}' f",
+        "awk '{print > \"made\"}' f",
+        "awk '{print > $1}' f",
+        "find . -exec ls {} +",
+        "find . -fprintf made x",
+        "sort -o made f",
+        "sort --compress-program=make f",
+        "xargs make",
+        "env make",
+        "env LD_PRELOAD=./x.so",
+        "env NODE_OPTIONS=--require=./x.js",
+        "export BASH_ENV=x",
+        "tar cf a --checkpoint-action=exec=make b",
+        "tar cIf make a b",
+        "zip -TT make a b",
+        "git -c core.pager=./x log",
+        "git -c alias.x='!make' x",
+        "git config core.fsmonitor ./x",
+        "git --exec-path=x log",
+        "git grep -Oless x",
+        "git clone ext::sh",
+        "git rebase -x make main",
+        "git fetch --upload-pack=make x",
+        "git init --template=x",
+        "ssh -o ProxyCommand=x h",
+        "scp -S make a h:b",
+        "rsync -e make a h:b",
+        "rsync --rsync-path=make a h:b",
+        "vim -c '!ls' f",
+        "less '+!ls' f",
+        "less -k keys f",
+        "man -P make ls",
+        "dc -e '!ls'",
+        "sqlite3 a.db '.shell ls'",
+        "psql -c '\\! ls'",
+        "mysql -e 'system ls'",
+        "make --eval='x:;ls'",
+        "make SHELL=./x",
+        "fd . -x make",
+        "split --filter=make f",
+        "tcpdump -z make -w f",
+        "fzf --preview make",
+        "script -c make f",
+        "flock l make",
+        "watch make",
+        "timeout 5 make",
+        "parallel make ::: a",
+        "nc -e make h 1",
+        "socat - EXEC:make",
+        "docker exec c make",
+        "kubectl exec p -- make",
+        "gcc -fplugin=./x.so a.c",
+        "uv run make",
+        "go test -exec make",
+    ],
+)
+@pytest.mark.parametrize("form", ["Bash({}:*)", "Bash:{}.*", "Bash(/{}.*/)"])
+def test_an_allow_of_a_program_is_none_of_what_it_starts(command, form):
+    program = command.split()[0]
+
+    assert having(shell(command), allow=[form.format(program)]) is None
+
+
+@pytest.mark.parametrize("command", ["sed '1e rm x' f", "awk 'BEGIN{system(x)}'", "PERL5OPT=-Mx perl a"])
+def test_a_deny_of_a_program_asks_about_code_that_is_not_seen(command):
+    assert having(shell(command), deny=["Bash(rm:*)"]) in ("ask", "deny")
 
 
 @pytest.mark.parametrize("command", ["echo 'rm x' | sh", "echo x | python3", "ls && rm x"])

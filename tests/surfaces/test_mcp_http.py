@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from hilt.surfaces.cli import Usage
-from hilt.surfaces.mcp_http import BODY_BYTES, VALUES_MAX, read_address
+from hilt.surfaces.mcp_http import BODY_BYTES, CONNECTIONS_MAX, VALUES_MAX, read_address
 from hilt.surfaces.mcp_http import Address as Listening
 from hilt.surfaces.mcp_messages import BATCH_MAX
 from tests.marks import Mark, wait_until
@@ -359,6 +359,17 @@ def test_connections_that_ask_for_nothing_are_ended_and_others_come_in(secret):
         for one in silent:
             one.settimeout(WAIT_SECONDS)
             assert one.recv(1000) == b""
+
+
+def test_more_half_open_connections_than_there_are_places_keep_nobody_out(secret):
+    with ExitStack() as stack:
+        for number in range(CONNECTIONS_MAX + 200):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", secret.port)))
+            with suppress(OSError):  # another took its place
+                one.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
+        answers = [post(secret, HELLO) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200] * 3
+        assert not call(secret, "list_dir", {})["isError"]
 
 
 REQUEST = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from functools import partial
 
 import pytest
 
@@ -74,6 +76,16 @@ def test_an_allowed_name_in_the_workspace_is_not_what_runs(runtime, workspace):
     assert execute(runtime, "ls").data["stdout"] == "ls\n"
 
 
+def test_a_relative_folder_of_the_path_is_not_searched(base, monkeypatch):
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
+
+    with temporary_runtime(base) as (runtime, workspace):
+        os.chmod(workspace.write("ls", "#!/bin/sh\necho evil\n"), 0o755)
+        told = execute(runtime, "ls").data["stdout"]
+
+    assert told == "ls\n"
+
+
 def test_output_is_cut_by_bytes_and_says_so(runtime, workspace):
     workspace.write("big.txt", "é" * 60_000)
 
@@ -129,3 +141,48 @@ def test_the_words_of_agentos(runtime, workspace):
     result = runtime.call("tool::shell_exec", argv=["ls", "-1"], cwd="my-project", timeout=5000.0)
 
     assert result.data == {"stdout": "a.txt\n", "stderr": "", "exitCode": 0}
+
+
+def _arm(workspace, setting):
+    """Write a bare repository to the workspace, as file tools could, whose settings start a program."""
+    helper = workspace.write("evil/post-index-change", f"#!/bin/sh\ntouch {workspace.join('started')}\n")
+    os.chmod(helper, 0o755)
+    workspace.write("evil/HEAD", "ref: refs/heads/main\n")
+    workspace.write("evil/objects/x", "")
+    workspace.write("evil/refs/heads/x", "")
+    value = helper if setting == "fsmonitor" else os.path.dirname(helper)
+    workspace.write("evil/config", f"[core]\nrepositoryformatversion = 0\nworktree = ..\n{setting} = {value}\n")
+
+
+@pytest.mark.parametrize("leading", [("-C", "evil"), ("--git-dir=evil",), ()])
+@pytest.mark.parametrize("setting", ["fsmonitor", "hooksPath"])
+def test_git_runs_no_helper_of_a_repository_that_the_workspace_holds(runtime, workspace, leading, setting):
+    _arm(workspace, setting)
+    workspace.write("a.txt", "a\n")
+
+    for command in (("status",), ("add", "../a.txt"), ("add", "a.txt")):
+        execute(runtime, "git", *leading, *command, cwd="." if leading else "evil")
+
+    assert "started" not in workspace.tree()
+
+
+def test_git_works_without_hooks_editors_and_helpers(runtime, workspace):
+    git = partial(subprocess.run, cwd=workspace.path, check=True)
+    for setting in (["init", "-q"], ["config", "user.name", "x"], ["config", "user.email", "x@example.org"]):
+        git(["git", *setting])
+    started = workspace.join("started")
+    for key in ("diff.external", "diff.x.textconv", "core.editor", "core.fsmonitor"):
+        git(["git", "config", key, f"touch {started}; cat"])
+    os.chmod(workspace.write(".git/hooks/pre-commit", f"#!/bin/sh\ntouch {started}\n"), 0o755)
+    workspace.write(".gitattributes", "*.txt diff=x\n")
+    workspace.write("a.txt", "one\n")
+
+    added = execute(runtime, "git", "add", "a.txt").data
+    committed = execute(runtime, "git", "commit", "-q", "-m", "first").data
+    workspace.write("a.txt", "two\n")
+    shown = [execute(runtime, "git", *command).data for command in (["diff"], ["log", "-p"], ["blame", "a.txt"])]
+    amended = execute(runtime, "git", "commit", "-q", "-a", "--amend").data
+
+    assert [one["exitCode"] for one in (added, committed, *shown, amended)] == [0] * 6
+    assert "+two" in shown[0]["stdout"]
+    assert "started" not in workspace.tree()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from hilt.custom.shell_commands import OF_THE_SHELL
 from hilt.custom.shell_evaluation import CALCULATION, NAME
-from hilt.custom.shell_flow import AWK, SHELLS, Code
+from hilt.custom.shell_flow import AWK, OPTION, SHELLS, Code
 from hilt.custom.shell_parts import MARK, Manner, Part, Reference, Section, Shell, Unbindable
 from hilt.custom.shell_text import Reader
 from hilt.errors import ToolError
@@ -24,6 +24,7 @@ __all__ = ["Shell", "Template", "Unbindable", "bind", "evaluated", "is_given", "
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:@%+=/-]*\Z")
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,19}\Z")
+_WITH_SETTINGS = (" env", " sudo", " doas", " make")  # which take NAME=value for a variable
 _ANY = Code("", "", 0, leads=False)
 
 
@@ -50,6 +51,12 @@ def bind(body: str, names: set[str] | frozenset[str], *, shell: Shell, line: int
 
 def note(code: Code) -> str:
     """Return what the author of a tool is told of a value that is read as code."""
+    if code.program.startswith(OPTION):
+        into = (
+            f"{code.program.removeprefix(OPTION)} may take the value of {code.name} for an option that runs something"
+        )
+        asks = "a call asks first if it begins with a dash or sets a variable"
+        return f"line {code.line}: {into}; write -- before it, or give it an enum; {asks}"
     advice = "pass it as an argument"
     if code.program in SHELLS:
         advice = f"""pass it as an argument: {code.program} -c '… "$1" …' {code.program} {{{{ {code.name} }}}}"""
@@ -85,6 +92,8 @@ def _is_plain(value: Any, code: Code = _ANY, *, beside_plain: bool = True) -> bo
         return all(_is_plain(item, code, beside_plain=beside_plain) for item in value)
     if not isinstance(value, str) or not value:
         return True
+    if code.program.startswith(OPTION):
+        return not value.startswith(("-", "+")) and not (code.program.endswith(_WITH_SETTINGS) and "=" in value)
     if code.program == NAME and "=" in value:
         return False
     # a word in a calculation names a variable, maybe that of another value, and that is evaluated then

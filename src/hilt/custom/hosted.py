@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hilt import variables
 from hilt.call import Output
 from hilt.custom.answers import sized
 from hilt.custom.definition import (
@@ -108,7 +109,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a module's worker: the user's, as that of markdown tools."""
     from hilt.custom.scripts import PROVIDER_KEYS
 
-    return {name: value for name, value in environ.items() if name not in PROVIDER_KEYS}
+    return variables.neutral({name: value for name, value in environ.items() if name not in PROVIDER_KEYS})
 
 
 def identity(path: str, data: bytes, root: str) -> tuple[str, str]:

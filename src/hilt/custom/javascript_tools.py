@@ -25,7 +25,7 @@ TYPED = (".ts", ".mts")
 _STRIPS = (22, 6)
 _VERSION = re.compile(rb"v(\d+)\.(\d+)\.")
 # variables that make a runtime load code or read files
-_INJECTING = ("NODE_", "BUN_", "DENO_", "npm_", "LD_", "DYLD_")
+_INJECTING = ("NODE_", "BUN_", "DENO_", "npm_")
 
 _TOOLS = "export const tool = (given) => given;\nexport const jsonSchema = (schema) => ({ jsonSchema: schema });\n"
 _PACKAGE = """{"name": "nanocoder", "type": "module", "exports": {"./tools": "./tools.js"}}\n"""

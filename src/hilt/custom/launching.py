@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from hilt import places
+from hilt import places, variables
 from hilt.errors import ToolError
 
 TYPE_CHECKING = False
@@ -30,8 +30,8 @@ VARIABLES = (
 )
 # what steers a runtime or the loader of programs, and is no matter of a tool
 _STEERING = re.compile(
-    r"(?:NODE_OPTIONS|NODE_PATH|BUN_OPTIONS|BUN_INSPECT\w*|BASH_ENV|BASH_FUNC_.*|BASHOPTS|SHELLOPTS|PYTHON\w*"
-    r"|LD_\w+|DYLD_\w+|GOFLAGS|GOENV|GOWORK|GO111MODULE|RUBYOPT|RUBYLIB|UV_\w+|DENO_\w+)\Z"
+    r"(?:NODE_PATH|BUN_OPTIONS|BUN_INSPECT\w*|PYTHON\w*|PERL5\w*|PERLLIB|LD_\w+|DYLD_\w+|GOENV|GOWORK|GO111MODULE"
+    r"|RUBYLIB|UV_\w+|DENO_\w+|PSModulePath)\Z"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ENTRY = re.compile(
@@ -210,7 +210,7 @@ def refusal(name: str) -> str | None:
     """Return why a tool cannot have a variable; None when it can."""
     if not _NAME.match(name):
         return "it is no name of a variable"
-    if _STEERING.match(name):
+    if _STEERING.match(name) or name in variables.OPTIONS or variables.runs_at_start(name):
         return "it steers the runtime and not the tool"
     return None
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hilt import variables
 from hilt.custom import binding
 from hilt.custom.definition import (
     Content,
@@ -109,6 +110,7 @@ class _Reading:
             for message in messages:
                 self._wrong(message, key)
         body = self._body(parameters, shell)
+        environment = self._environment()
         return Definition(
             name=self._name(),
             description=self._text("description"),
@@ -132,7 +134,7 @@ class _Reading:
                 "body": body,
                 "line": self._written.body_line,
                 "cwd": self._path(),
-                "env": self._environment(),
+                "env": environment,
                 "env_only": self._flag("env_only", default=False),
                 "shell": shell,
             },
@@ -211,6 +213,9 @@ class _Reading:
                 self._wrong(f"the value of {name} must be text", "env", name)
             else:
                 found[name] = item if isinstance(item, str) else "" if item is None else json.dumps(item)
+                if variables.runs_at_start(name):
+                    line = self._written.line("env", name)
+                    self.notes.append(f"line {line}: {name} is never given to a tool: it makes programs run other code")
         return found
 
     def _body(self, parameters: Schema, wanted: str | None) -> str:

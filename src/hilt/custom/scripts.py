@@ -1,6 +1,7 @@
 """Runs the scripts of markdown tools: from a file, with the values of the call bound, and nothing of them left after.
 
-A tool without a `sandbox` key has the rights and the environment of the user, without the keys of model providers.
+A tool without a `sandbox` key has the rights and the environment of the user, without the keys of model providers and
+without what would make its shell run other code first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
+from hilt import variables
 from hilt.call import Output
 from hilt.custom import binding, markdown
 from hilt.custom.confining import Confine, confined
@@ -69,9 +71,8 @@ def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str,
         found = {name: environ[name] for name in SHELL_VARIABLES if name in environ}
     else:
         found = {name: value for name, value in environ.items() if name not in PROVIDER_KEYS}
-    for name, value in definition.details["env"].items():
-        found[name] = expand(value, environ)
-    return found
+    declared = {name: expand(value, environ) for name, value in definition.details["env"].items()}
+    return variables.neutral(found, declared)
 
 
 def expand(text: str, environ: Mapping[str, str]) -> str:

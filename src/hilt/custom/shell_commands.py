@@ -20,11 +20,13 @@ from hilt.custom.shell_flow import (
     INPUT,
     MAYBE,
     OF_TEXT,
+    OPTION,
     SHELLS,
     Reach,
     begins_code,
     reads_as_code,
     reads_input_as_code,
+    takes_for_option,
 )
 from hilt.custom.shell_parts import Manner, Mark, Reference, Unbindable, Word, some
 
@@ -491,6 +493,8 @@ class Bare:
             programs = self._programs() if looks else set()
             if references:
                 self._check_argument(text, references[0], programs)
+            if has_values:
+                self._follow_option(text, references)
             if programs:
                 self._follow(text, references, programs)
                 self._follow_name(text, references, programs)
@@ -553,6 +557,12 @@ class Bare:
             self._reader.flow.assign("OPTARG", Reach((), (ARGUMENTS,)))
         elif "set" in programs or programs & self._reader.flow.declared.functions or self.words[0][:1] in ("$", "\0"):
             self._reader.flow.assign(ARGUMENTS, self._reach(references))
+
+    def _follow_option(self, text: str, references: list[Reference]) -> None:
+        """Note a value that a program may take for an option by which it runs something."""
+        program = takes_for_option(self.words) if text.lstrip("-")[:1] in ("\0", "$", "`") else None
+        if program is not None and reads_as_code(self.words, {program}) is None:
+            self._evaluate(OPTION + program, references)
 
     def _follow_name(self, text: str, references: list[Reference], programs: set[str]) -> None:
         """Note what of an argument the shell itself evaluates."""

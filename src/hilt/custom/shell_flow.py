@@ -34,6 +34,47 @@ OF_TEXT = frozenset(  # whose words are no programs
     ("grep", "egrep", "fgrep", "rg", "cat", "tee", "sort", "cut", "tr", "head", "tail", "wc", "jq", "echo", "printf")
 )
 _SSH = "BbcDEeFIiJLlmOopQRSWw"
+# programs that an option makes run something, and their options that have a value in the next word: those that take
+# options before their first operand alone, and those that take them anywhere
+OPTION = "an option of "
+_LEADING_OPTIONS = {
+    **dict.fromkeys(SHELLS, "coO"),
+    **dict.fromkeys(("python", "python3", "perl", "ruby", "node", "bun", "deno", "php", "lua"), "cmWXeEIrMl"),
+    "env": "uCS",
+    "sudo": "ugpCrtTRDUh",
+    "doas": "uC",
+    "xargs": "adEILnPs",
+    "ssh": _SSH,
+    "sftp": _SSH,
+    "scp": _SSH,
+    "flock": "wEc",
+    "script": "cEIOBTm",
+    "watch": "nqs",
+    "parallel": "jIaNnLPSd",
+    "nice": "n",
+    "man": "PHCRLmMSs",
+}
+_OPTIONS_ANYWHERE = {
+    "find": "",
+    "fd": "edEtjcS",
+    "tar": "bCfFgHIKLNTVX",
+    "zip": "bnPtsixO",
+    "git": "CcmFbBnSGLUo",
+    "rsync": "efBMT",
+    "sed": "efl",
+    "sort": "kStTo",
+    "make": "CfIjloW",
+    "rg": "ABCdefgjmMrtT",
+    "wget": "OoaPUtTwQADlIXRBie",
+    "less": "bhjoOpPtTxyz",
+    "vim": "cSuUTtws",
+    "vi": "cSuUTtws",
+    "nvim": "cSuUTtws",
+    "ex": "cStw",
+    "tcpdump": "BcCEFGijrswWyz",
+}
+_STARTERS = frozenset(("env", "sudo", "doas", "xargs", "nohup", "nice", "time", "timeout", "setsid", "command", "exec"))
+_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _SED = "efl"
 _OWN_SHELLS = ("$SHELL", "${SHELL}", "$BASH", "${BASH}")
 _BY_PLACE = frozenset(("trap", "sed", "ssh", *AWK, *_JOINING))
@@ -177,6 +218,27 @@ def reads_as_code(words: Sequence[str], programs: Set[str]) -> str | None:
         if found is not None:
             return found
     return next((name for name in sorted(programs & _BY_PLACE) if _reads_next(name, words)), None)
+
+
+def takes_for_option(words: Sequence[str]) -> str | None:
+    """Return the program that may take the word after these for an option, or a setting, by which it runs something."""
+    words = [word for word in words if word != MAYBE]
+    names = list(map(_base, words))
+    for at, name in enumerate(names):
+        if at and names[0] not in _STARTERS and not all(_ASSIGNED.match(word) for word in words[:at]):
+            return None
+        rest = words[at + 1 :]
+        if name in _OPTIONS_ANYWHERE:
+            last = rest[-1] if rest else ""
+            is_value = last.startswith("-") and (name == "find" or last[-1:] in _OPTIONS_ANYWHERE[name])
+            return None if is_value or ("--" in rest and name not in ("find", "make")) else name
+        if name.startswith("python") and {"-c", "-m"} & set(rest):
+            return None  # all that follows is for the code
+        if name in _LEADING_OPTIONS:
+            given, pending = _operands([word for word in rest if not _ASSIGNED.match(word)], _LEADING_OPTIONS[name])
+            if not given and not pending and ("--" not in rest or name == "env"):
+                return name
+    return None
 
 
 def _reads_next(name: str, words: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 
 from hilt.policy import programs
@@ -33,6 +34,7 @@ def _rate_find(rater: Rater, name: str, arguments: Sequence[Word], place: Place)
             return Rated("dangerous", "find -delete deletes files")
         elif word.value is not None and word.value.startswith(("-fprint", "-fls")):
             rated = worse(rated, Rated("caution", f"find {word.value} writes a file"))
+            rated = worse(rated, rater.write(arguments[index].value if index < len(arguments) else None, place))
         elif word.value is None or _may_find(word):
             rated = worse(rated, Rated("caution", "an argument of find is only known at run time"))
     return rated
@@ -47,6 +49,8 @@ def _rate_guarded(rater: Rater, name: str, arguments: Sequence[Word], place: Pla
     if name == "sort":
         if programs.has_flag(values, "o", "output", values="kStT"):
             rated = worse(rated, Rated("caution", "sort -o writes a file"))
+            for path in programs.option_values(values, "o", "output", stops="kStT"):
+                rated = worse(rated, rater.write(path, place))
         for text in programs.long_values(values, "compress-program"):
             rated = worse(rated, _start_program(rater, text, place, "sort --compress-program"))
     elif name == "rg":
@@ -82,10 +86,16 @@ def _start_program(rater: Rater, text: str | None, place: Place, starter: str) -
 def _rate_chmod(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
     values = [word.value for word in arguments]
     is_recursive = programs.has_flag(values, "R", "recursive")
-    if name == "chown" and is_recursive:
-        return Rated("dangerous", "chown -R changes the owner of a whole tree")
-    if name == "chmod" and is_recursive and any(_opens_to_all(value or "") for value in values):
+    if name != "chmod":
+        if is_recursive:
+            return Rated("dangerous", f"{name} -R changes the owner of a whole tree")
+        return Rated("caution", programs.CHANGERS[name])
+    if any(_sets_user(value or "") for value in values):
+        return Rated("dangerous", "chmod lets others run a file as its owner")
+    if is_recursive and any(_opens_to_all(value or "") for value in values):
         return Rated("dangerous", "chmod -R opens a whole tree to everyone")
+    if is_recursive and any(_locks_out(value or "") for value in values):
+        return Rated("dangerous", "chmod -R locks a whole tree")
     return Rated("caution", programs.CHANGERS[name])
 
 
@@ -99,46 +109,64 @@ def _opens_to_all(mode: str) -> bool:
     return False
 
 
+def _locks_out(mode: str) -> bool:
+    """Whether a mode takes a tree away from its own owner."""
+    if mode.isdigit() and len(mode) < 5:
+        return int(mode.zfill(4)[-3]) & 4 == 0
+    for clause in mode.split(","):
+        who, sign, rights = clause.partition("=" if "=" in clause else "-")
+        if not sign or who.strip("ugoa") or not (who == "" or "u" in who or "a" in who):
+            continue
+        if (sign == "=" and "r" not in rights) or (sign == "-" and set(rights) & set("rx") and "X" not in mode):
+            return True
+    return False
+
+
+def _sets_user(mode: str) -> bool:
+    if mode.isdigit():
+        return len(mode) > 3 and mode[-4] in "4567"
+    return any(
+        "s" in clause.partition("+")[2] + clause.partition("=")[2] and clause[:1] in ("u", "a", "+", "=")
+        for clause in mode.split(",")
+        if not clause.strip("ugoarwxXst+-=")
+    )
+
+
 def _rate_power(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
     values = [word.value for word in arguments]
-    stops = {"poweroff", "reboot", "halt", "kexec", "suspend", "hibernate", "emergency", "rescue", "0", "6", "kill"}
+    stops = programs.STOPS[name]
     if any(value in stops for value in values):
-        return Rated("dangerous", f"{name} stops the machine or its processes")
+        return Rated("dangerous", f"{name} stops the machine, its services or its processes, or changes what it starts")
     if name == "fuser" and programs.has_flag(values, "k", "kill"):
         return Rated("dangerous", "fuser -k ends processes")
+    if name == "journalctl" and any((value or "").startswith("--vac") for value in values):
+        return Rated("dangerous", "journalctl --vacuum deletes logs")
     return Rated("caution", f"{name} is not known to be harmless")
 
 
-def _rate_container(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
-    values = [word.value for word in arguments]
-    operands = programs.positionals(values, programs.CONTAINER_OPTIONS)
-    verbs = operands[:1] if not operands or operands[0] not in programs.CONTAINER_GROUPS else operands[:2]
-    if None in verbs:
-        return Rated("dangerous", f"the command of {name} is only known at run time")
-    last = verbs[-1] if verbs else None
-    if last in ("rm", "rmi", "prune", "remove") or (name.endswith("-compose") and "rm" in operands[:1]):
-        return Rated("dangerous", f"{name} {' '.join(v for v in verbs if v)} deletes")
-    return Rated("caution", f"{name} runs containers")
+def _rate_truncate(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+    sizes = programs.option_values([word.value for word in arguments], "s", "size", stops="r")
+    if any(size is None or size[:1] in ("-", "<", "/") or not size.strip("0") for size in sizes):
+        return Rated("dangerous", "truncate throws away what files hold")
+    return Rated("caution", programs.CHANGERS[name])
 
 
-def _rate_cluster(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_moving(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+    """Rate mv, ln and install, which replace a name, whatever it is: also that of a device."""
+    for word in arguments:
+        path = posixpath.normpath(word.value or "")
+        if path.startswith("/dev/") and not path.startswith("/dev/shm/"):  # noqa: S108 -- it is no device
+            return Rated("dangerous", f"{name} would replace or move the device {path}")
+    return Rated("caution", programs.CHANGERS[name])
+
+
+def _rate_signed(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+    """Rate programs that destroy with one of their options."""
     values = [word.value for word in arguments]
-    destructive = {
-        "kubectl": ("delete",),
-        "oc": ("delete",),
-        "terraform": ("destroy",),
-        "tofu": ("destroy",),
-        "terragrunt": ("destroy",),
-        "pulumi": ("destroy",),
-        "helm": ("uninstall", "delete"),
-    }[name]
-    operands = programs.positionals(values, programs.CLUSTER_OPTIONS)
-    first = operands[0] if operands else ""
-    if first is None:
-        return Rated("dangerous", f"the command of {name} is only known at run time")
-    if any(operand in destructive for operand in operands[:2]) or "-destroy" in values or "--destroy" in values:
-        return Rated("dangerous", f"{name} {destructive[0]} deletes what it manages")
-    return Rated("caution", f"{name} can change what it manages")
+    letters, names, stops = programs.LOSSES[name]
+    if programs.has_flag(values, letters, *names, values=stops):
+        return Rated("dangerous", f"{name} is told to delete or overwrite for good")
+    return Rated("caution", programs.CHANGERS.get(name, f"{name} is not known to be harmless"))
 
 
 def rate_removal(name: str, values: Sequence[str | None]) -> Rated:
@@ -170,8 +198,9 @@ def _may_find(word: Word) -> bool:
 RATED: dict[str, Rate] = {
     "find": _rate_find,
     **dict.fromkeys(("sort", "rg", "date", "hostname", "uniq", "file"), _rate_guarded),
-    **dict.fromkeys(("chmod", "chown"), _rate_chmod),
-    **dict.fromkeys(("systemctl", "init", "telinit", "loginctl", "fuser"), _rate_power),
-    **dict.fromkeys(sorted(programs.CONTAINERS), _rate_container),
-    **dict.fromkeys(("kubectl", "oc", "terraform", "tofu", "terragrunt", "pulumi", "helm"), _rate_cluster),
+    **dict.fromkeys(("chmod", "chown", "chgrp"), _rate_chmod),
+    **dict.fromkeys(programs.STOPS, _rate_power),
+    **dict.fromkeys(programs.LOSSES, _rate_signed),
+    "truncate": _rate_truncate,
+    **dict.fromkeys(("mv", "ln", "install"), _rate_moving),
 }

@@ -57,7 +57,11 @@ _GIT_COMMANDS = frozenset(
         *("verify-pack", "verify-tag", "version", "whatchanged", "worktree", "write-tree"),
     )
 )
+_GIT_LEADS = ("config-env", "exec-path", "git-dir", "bare")
+_GIT_SIGNS = ("show-signature", "verify-signatures", "gpg-sign", "local-user", "sign")
 _GIT_OPTIONS = ("exec", "upload-pack", "receive-pack", "ext-diff", "textconv", "open-files-in-pager")
+_NPM_OPENS = frozenset(("explore", "edit", "docs", "home", "bugs", "issues", "repo"))
+_CARGO_HARMLESS = ("net.", "http.", "profile.", "term.", "build.jobs", "build.target")
 # Settings that only change how git speaks or records; any other might name a program.
 _GIT_HARMLESS = (
     *(
@@ -95,6 +99,47 @@ _GIT_HARMLESS = (
     *("pull.rebase", "pull.ff", "push.default", "push.autosetupremote", "fetch.prune", "rebase.autostash", "gc.auto"),
     *("rebase.autosquash", "rerere.", "blame.", "grep.linenumber", "safe.directory", "pack.", "index.", "feature."),
 )
+
+
+# What git is given with every call, so that nothing of a repository runs: no settings of a bare repository that merely
+# lies where git is started, no hooks, watchers, pagers, editors (":" is none to git) nor other transports.
+_GIT_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.alternateRefsCommand": "true",
+    "safe.bareRepository": "explicit",
+    "log.showSignature": "false",
+    "protocol.ext.allow": "never",
+}
+_GIT_VARIABLES = {
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": ":",
+    "GIT_SEQUENCE_EDITOR": ":",
+    "GIT_SSH_COMMAND": "ssh",
+    "GIT_ASKPASS": "",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "file:http:https:ssh",
+    "GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS)),
+    **{f"GIT_CONFIG_KEY_{index}": key for index, key in enumerate(_GIT_SETTINGS)},
+    **{f"GIT_CONFIG_VALUE_{index}": value for index, value in enumerate(_GIT_SETTINGS.values())},
+}
+# commands of git that show differences, and those of them that only convert
+_GIT_SHOWS = frozenset(("diff", "log", "show", "whatchanged", "diff-files", "diff-index", "diff-tree", "range-diff"))
+_GIT_CONVERTS = frozenset(("blame", "annotate", "grep"))
+
+
+def harden_argv(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return what to run for an argv that is not refused, and the variables to set for it."""
+    if argv[0] != "git":
+        return list(argv), {}
+    at, _ = programs.command_at(argv[1:], programs.GIT_OPTIONS)
+    verb = argv[at + 1] if at + 1 < len(argv) else ""
+    added: list[str] = []
+    if verb in _GIT_SHOWS:
+        added = ["--no-ext-diff", "--no-textconv"]
+    elif verb in _GIT_CONVERTS:
+        added = ["--no-textconv"]
+    return [*argv[: at + 2], *added, *argv[at + 2 :]], dict(_GIT_VARIABLES)
 
 
 def refuse_argv(argv: Sequence[str]) -> str | None:
@@ -172,8 +217,8 @@ def _check_tar(arguments: list[str]) -> str | None:
 
 def _check_git(arguments: list[str]) -> str | None:
     at, is_known = programs.command_at(arguments, programs.GIT_OPTIONS)
-    if not is_known or programs.has_flag(arguments[:at], "", "config-env", "exec-path", values="Cc"):
-        return "an option of git tells it where its programs are, or is not known"
+    if not is_known or programs.has_flag(arguments[:at], "", *_GIT_LEADS, values="Cc"):
+        return "an option of git tells it where its programs or its settings are, or is not known"
     for setting in programs.option_values(arguments[:at], "c", stops="C"):
         reason = _check_setting(setting)
         if reason is not None:
@@ -192,14 +237,25 @@ def _check_git_command(verb: str, arguments: list[str]) -> str | None:
         return "an option names a program"
     if verb in ("clone", "init") and programs.has_flag(words, "", "template"):
         return "--template brings hooks"
-    if any(word.startswith("ext::") for word in words):
+    if verb in ("clone", "init") and programs.has_flag(words, "", "separate-git-dir"):
+        return "--separate-git-dir keeps settings that name programs in a folder as any other"
+    if "--help" in words or (verb == "help" and programs.positionals(words)):
+        return "help would start a viewer"
+    if verb in ("verify-commit", "verify-tag") or any("%G" in word for word in words):
+        return "a signature is checked by another program"
+    letters = {"commit": "S", "merge": "S", "rebase": "S", "cherry-pick": "S", "revert": "S", "am": "S", "tag": "suv"}
+    if programs.has_flag(words, letters.get(verb, ""), *_GIT_SIGNS, values="mFCct"):
+        return "signatures are made and checked by another program"
+    if verb == "maintenance" and any(word in ("start", "stop", "register", "unregister") for word in words):
+        return "maintenance would change what runs by time"
+    if any(word.startswith("ext::") or "=ext::" in word for word in words):
         return "ext:: is a transport that runs a command"
     if verb == "rebase" and programs.has_flag(words, "x", values="sXC"):
         return "rebase -x runs a command"
     if verb == "grep" and programs.has_flag(words, "O", values="efABCm"):
         return "grep -O starts a program"
-    if verb == "bisect" and "run" in words[:1]:
-        return "bisect run runs a command"
+    if verb == "bisect" and any(word in ("run", "visualize", "view") for word in words[:1]):
+        return f"bisect {words[0]} starts a program"
     if verb == "submodule" and "foreach" in words:
         return "submodule foreach runs a command"
     if verb == "clone" and programs.has_flag(words, "u", values="obcj"):
@@ -233,7 +289,7 @@ def _check_diff(arguments: list[str]) -> str | None:
 
 
 def _check_curl(arguments: list[str]) -> str | None:
-    if programs.has_flag(arguments, "K", "config", "engine", values="oHdAeubTXFwmxYyzrQtPCcDEk"):
+    if programs.has_flag(arguments, "K", "config", "engine", values="oHdAeubTXFwmxYyzrQtPCcDE"):
         return "an option loads code, or hides options in a file"
     return None
 
@@ -254,6 +310,65 @@ def _check_zip(arguments: list[str]) -> str | None:
     return None
 
 
+def _check_npm(arguments: list[str]) -> str | None:
+    at, _ = programs.command_at(arguments, programs.Options("cpw", ("call", "package", "workspace", "prefix")))
+    verb = arguments[at] if at < len(arguments) else ""
+    own = arguments[: at + 1 + programs.command_at(arguments[at + 1 :], programs.Options("pw", ("package",)))[0]]
+    if programs.has_flag(arguments, "", "script-shell"):
+        return "--script-shell names a program"
+    if verb in _NPM_OPENS or (verb in ("config", "c") and "edit" in arguments):
+        return f"npm {verb} starts an editor, a browser or a command"
+    if verb in ("exec", "x") and programs.has_flag(own, "c", "call"):
+        return "-c is a text for a shell"
+    return None
+
+
+def _check_npx(arguments: list[str]) -> str | None:
+    at, _ = programs.command_at(arguments, programs.Options("pw", ("package", "workspace")))
+    return "-c is a text for a shell" if programs.has_flag(arguments[:at], "c", "call", values="pw") else None
+
+
+def _check_pip(arguments: list[str]) -> str | None:
+    is_editing = "config" in arguments and ("edit" in arguments or programs.has_flag(arguments, "", "editor"))
+    return "pip config edit starts an editor" if is_editing else None
+
+
+def _check_bun(arguments: list[str]) -> str | None:
+    return "bun exec runs a text as a shell does" if "exec" in programs.positionals(arguments)[:1] else None
+
+
+def _check_make(arguments: list[str]) -> str | None:
+    if programs.has_flag(arguments, "E", "eval", values="CfIjloW"):
+        return "--eval is a text that it runs"
+    found = next((word for word in arguments if word.lstrip().startswith(("SHELL", ".SHELLFLAGS", "MAKEFLAGS"))), None)
+    return None if found is None or "=" not in found else f"{found} names a program"
+
+
+def _check_cmake(arguments: list[str]) -> str | None:
+    is_starting = arguments[:1] == ["-E"] and arguments[1:2] and arguments[1] in ("env", "time", "chdir")
+    return f"-E {arguments[1]} starts a command" if is_starting else None
+
+
+def _check_go(arguments: list[str]) -> str | None:
+    names = [word.lstrip("-").partition("=")[0] for word in arguments if word.startswith("-")]
+    if any(name in ("exec", "toolexec", "vettool") for name in names):
+        return "an option names a program"
+    if arguments[:1] == ["bug"] or (arguments[:1] == ["env"] and "w" in names):
+        return f"go {arguments[0]} starts a browser, or changes what later calls start"
+    return None
+
+
+def _check_cargo(arguments: list[str]) -> str | None:
+    settings = programs.long_values(arguments, "config", exact=True)
+    found = next((setting for setting in settings if not (setting or "").startswith(_CARGO_HARMLESS)), None)
+    return None if found is None else f"the setting {found} may name a program"
+
+
+def _check_rustc(arguments: list[str]) -> str | None:
+    settings = programs.option_values(arguments, "C", "codegen")
+    return "-C linker names a program" if any((text or "").startswith("linker=") for text in settings) else None
+
+
 _CHECKS: dict[str, Callable[[list[str]], str | None]] = {
     "env": _check_env,
     "find": _check_find,
@@ -266,4 +381,13 @@ _CHECKS: dict[str, Callable[[list[str]], str | None]] = {
     "curl": _check_curl,
     "wget": _check_wget,
     "zip": _check_zip,
+    "npm": _check_npm,
+    "npx": _check_npx,
+    "pip": _check_pip,
+    "bun": _check_bun,
+    "make": _check_make,
+    "cmake": _check_cmake,
+    "go": _check_go,
+    "cargo": _check_cargo,
+    "rustc": _check_rustc,
 }

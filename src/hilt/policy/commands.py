@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from hilt import variables
 from hilt.policy import arguments as argument_rules
-from hilt.policy import builtins, git, programs, starters
+from hilt.policy import builtins, clients, git, programs, starters
 from hilt.policy.quoting import Word
 from hilt.policy.rating import ORDER, Level, Place, Rate, Rated, worse
 from hilt.policy.syntax import MAX_LENGTH, Assignment, Command, Redirection, Unparsed, read
@@ -25,7 +26,7 @@ _REMEMBERED_LENGTH = 2000
 
 
 class Part(NamedTuple):
-    """One simple command of a command line, or one writing redirection."""
+    """One simple command of a command line, one file that it writes, or code that it runs and that is not rated."""
 
     text: str
     words: tuple[str | None, ...]
@@ -33,7 +34,7 @@ class Part(NamedTuple):
     reason: str
     start: int
     end: int
-    kind: Literal["command", "redirection"] = "command"
+    kind: Literal["command", "redirection", "unseen"] = "command"  # unseen: code that is no command of its own here
     writes: tuple[str, ...] = ()
 
 
@@ -68,7 +69,13 @@ def _classify(command: str, sandboxed: bool) -> Risk:
 
 _remembered = lru_cache(maxsize=64)(_classify)
 
-_RATED: dict[str, Rate] = {**builtins.RATED, **starters.RATED, **argument_rules.RATED, **git.RATED}
+_RATED: dict[str, Rate] = {
+    **builtins.RATED,
+    **starters.RATED,
+    **argument_rules.RATED,
+    **clients.RATED,
+    **git.RATED,
+}
 
 
 class _Rating:
@@ -139,11 +146,26 @@ class _Rating:
     def start_text(self, text: str | None, place: Place, starter: str) -> Rated:
         """Rate a text that a program hands to a shell; None is a text that is computed at run time."""
         if text is None:
-            return Rated("dangerous", f"{starter} runs text that is computed at run time")
+            return self.start_unseen(place, f"{starter} runs text that is computed at run time")
         if place.depth > _MAX_WRAPPERS:
             raise Unparsed("too many programs start one another")
         self.rate_text(text, place)
         return Rated("safe", f"{starter} runs a text that is rated on its own")
+
+    def start_unseen(self, place: Place, reason: str) -> Rated:
+        """Add a part for code that a program runs and that is not rated: a rule for the program does not allow it."""
+        self.parts.append(Part("", (), "dangerous", reason, place.start, place.end, "unseen"))
+        return Rated("dangerous", reason)
+
+    def write(self, path: str | None, place: Place) -> Rated:
+        """Add a file that a program writes by an option or its script as a part of its own, and rate it."""
+        target = Word(path or "", path)
+        rated = _rate_redirection(Redirection(">", target, place.start, place.end, f"> {path}"))
+        if rated is None:
+            return Rated("safe", "writes no file")
+        writes = () if path is None else (path,)
+        self.parts.append(Part(f"> {path}", (">", path), *rated, place.start, place.end, "redirection", writes))
+        return rated
 
     def redefine(self, name: str) -> None:
         """Take note that a name no longer means the program of that name."""
@@ -152,21 +174,24 @@ class _Rating:
     def rate_assignment(self, assignment: Assignment, place: Place) -> Rated:
         """Rate the setting of a variable."""
         name, value = assignment
-        if name in programs.LOADS_CODE or name.startswith("BASH_FUNC_"):
-            return Rated("dangerous", f"{name}= makes programs run other code")
-        if name in programs.RUNS_VALUE or name.startswith(("GIT_CONFIG", "PS4", "PS0")):
-            if name.startswith("GIT_CONFIG") or value is None:
-                return Rated("dangerous", f"{name}= can make programs run other code")
-            if name.startswith("PS"):
-                is_code = any(sign in value for sign in _EVALUATED)
-                return Rated("dangerous", f"{name}= is run by the shell") if is_code else Rated("safe", "a prompt")
+        if variables.loads_code(name, value):
+            return self.start_unseen(place, f"{name}= makes programs run other code")
+        if name in programs.OPTIONS_OF:
+            code = None if value is None else f"{programs.OPTIONS_OF[name]} {value}"
+            self.start_text(code, place, f"{name}=")
+        if name.startswith(("PS4", "PS0")):
+            if value is None or any(sign in value for sign in _EVALUATED):
+                return self.start_unseen(place, f"{name}= is run by the shell")
+            return Rated("safe", "a prompt")
+        if name in programs.RUNS_VALUE:
+            if value is None:
+                return self.start_unseen(place, f"{name}= can make programs run other code")
+            command = value.lstrip("|-") if name.startswith("LESS") else value
             return worse(
                 Rated("caution", f"{name}= names a program to run"),
-                self.start_text(value, place, f"{name}=") if value else Rated("safe", ""),
+                self.start_text(command, place, f"{name}=") if command else Rated("safe", ""),
             )
-        if name in programs.CHANGES_LOOKUP or name.startswith(
-            ("LD_", "DYLD_", "PYTHON", "GIT_", "NPM_CONFIG_", "npm_")
-        ):
+        if name in programs.CHANGES_LOOKUP or name.startswith(programs.CHANGES_LOOKUP_STARTS):
             return Rated("caution", f"{name}= changes what programs do")
         if value is not None and "[" in value and any(sign in value for sign in _EVALUATED):
             return Rated("dangerous", f"{name}= holds text that arithmetic would run")
@@ -195,10 +220,15 @@ class _Rating:
         values = [word.value for word in arguments]
         if len(values) == 1 and values[0] in ("--help", "--version"):
             return Rated("safe", f"{name} {values[0]} prints information")
+        lowered = name.lower()
+        usual = programs.GNU.get(lowered, lowered)
+        if usual != name and (usual in _RATED or usual in programs.WRAPPERS or usual in programs.DESTROYERS):
+            # some systems find a program by another spelling
+            unsure = Rated("caution", f"{name} is not known to be harmless")
+            return worse(unsure, self._rate_program(usual, arguments, place))
         rate = _RATED.get(name)
         if rate is not None:
-            return rate(self, name, arguments, place)
-        lowered = name.lower()
+            return worse(rate(self, name, arguments, place), argument_rules.rate_removal(name, values))
         family = lowered.partition(".")[0]
         if lowered in programs.DESTROYERS or family in ("mkfs", "fsck"):
             return Rated("dangerous", programs.DESTROYERS.get(lowered) or programs.DESTROYERS[family])

@@ -273,7 +273,7 @@ class Exactly(NamedTuple):
 
     def covers_part(self, subject: Subject, part: Part) -> bool:
         """Return whether the part belongs to that command line."""
-        return self.finds(subject) == "yes" and is_allowable(part)
+        return self.finds(subject) == "yes" and (is_allowable(part) or part.kind == "unseen")
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
         """Return that a command line speaks of commands only."""
@@ -560,7 +560,9 @@ def _all_words(subject: Subject) -> Iterator[tuple[str | None, ...]]:
 
 
 def _runs_unseen(part: Part) -> bool:
-    """Whether a shell is given commands that only show at run time: they are fed to it, or computed."""
+    """Whether a program is given code that is not rated, or a shell commands that only show at run time."""
+    if part.kind == "unseen":
+        return True
     if part.level != "dangerous" or part.kind != "command" or not part.words:
         return False
     from hilt.policy import programs

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hilt import variables
+
 # Programs that only read, whatever their arguments.
 READERS = {
     "ls": "ls lists files",
@@ -70,6 +72,29 @@ DESTROYERS = {
     "killall": "killall ends processes",
     "pkill": "pkill ends processes",
     "skill": "skill ends processes",
+    "rimraf": "rimraf deletes files",
+    "del-cli": "del-cli deletes files",
+    "sgdisk": "sgdisk changes partitions",
+    "lvremove": "lvremove deletes a volume",
+    "vgremove": "vgremove deletes volumes",
+    "pvremove": "pvremove erases a disk",
+    "lvreduce": "lvreduce cuts a volume",
+    "e2fsck": "e2fsck changes a disk",
+    "debugfs": "debugfs changes a disk",
+    "newfs": "newfs formats a disk",
+    "userdel": "userdel deletes an account",
+    "deluser": "deluser deletes an account",
+    "groupdel": "groupdel deletes a group",
+    "delgroup": "delgroup deletes a group",
+    "chpasswd": "chpasswd changes passwords",
+    "visudo": "visudo changes who has more rights",
+    "insmod": "insmod loads code into the kernel",
+    "modprobe": "modprobe loads code into the kernel",
+    "rmmod": "rmmod takes code out of the kernel",
+    "kexec": "kexec starts another kernel",
+    "dropdb": "dropdb deletes a database",
+    "dropuser": "dropuser deletes a database user",
+    "pg_resetwal": "pg_resetwal throws away the log of a database",
 }
 
 ELEVATORS = {
@@ -89,6 +114,8 @@ CHANGERS = {
     "ln": "ln makes links",
     "chmod": "chmod changes permissions",
     "chown": "chown changes owners",
+    "chgrp": "chgrp changes groups",
+    "install": "install copies files",
     "tee": "tee writes files",
     "sed": "sed edits text",
     "tar": "tar packs and unpacks files",
@@ -108,7 +135,31 @@ CHANGERS = {
     "shopt": "shopt changes how the shell reads",
 }
 
-SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "yash", "osh"))
+# Programs that have a g before their names where another system has its own of that name.
+_GNU = (
+    *(
+        "rm",
+        "rmdir",
+        "unlink",
+        "shred",
+        "dd",
+        "kill",
+        "find",
+        "xargs",
+        "env",
+        "timeout",
+        "nice",
+        "nohup",
+        "stdbuf",
+        "sort",
+    ),
+    *("mv", "cp", "ln", "install", "chmod", "chown", "chgrp", "truncate", "split", "tee", "date", "time", "chroot"),
+)
+GNU = {f"g{name}": name for name in _GNU}
+
+SHELLS = frozenset(
+    ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash", "yash", "osh", "nu", "xonsh")
+)
 
 STANDARD_FOLDERS = frozenset(
     ("/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", "/usr/local/sbin")
@@ -160,6 +211,7 @@ WRAPPERS: dict[str, Options] = {
     "stdbuf": Options(short="ioe", long=("input", "output", "error")),
     "busybox": Options(),
     "toybox": Options(),
+    "coreutils": Options(),
     "chroot": Options(long=("groups", "userspec"), operands=1, plain=("skip-chdir",)),
     "unshare": Options(
         short="SGRw",
@@ -198,8 +250,9 @@ WRAPPERS: dict[str, Options] = {
         flags="0oprtxie",
         plain=("null", "no-run-if-empty", "verbose", "exit", "interactive", "open-tty"),
     ),
-    "parallel": Options(
-        short="jIaNnLPSd", long=("jobs", "arg-file", "delimiter", "max-args", "sshlogin"), flags="0kqvtXmu"
+    **dict.fromkeys(
+        ("parallel", "sem"),
+        Options(short="jIaNnLPSd", long=("jobs", "arg-file", "delimiter", "max-args", "sshlogin"), flags="0kqvtXmu"),
     ),
     "sudo": Options(
         short="ughpCrtTRDU",
@@ -210,6 +263,17 @@ WRAPPERS: dict[str, Options] = {
     "doas": Options(short="aCu", flags="nsL"),
     "pkexec": Options(long=("user",), plain=("disable-internal-agent",)),
     "runuser": Options(short="ugGsw", long=("user", "group"), flags="lmPf"),
+    "sshpass": Options(short="pPdf", flags="ev"),
+    **dict.fromkeys(("torsocks", "torify", "eatmydata", "ccache", "distcc", "catchsegv", "dumb-init"), Options()),
+    **dict.fromkeys(("proxychains", "proxychains4"), Options(short="f", flags="q")),
+    "cpulimit": Options(short="lpe", long=("limit", "pid", "exe"), flags="zimbk"),
+    **dict.fromkeys(("faketime", "setuidgid", "runcon"), Options(operands=1)),
+    "choom": Options(short="np"),
+    "chpst": Options(short="unbegmdofpcrlLe", flags="vP012"),
+    "tini": Options(short="pe", flags="sgvw"),
+    "entr": Options(flags="acdnprsz"),
+    "watchexec": Options(short="wefijdsn", long=("watch", "exts", "filter", "ignore"), flags="crqv"),
+    **dict.fromkeys(("cross-env", "cross-env-shell", "env-cmd", "concurrently", "heaptrack"), Options()),
     "gosu": Options(operands=1),
     "su-exec": Options(operands=1),
     "direnv": Options(operands=2),
@@ -220,6 +284,8 @@ WRAPPERS: dict[str, Options] = {
         plain=("ignore-environment", "null", "debug", "block-signal", "default-signal", "ignore-signal"),
     ),
 }
+# Wrappers that give a word with blanks to a shell.
+SHELL_WRAPPERS = frozenset(("entr", "watchexec", "concurrently", "cross-env-shell"))
 # Wrappers through which a harmless command stays harmless.
 TRANSPARENT = frozenset(
     (
@@ -250,6 +316,67 @@ RUNNERS: dict[str, tuple[str, ...]] = {
     "cabal": ("exec",),
     "dotenv": ("run",),
     "chezmoi": ("execute-template",),
+    "perf": ("stat", "record", "trace"),
+    "rr": ("record",),
+    "op": ("run",),
+    "doppler": ("run",),
+    "dotenvx": ("run",),
+    "infisical": ("run",),
+    "adb": ("shell",),
+}
+
+
+# Programs that run the value of an option as a command: letters, long names, and letters of others with a value.
+TEXT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "script": ("c", ("command",), ""),
+    "nix-shell": ("", ("run", "command"), ""),
+    "nix": ("c", ("command",), ""),
+    **dict.fromkeys(("xterm", "konsole", "alacritty", "urxvt", "rxvt"), ("e", (), "")),
+    **dict.fromkeys(("tmux", "screen", "zellij"), ("", (), "")),
+    "man": ("PH", ("pager", "html"), "CRLmMSserEp"),
+    "split": ("", ("filter",), "abCln"),
+    **dict.fromkeys(("bat", "batcat", "delta"), ("", ("pager",), "")),
+    "fzf": ("", ("preview", "bind", "with-shell"), ""),
+    **dict.fromkeys(("yt-dlp", "youtube-dl"), ("", ("exec", "exec-before-download", "netrc-cmd"), "")),
+    "aria2c": ("", ("on-download-start", "on-download-complete", "on-download-stop", "on-download-error"), ""),
+    "pandoc": ("F", ("filter", "pdf-engine"), ""),
+    "tcpdump": ("z", (), "BcCDEFGijmMrsTvVwWyZ"),
+    **dict.fromkeys(("nc", "ncat", "netcat"), ("ec", ("exec", "sh-exec", "lua-exec"), "gipsuwx")),
+    "mosh": ("", ("ssh", "server"), "p"),
+    "go": ("", ("exec", "toolexec", "vettool"), ""),
+    "hyperfine": ("psc", ("prepare", "setup", "cleanup", "conclude"), ""),
+    "sg": ("c", ("command",), ""),
+    "capsh": ("c", (), ""),
+    "ansible": ("a", ("args",), "imulCtfeM"),
+    "nodemon": ("x", ("exec",), "ew"),
+}
+# Programs that run code because of one option, by how it begins, or by what a text of theirs holds.
+_COMPILES = ("-fplugin", "-wrapper", "-Xclang", "-load", "-specs=", "-B")
+_TEX = ("-shell-escape", "--shell-escape", "-enable-write18", "--enable-write18")
+TELLING: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _COMPILES),
+    **dict.fromkeys(("tex", "latex", "pdflatex", "xelatex", "lualatex", "luatex", "latexmk"), _TEX),
+    **dict.fromkeys(
+        ("apt", "apt-get", "aptitude"), ("-oDPkg::", "-oAPT::Update::", "DPkg::", "APT::Update::", "Dpkg::Pre")
+    ),
+    **dict.fromkeys(("rpm", "rpmbuild"), ("-E", "--eval", "-D", "--define", "--pipe")),
+    "wget": ("--use-a",),
+    "mlr": ("--prepipe",),
+    "exiftool": ("-config",),
+    **dict.fromkeys(("rename", "prename", "perl-rename", "file-rename"), ("-e", "-E")),
+    "openssl": ("-engine", "-provider-path"),
+    "openvpn": ("--up", "--down", "--script-security", "--plugin", "--route-up"),
+    "ssh-keygen": ("-D",),
+    "ssh-add": ("-s",),
+    "blender": ("--python-expr",),
+    "gimp": ("-b", "--batch"),
+}
+TELLING_TEXT: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(TELLING, ()),
+    "mlr": ("system(", "exec("),
+    "wget": ("use_askpass", "useaskpass", "use-askpass"),
+    "exiftool": ("system", "`", "qx"),
+    **dict.fromkeys(("rename", "prename", "perl-rename", "file-rename"), ("system", "`", "qx", "unlink", "exec", "/e")),
 }
 
 
@@ -273,10 +400,11 @@ _RISKY_PYTHON = (
     ),
     *("import shutil as", "pty", "ctypes", "cffi", "kill(", "killpg", "runpy", "marshal", "pickle", "b64decode"),
     *("fromhex", "codecs", "truncate(", "__dict__", "vars(", "breakpoint(", "code.interact", "timeit", "runctx"),
+    *("sys.modules", "attrgetter", "methodcaller"),
 )
 _RISKY_PERL = (
     *("system", "exec", "`", "qx", "unlink", "rmdir", "rmtree", "fork", "kill", "eval", "|-", "-|", "open(", "open "),
-    *("truncate", "pack(", "require", "syscall", "${", "&{", "do "),
+    *("truncate", "pack(", "require", "syscall", "${", "&{", "&$", "->$", "do "),
 )
 _RISKY_RUBY = (
     *("system", "exec", "`", "%x", "spawn", "popen", "open3", "fork", "fileutils", "file.delete", "unlink", "rm_rf"),
@@ -360,6 +488,11 @@ INTERPRETERS: dict[str, Interpreter] = {
     "clojure": Interpreter(("-e", "--eval"), (), ("-M", "-m")),
     "sbcl": Interpreter(("--eval",), ("--load",)),
     "emacs": Interpreter(("--eval", "-eval", "--execute"), ("-l", "--load", "-f", "--funcall"), quiet=True),
+    "lldb": Interpreter(("-o", "-O", "--one-line", "--one-line-before-file"), ("-s", "--source"), quiet=True),
+    "jrunscript": Interpreter(("-e",), ("-cp", "-l"), ("-f",)),
+    **dict.fromkeys(
+        ("ghc", "ocaml", "racket", "raku", "swift", "fennel", "janet", "iex"), Interpreter(("-e",), quiet=True)
+    ),
     "gdb": Interpreter(("-ex", "--ex", "-eval-command", "--eval-command", "-iex"), ("-x",), quiet=True),
 }
 
@@ -412,7 +545,7 @@ REMOVALS: dict[str, frozenset[str]] = {
     "poetry": frozenset(("remove",)),
     "pdm": frozenset(("remove",)),
     **dict.fromkeys(("conda", "mamba", "micromamba"), frozenset(("remove", "uninstall"))),
-    "npm": frozenset(("uninstall", "remove", "rm", "un", "unlink", "r", "prune")),
+    "npm": frozenset(("uninstall", "remove", "rm", "un", "unlink", "r", "prune", "unpublish")),
     "pnpm": frozenset(("remove", "rm", "uninstall", "un", "prune")),
     "yarn": frozenset(("remove",)),
     "bun": frozenset(("remove", "rm")),
@@ -434,56 +567,108 @@ REMOVAL_FLAGS: dict[str, tuple[str, ...]] = {
     "rpm": ("-e", "--erase"),
     "nix-env": ("-e", "--uninstall"),
 }
-CONTAINERS = frozenset(("docker", "podman", "nerdctl", "docker-compose", "podman-compose"))
-CONTAINER_OPTIONS = Options(short="Hclf", long=("host", "context", "config", "log-level", "file", "connection", "url"))
-CONTAINER_GROUPS = frozenset(
+# Words that make a program stop a machine or its services, or change what it starts.
+_SERVICE_STOPS = frozenset(
     (
-        *("container", "image", "volume", "network", "system", "builder", "buildx", "compose", "stack", "service"),
-        *("secret", "config", "context", "node", "plugin", "swarm", "manifest", "pod", "machine", "kube", "artifact"),
+        *("poweroff", "reboot", "halt", "kexec", "suspend", "hibernate", "emergency", "rescue", "kill", "stop", "mask"),
+        *("disable", "enable", "isolate", "edit", "link", "revert", "set-default", "set-environment", "terminate-user"),
+        *("import-environment", "terminate-session", "kill-session", "kill-user"),
     )
 )
-CLUSTER_OPTIONS = Options(
-    short="nsv",
-    long=(
-        *("namespace", "context", "kubeconfig", "cluster", "user", "server", "token", "as", "as-group", "cache-dir"),
-        *("certificate-authority", "client-certificate", "client-key", "request-timeout", "tls-server-name", "v"),
-    ),
+_LAUNCHES = (
+    "load",
+    "unload",
+    "bootstrap",
+    "bootout",
+    "submit",
+    "remove",
+    "kill",
+    "setenv",
+    "stop",
+    "disable",
+    "enable",
 )
+STOPS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("systemctl", "loginctl"), _SERVICE_STOPS),
+    **dict.fromkeys(("init", "telinit"), frozenset(("0", "6"))),
+    **dict.fromkeys(("service", "rc-service", "supervisorctl"), frozenset(("stop", "shutdown", "remove"))),
+    "launchctl": frozenset(_LAUNCHES),
+    "fuser": frozenset(),
+    "journalctl": frozenset(),
+}
+# Options with which a program destroys for good: letters, long names, and letters that take a value.
+LOSSES: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "iptables": ("FXD", ("flush", "delete-chain", "delete"), "AIjpsdioPtm"),
+    "ip6tables": ("FXD", ("flush", "delete-chain", "delete"), "AIjpsdioPtm"),
+    "pg_restore": ("c", ("clean",), "dfFhIjLnNPpSTtU"),
+    "gpg": ("", ("delete-keys", "delete-secret-keys", "delete-secret-and-public-keys"), "o"),
+    "mdadm": ("S", ("zero-superblock", "stop", "remove"), ""),
+    "hdparm": ("", ("security-erase", "trim-sector-ranges", "write-sector"), ""),
+    "badblocks": ("wn", (), "bcdeiopt"),
+}
 
-# Shell variables that make later programs run other code.
-LOADS_CODE = frozenset(("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PROMPT_COMMAND"))
-CHANGES_LOOKUP = frozenset(
-    (
-        *("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH", "SHELLOPTS", "BASHOPTS", "CDPATH"),
-        *(
-            "EXECIGNORE",
-            "GLOBIGNORE",
-            "PERL5LIB",
-            "PERL5OPT",
-            "PERLLIB",
-            "RUBYOPT",
-            "RUBYLIB",
-            "NODE_OPTIONS",
-            "NODE_PATH",
-        ),
-        *(
-            "JAVA_TOOL_OPTIONS",
-            "_JAVA_OPTIONS",
-            "GCONV_PATH",
-            "LOCPATH",
-            "TERMINFO",
-            "HOME",
-            "TAR_OPTIONS",
-            "MAKEFLAGS",
-        ),
-        *("RIPGREP_CONFIG_PATH", "HOSTALIASES", "GREP_OPTIONS", "FPATH", "ZDOTDIR", "KUBECONFIG", "DOCKER_HOST"),
-    )
-)
+# Variables whose value is a command that programs run.
 RUNS_VALUE = frozenset(
     (
         *("PAGER", "GIT_PAGER", "MANPAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_SSH_COMMAND"),
         *("GIT_SSH", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS", "BROWSER"),
         *("LESSOPEN", "LESSCLOSE", "RSYNC_RSH", "CVS_RSH", "FCEDIT", "SHELL", "MAILCHECK", "SYSTEMD_PAGER"),
+        *(
+            "RSYNC_CONNECT_PROG",
+            "SVN_SSH",
+            "SVN_EDITOR",
+            "HGPAGER",
+            "HGEDITOR",
+            "HGMERGE",
+            "SUDO_EDITOR",
+            "CONFIG_SHELL",
+        ),
+        *(
+            "SYSTEMD_EDITOR",
+            "KUBE_EDITOR",
+            "KUBECTL_EXTERNAL_DIFF",
+            "PSQL_EDITOR",
+            "PSQL_PAGER",
+            "BAT_PAGER",
+            "AWS_PAGER",
+        ),
+        *("DELTA_PAGER", "GH_PAGER", "GH_EDITOR", "RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CCACHE_PREFIX"),
+        *("FZF_DEFAULT_COMMAND", "NPM_CONFIG_SCRIPT_SHELL", "npm_config_script_shell", "MAKE_SHELL"),
+    )
+)
+# Variables that hold options of a program, by the program.
+OPTIONS_OF = {
+    "TAR_OPTIONS": "tar",
+    "LESS": "less",
+    "MANOPT": "man",
+    "MAKEFLAGS": "make",
+    "GNUMAKEFLAGS": "make",
+    "ZIPOPT": "zip",
+    "FZF_DEFAULT_OPTS": "fzf",
+}
+# Variables that change which programs or files others find.
+CHANGES_LOOKUP_STARTS = ("LD_", "DYLD_", "PYTHON", "GIT_", "NPM_CONFIG_", "npm_")
+CHANGES_LOOKUP = frozenset(
+    (
+        *OPTIONS_OF,
+        *variables.OPTIONS,
+        *(
+            "PATH",
+            "SHELLOPTS",
+            "BASHOPTS",
+            "CDPATH",
+            "EXECIGNORE",
+            "GLOBIGNORE",
+            "PERL5LIB",
+            "PERLLIB",
+            "RUBYLIB",
+            "NODE_PATH",
+            "LOCPATH",
+            "NLSPATH",
+            "TERMINFO",
+        ),
+        *("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_DIRS", "HOSTALIASES", "GREP_OPTIONS", "FPATH"),
+        *("KUBECONFIG", "DOCKER_HOST", "INPUTRC", "MALLOC_CONF"),
     )
 )
 

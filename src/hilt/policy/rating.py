@@ -40,6 +40,12 @@ class Rater(Protocol):
     def start_text(self, text: str | None, place: Place, starter: str) -> Rated:
         """Rate a text that a program hands to a shell; None is a text that is computed at run time."""
 
+    def start_unseen(self, place: Place, reason: str) -> Rated:
+        """Add a part for code that a program runs and that is not rated: a rule for the program does not allow it."""
+
+    def write(self, path: str | None, place: Place) -> Rated:
+        """Add a file that a program writes by an option or its script as a part of its own, and rate it."""
+
     def rate_assignment(self, assignment: Assignment, place: Place) -> Rated:
         """Rate the setting of a variable."""
 

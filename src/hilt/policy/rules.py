@@ -344,7 +344,7 @@ def _is_known_write(subject: Subject, part: Part) -> bool:
 def _narrow_commands(subject: Subject) -> list[str | None]:
     """Return the narrowest rule for the commands; None when a rule cannot allow them."""
     parts = [part for part in subject.parts if not _is_known_write(subject, part)]
-    if not parts or not all(forms.is_allowable(part) for part in parts):
+    if not parts or not all(forms.is_allowable(part) or part.kind == "unseen" for part in parts):
         return [None]
     program, words = (*parts[0].words, "")[0] or "", " ".join(word or "" for word in parts[0].words)
     if len(subject.parts) == 1 and words == subject.command and "/" not in program:

@@ -1,4 +1,4 @@
-"""What awk and sed programs would start: the two small languages that hide commands in ordinary arguments."""
+"""What awk and sed programs would start and write: the two small languages that hide commands in their arguments."""
 
 from __future__ import annotations
 
@@ -44,6 +44,30 @@ def awk_starts(program: str) -> list[str | None]:
                 found.append(_awk_string(following[1]) if following[0] == "string" and is_whole else None)
         elif (kind == "sign" and text == "@") or (kind == "regex" and _search_hidden(text)):
             found.append(None)
+    return found
+
+
+def awk_writes(program: str) -> list[str | None]:
+    """Return the files that an awk program prints to; None for one that it computes."""
+    tokens = _awk_tokens(program)
+    found: list[str | None] = []
+    depth: int | None = None  # of brackets since the print; outside of one, > compares
+    for index, (kind, text) in enumerate(tokens):
+        if kind == "name" and text in ("print", "printf"):
+            depth = 0
+        elif depth is None or kind != "sign":
+            continue
+        elif text in "([":
+            depth += 1
+        elif text in ")]":
+            depth -= 1
+        elif text in (";", "}", "\n", "|", "|&"):
+            depth = None
+        elif text == ">" and depth <= 0:
+            rest = [token for token in tokens[index + 1 : index + 4] if token[1] != ">"]
+            is_whole = len(rest) < 2 or rest[1][1] in (";", "}", "\n")
+            found.append(_awk_string(rest[0][1]) if rest and rest[0][0] == "string" and is_whole else None)
+            depth = None
     return found
 
 
@@ -129,6 +153,13 @@ def sed_starts(script: str) -> bool:
     )
 
 
+def sed_writes(script: str) -> list[str]:
+    """Return the files that a sed script writes."""
+    reading = _SedReading(script, classes=True)
+    reading.runs(or_unknown=True)
+    return reading.writes
+
+
 class _SedUnknown(Exception):
     """The script cannot be read further."""
 
@@ -140,6 +171,7 @@ class _SedReading:
         self._script = script
         self._classes = classes
         self._position = 0
+        self.writes: list[str] = []
 
     def runs(self, *, or_unknown: bool) -> bool:
         """Whether the e command or the e flag of s is met; `or_unknown` is the answer for what cannot be read."""
@@ -198,7 +230,7 @@ class _SedReading:
         if letter == "e":
             return True
         if letter in _SED_UNTIL_LINE:
-            self._skip_line()
+            self._skip_line(is_file=letter in "wW")
         elif letter in ":btTv":
             while self._position < len(self._script) and self._peek() not in ";\n":
                 self._position += 1
@@ -222,15 +254,18 @@ class _SedReading:
             if letter == "e":
                 return True
             if letter == "w":
-                self._skip_line()
+                self._skip_line(is_file=True)
                 return False
             if letter not in _SED_FLAGS:
                 raise _SedUnknown
         return False
 
-    def _skip_line(self) -> None:
+    def _skip_line(self, *, is_file: bool = False) -> None:
+        start = self._position
         while self._position < len(self._script) and self._peek() != "\n":
             self._position += 2 if self._peek() == "\\" else 1
+        if is_file:
+            self.writes.append(self._script[start : self._position].strip())
         self._position += 1
 
 

@@ -21,6 +21,7 @@ from math import inf
 from time import monotonic
 from typing import Literal, NamedTuple, Protocol, Self
 
+from hilt import variables
 from hilt.errors import ToolError
 from hilt.sandbox import keeper
 from hilt.sandbox.cgroups import Group, Groups
@@ -698,8 +699,7 @@ class _Keeper:
                 self._pid = os.posix_spawn(
                     sys.executable,
                     [sys.executable, "-I", "-S", "-c", _LAUNCH, os.path.dirname(keeper.__file__)],
-                    # the interpreter may need them to find its libraries
-                    {name: value for name, value in os.environ.items() if name.startswith(("LD_", "DYLD_"))},
+                    variables.libraries(os.environ),
                     file_actions=[
                         (os.POSIX_SPAWN_DUP2, theirs.fileno(), keeper.CONTROL),
                         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),

@@ -365,4 +365,6 @@ def command(task: dict[str, Any]) -> list[str]:
 
 def environment() -> dict[str, str]:
     """Return the variables that the interpreter may need to find its libraries."""
-    return {name: value for name, value in os.environ.items() if name.startswith(("LD_", "DYLD_"))}
+    from hilt import variables
+
+    return variables.libraries(os.environ)

@@ -8,6 +8,7 @@ import hmac
 import ipaddress
 import json
 import os
+import resource
 import secrets
 import socket
 import sys
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hilt import wire
 from hilt.errors import ToolError
@@ -80,11 +82,12 @@ async def over_http(runtime: Runtime, flags: Flags, single: str | None, provider
     )
     config = uvicorn.Config(
         Guard(manager.handle_request, address, token),
+        http=_Connection,
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=CONNECTIONS_MAX,
+        limit_concurrency=_connections_max(),
         h11_max_incomplete_event_size=HEADER_BYTES,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
@@ -102,6 +105,28 @@ async def over_http(runtime: Runtime, flags: Flags, single: str | None, provider
         tidying.cancel()
         serving.close()
         listener.close()
+
+
+class _Connection(H11Protocol):
+    """A connection that makes room for itself: when there are too many, one that asks for nothing is ended."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the place of the oldest connection without a request, then of the oldest that was answered."""
+        super().connection_made(transport)
+        self.since = time.monotonic()
+        if len(self.connections) < (self.limit_concurrency or CONNECTIONS_MAX):
+            return
+        silent = [one for one in self.connections if isinstance(one, _Connection) and one is not self and one.is_silent]
+        if silent:
+            oldest = min(silent, key=lambda one: (one.cycle is not None, one.since))
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether there is no request, or one that was answered."""
+        cycle: Any = self.cycle  # None before the first request
+        return cycle is None or cycle.response_complete
 
 
 class _Uvicorn(uvicorn.Server):
@@ -128,6 +153,12 @@ class _Uvicorn(uvicorn.Server):
             if now - since > HEAD_SECONDS:
                 one.transport.close()
         return await super().on_tick(counter)
+
+
+def _connections_max() -> int:
+    """Return how many connections there may be: files must be left to open."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return CONNECTIONS_MAX if limit < 0 else max(min(CONNECTIONS_MAX, limit // 2), 2)
 
 
 def read_address(text: str) -> Address:

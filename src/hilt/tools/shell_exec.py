@@ -43,9 +43,10 @@ def shell_exec(
     """Run one program of a fixed list without a shell: nothing is expanded. Sandboxed as run_shell.
 
     Details:
-    No program of the list may start another one (find -exec, env with a command, tar --to-command …). The answer is
-    JSON: stdout (up to 100 KB), stderr (up to 50 KB), exitCode; truncated is true when more was printed. disarmed names
-    what would have run with the user's next git command and was put aside.
+    No program of the list may start another one (find -exec, env with a command, tar --to-command …); git runs without
+    hooks, pagers, editors and helpers of a repository. The answer is JSON: stdout (up to 100 KB), stderr (up to 50 KB),
+    exitCode; truncated is true when more was printed. disarmed names what would have run with the user's
+    next git command and was put aside.
 
     Args:
         argv: Program, then arguments: git node npm npx bun deno python3 python pip ls cat grep find echo mkdir touch cp
@@ -55,7 +56,7 @@ def shell_exec(
         timeout: Milliseconds, up to 600000; then exitCode 124.
         force: The user wants exactly this dangerous command.
     """
-    from hilt.policy.argv import refuse_argv
+    from hilt.policy.argv import harden_argv, refuse_argv
     from hilt.policy.commands import classify
 
     refusal = refuse_argv(argv)
@@ -64,8 +65,9 @@ def shell_exec(
     if any("\0" in word for word in argv):
         raise ToolError("invalid_args", "An argument holds a NUL character, which no program can be given.")
     command = shlex.join(argv)
+    hardened, variables = harden_argv(argv)
     with ctx.processes.folder(cwd) as folder:
-        finished = ctx.processes.run(argv, cwd=folder, seconds=timeout / 1000)
+        finished = ctx.processes.run(hardened, cwd=folder, seconds=timeout / 1000, variables=variables)
     raw = {"stdout": _first(finished.stdout, STDOUT_BYTES), "stderr": _first(finished.stderr, STDERR_BYTES)}
     data: dict[str, Any] = {name: printed.plain(text) for name, text in raw.items()}
     data["exitCode"] = finished.exit_code

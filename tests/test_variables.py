@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from hilt import variables
+
+
+@pytest.mark.parametrize(
+    "name", ["BASH_ENV", "BASHOPTS", "SHELLOPTS", "PS4", "BASH_FUNC_x%%", "LD_PRELOAD", "LD_AUDIT"]
+)
+@pytest.mark.parametrize("value", ["x", "/opt/x", ""])
+def test_what_runs_before_every_program_is_never_passed_on(name, value):
+    assert variables.neutral({name: value, "KEPT": value}) == {"KEPT": value}
+
+
+@pytest.mark.parametrize(
+    "name, value, expected",
+    [
+        ("PATH", ".::/usr/bin:bin:/bin", "/usr/bin:/bin"),
+        ("PATH", ".", None),
+        ("PYTHONPATH", "src:/opt/lib", "/opt/lib"),
+        ("LD_LIBRARY_PATH", ":/opt/lib", "/opt/lib"),
+        ("OPENSSL_CONF", "/etc/ssl/own.cnf", "/etc/ssl/own.cnf"),
+        ("OPENSSL_CONF", "own.cnf", None),
+        ("RIPGREP_CONFIG_PATH", "rc", None),
+        ("NODE_OPTIONS", "--max-old-space-size=64", "--max-old-space-size=64"),
+        ("NODE_OPTIONS", "--trace-warnings -r ./x", None),
+        ("NODE_OPTIONS", "--import=./x.mjs", None),
+        ("PERL5OPT", "-w", "-w"),
+        ("PERL5OPT", "Mx", None),
+        ("RUBYOPT", "-W0", "-W0"),
+        ("RUBYOPT", "-rx", None),
+        ("JAVA_TOOL_OPTIONS", "-Xmx1g", "-Xmx1g"),
+        ("JAVA_TOOL_OPTIONS", "-Xmx1g -javaagent:x.jar", None),
+        ("GIT_CONFIG_GLOBAL", "config", None),
+        ("GIT_CONFIG_NOSYSTEM", "1", "1"),
+        ("EDITOR", "vim", "vim"),
+        ("EMPTY", "", ""),
+        ("ENV", "production", None),
+        ("ENV", "/opt/x", None),
+    ],
+)
+def test_what_would_be_found_in_the_working_folder_is_not_passed_on(name, value, expected):
+    assert variables.neutral({name: value}) == ({} if expected is None else {name: expected})
+
+
+def test_an_interpreter_gets_folders_of_libraries_and_nothing_that_loads_one():
+    environ = {
+        "LD_PRELOAD": "/x.so",
+        "LD_LIBRARY_PATH": f"/opt/lib{os.pathsep}lib",
+        "DYLD_LIBRARY_PATH": "lib",
+        "A": "1",
+    }
+
+    assert variables.libraries(environ) == {"LD_LIBRARY_PATH": "/opt/lib"}
