@@ -52,10 +52,10 @@ def probe() -> Availability:
     found, problem = _probe_bubblewrap(program) if program else (None, "bubblewrap is not installed.")
     if found:
         return found
-    from hilt.sandbox import landlock
+    from hilt.sandbox import landlock, ruleset
 
     remedy = _remedy(program)
-    abi = landlock.abi()
+    abi = ruleset.abi()
     if abi:
         return Availability(
             "landlock", f"{problem} Landlock (ABI {abi}) confines in part.", landlock.missing(abi), remedy

@@ -89,14 +89,16 @@ def request(
     kept: int,
     namespaces: int,
     shielded: bool,
+    trusted: bool,
 ) -> bytes:
     """What a program is to become; its descriptors go with the first byte.
 
     They are stdin, stdout, stderr, cwd and fault, then the `kept` ones that the program inherits from 3 on, then the
     `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin is to be the controlling terminal. A
-    `shielded` program is told to end through its descendants alone: it confines them, and would take them with it.
+    `shielded` program is told to end through its descendants alone: it confines them, and would take them with it. A
+    `trusted` program keeps its capabilities under a ruleset: for root, files that belong to others are among them.
     """
-    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded))
+    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, trusted))
     return len(body).to_bytes(4, "big") + body
 
 
@@ -264,7 +266,8 @@ class _Warden:
             body += part
         if not missing or len(body) < missing:
             return
-        (argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded) = marshal.loads(body)  # noqa: S302 -- hilt
+        asked = marshal.loads(body)  # noqa: S302 -- by hilt
+        argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, trusted = asked
         os.write(tell_patience, marshal.dumps((settle, grace, shielded)))
         # told from here, for the program may kill the warden before the warden's next step
         self._tell(STARTED, os.getpid())
@@ -295,7 +298,7 @@ class _Warden:
                 if os.getppid() != warden:
                     return
             for ruleset in rulesets:
-                _restrict(ruleset)
+                _restrict(ruleset, trusted)
             step = "start"
             fault = _inherit(inherited, fault)
             step = "exec"
@@ -361,11 +364,12 @@ def _enter(namespaces: list[int]) -> None:
         _call_kernel("setns", namespace, 0)
 
 
-def _restrict(ruleset: int) -> None:
+def _restrict(ruleset: int, trusted: bool) -> None:
     _call_kernel("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _call_kernel("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
-    # Landlock leaves root what it may do besides files; without new privileges no program gets that back
-    _call_kernel("capset", *_NO_CAPABILITIES)
+    if not trusted:
+        # Landlock leaves root what it may do besides files; without new privileges no program gets that back
+        _call_kernel("capset", *_NO_CAPABILITIES)
 
 
 def _call_kernel(name: str, *arguments: int | bytes) -> None:

@@ -91,6 +91,7 @@ class Confined(NamedTuple):
     fds: tuple[int, ...] = ()  # the program has them as 3, 4, 5 ...
     namespaces: tuple[int, ...] = ()  # entered in this order
     ruleset: int | None = None  # of Landlock
+    trusted: bool = False  # a program of our own, which keeps the capabilities that it has
     has_run: Callable[[], bool] = lambda: True  # whether the program itself ran, asked when all has ended
 
 
@@ -677,6 +678,7 @@ def _request(argv: Sequence[str], env: Mapping[str, str], limits: Limits, confin
         kept=len(confined.fds),
         namespaces=len(confined.namespaces),
         shielded=bool(confined.prefix) and confined.ruleset is None and sys.platform == "linux",
+        trusted=confined.trusted,
     )
 
 
