@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hilt.errors import ToolError
 
@@ -71,6 +71,14 @@ class Fence:
                 self._watchers.append(watcher)
         if given_up:
             watcher()
+
+
+class Reads(NamedTuple):
+    """What a program of our own may read, where the kernel can hold it to that."""
+
+    folder: int | None  # and everything below
+    files: tuple[int, ...] = ()  # open
+    programs: tuple[str, ...] = ()  # what it needs to run, folders with everything below
 
 
 class Standing(Protocol):

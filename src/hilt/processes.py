@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from time import monotonic
 from typing import NamedTuple, Protocol, TypeVar
 
-from hilt.context import Fence
+from hilt.context import Fence, Reads
 from hilt.errors import ToolError
 
 TYPE_CHECKING = False
@@ -218,11 +218,12 @@ class Processes:
         fds: tuple[int, ...] = (),
         seconds: float | None = None,
         memory: int | None = None,
+        reads: Reads | None = None,
     ) -> Iterator[Stream]:
         """Start a program of our own in an open folder and yield its output; nothing of it is left when the block ends.
 
         `stdin` is a descriptor, by default that of nothing; `fds` are further ones, which it has from 3 on; `memory`
-        limits the address space, in bytes.
+        limits the address space, in bytes; `reads` what it may read, and then it may do nothing else with files.
         """
         from hilt.sandbox import process
 
@@ -239,6 +240,7 @@ class Processes:
                     theirs.callback(os.close, stdin)
                 _widen(ends[0][0])
                 limits = process.Limits(timeout=None, grace=0, settle=0, address_space=memory)
+                ruleset = None if reads is None else theirs.enter_context(_ruleset(argv[0], reads))
                 child = process.start(
                     argv,
                     cwd=cwd,
@@ -247,7 +249,7 @@ class Processes:
                     stdout=ends[0][1],
                     stderr=ends[1][1],
                     limits=limits,
-                    confined=process.Confined(fds=fds),
+                    confined=process.Confined(fds=fds, ruleset=ruleset, trusted=True),
                 )
                 ours.enter_context(child)
             self._fence.watch(child.kill)
@@ -322,6 +324,19 @@ class Stream:
 def machine_memory() -> int:
     """Return how much memory the machine has, in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@contextmanager
+def _ruleset(program: str, reads: Reads) -> Iterator[int | None]:
+    """Yield the ruleset that holds a program to what it may read; None where the kernel has none."""
+    from hilt.sandbox import ruleset
+
+    descriptor = ruleset.reading(reads.folder, reads.files, (os.path.realpath(program), *reads.programs))
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _tasks() -> int:

@@ -84,3 +84,7 @@ def test_advice_names_only_arguments_that_there_are(runtime, project, tool, args
     text = f"{error.message} {error.suggestion}"
     assert said in text
     assert not any(name in text for name in ("literal", "multiline", "include", "exclude:"))
+
+
+def test_glob_answers_when_a_pattern_that_begins_with_a_slash_finds_nothing(runtime, project):
+    assert runtime.call("Glob", pattern="/absent/*.rs").text == "No files match."

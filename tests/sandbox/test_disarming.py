@@ -227,7 +227,7 @@ def is_marked(box: Box) -> bool:
 @pytest.fixture(params=["bubblewrap, ordinary user", "landlock, root"])
 def any_box(request: pytest.FixtureRequest) -> Iterator[Box]:
     """A workspace under either sandbox of Linux."""
-    from hilt.sandbox.landlock import abi
+    from hilt.sandbox.ruleset import abi
 
     kind, user = request.param.split(", ")
     if kind == "landlock" and not abi():

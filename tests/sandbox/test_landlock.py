@@ -9,10 +9,10 @@ from contextlib import closing
 
 import pytest
 
-from hilt.sandbox import landlock
+from hilt.sandbox import landlock, ruleset
 from tests.sandbox.confined import SECRET, Box, Refused, Worker
 
-pytestmark = pytest.mark.skipif(not landlock.abi(), reason="needs a kernel with Landlock")
+pytestmark = pytest.mark.skipif(not ruleset.abi(), reason="needs a kernel with Landlock")
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_read_only_leaves_the_workspace_as_it_is_and_hides_what_is_sensitive(box
     assert box.tree() == before
 
 
-@pytest.mark.skipif(landlock.abi() < 4, reason="this Landlock knows no network")
+@pytest.mark.skipif(ruleset.abi() < 4, reason="this Landlock knows no network")
 @pytest.mark.parametrize("network,heard", [("none", False), ("full", True)])
 def test_tcp_needs_the_network(box, network, heard):
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
@@ -107,7 +107,7 @@ def test_tcp_needs_the_network(box, network, heard):
     assert ("heard" in done.output) == heard
 
 
-@pytest.mark.skipif(landlock.abi() < 6, reason="this Landlock knows no signals")
+@pytest.mark.skipif(ruleset.abi() < 6, reason="this Landlock knows no signals")
 def test_signals_reach_no_process_outside(box):
     assert box.run(f"kill -0 {box.worker.pid}").code != 0
     assert box.run("sleep 60 & kill $!").code == 0
@@ -164,7 +164,7 @@ def test_older_versions_miss_more():
     assert not any("TCP" in gap for gap in landlock.missing(4))
 
 
-@pytest.mark.parametrize("version", range(1, landlock.abi() + 1))
+@pytest.mark.parametrize("version", range(1, ruleset.abi() + 1))
 def test_rulesets_of_every_version_are_made(box, version):
     # a newer kernel takes the rulesets of older ones
     box.write("home/.ssh/id")

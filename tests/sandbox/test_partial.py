@@ -15,13 +15,13 @@ import pytest
 from hilt.call import Call
 from hilt.consent import Answer
 from hilt.runtime import Runtime
-from hilt.sandbox import availability, landlock
+from hilt.sandbox import availability, landlock, ruleset
 from hilt.sandbox.profile import Availability
 from hilt.state.approvals import Asked
 from hilt.testing import environment
 from tests.sandbox.confined import SECRET
 
-pytestmark = pytest.mark.skipif(not landlock.abi(), reason="needs a kernel with Landlock")
+pytestmark = pytest.mark.skipif(not ruleset.abi(), reason="needs a kernel with Landlock")
 
 # what is kept from it, and a word at the end
 HOSTILE = "cat ~/.ssh/id; cat ../state/state.db; echo evil > ~/evil; echo evil > ../evil; echo here > here; cat here"
@@ -39,7 +39,7 @@ class System:
             folder.mkdir(parents=True)
         (base / "state").chmod(0o700)
         (self.home / ".ssh/id").write_text(SECRET)
-        found = Availability("landlock", "bubblewrap is not installed.", landlock.missing(landlock.abi()))
+        found = Availability("landlock", "bubblewrap is not installed.", landlock.missing(ruleset.abi()))
         availability._remember(str(base / "state" / availability._RECORD), availability._key(), found)
 
     @contextmanager
@@ -53,7 +53,7 @@ class System:
         return Answer(self.answer)
 
     def check_is_told(self, reason: str) -> None:
-        for gap in landlock.missing(landlock.abi()):
+        for gap in landlock.missing(ruleset.abi()):
             assert gap in reason
 
     def check_is_unharmed(self) -> None:

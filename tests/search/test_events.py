@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hilt.search import ripgrep
-from hilt.search.events import Events, LongLine, Match, cut
-
-
-def look_up(path, found: LongLine):
-    return Match(found.line, found.start + 1, f"{found.offset}", found.line)
+from hilt.search.events import Events, Match, cut
+from hilt.search.reach import Contents, Reach
 
 
 class Told(bytes):
@@ -22,15 +21,25 @@ class Told(bytes):
         return f"{len(self)} bytes"
 
 
-def taken(data, size, **options):
+def taken(data, size, folder, **options):
     events = Events(lambda path: not path.startswith("no"), **{"keep": 5, "per_match": False, "per_file": 6, **options})
     for at in range(0, len(data), size):
         events.feed(data[at : at + size])
-    return events, events.matched(look_up)
+    with ExitStack() as stack:
+        start = os.open(folder, os.O_RDONLY)
+        stack.callback(os.close, start)
+        reach = stack.enter_context(Reach(start))
+
+        @contextmanager
+        def opened(path):
+            with reach.opened(path) as descriptor:
+                yield Contents(descriptor)
+
+        return events, events.matched(opened)
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("events")
     for name, text in {
         "a.txt": "x\nno\nx x\n",
@@ -41,43 +50,49 @@ def output(tmp_path_factory):
         "e.bin": "x\n\0",
     }.items():
         (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def output(folder):
     command = [ripgrep.find() or "", "--no-config", "--json", "-C1", "-m6", "x", "./"]
     return Told(subprocess.run(command, cwd=folder, capture_output=True).stdout)
 
 
 @settings(max_examples=20)
 @given(size=st.integers(10_000, 400_000), keep=st.integers(0, 40))
-def test_the_pieces_in_which_output_comes_make_no_difference(output, size, keep):
-    whole, matched = taken(output, len(output), keep=keep)
-    pieces, same = taken(output, size, keep=keep)
+def test_the_pieces_in_which_output_comes_make_no_difference(output, folder, size, keep):
+    whole, matched = taken(output, len(output), folder, keep=keep)
+    pieces, same = taken(output, size, folder, keep=keep)
 
     assert matched == same
-    assert (whole.total, whole.files, whole.complete) == (pieces.total, pieces.files, True) == (12, 4, True)
+    assert (whole.counts, whole.complete) == (pieces.counts, pieces.complete)
+    assert (sum(whole.counts.values()), len(whole.counts), whole.complete) == (12, 4, True)
     assert sum(len(file.matches) for file in matched) == min(keep, 12)
     assert [file.path for file in matched] == sorted(file.path for file in matched)
 
 
-def test_the_first_matches_by_path_are_kept_whatever_comes_first(output):
-    _, matched = taken(output, 4096, keep=4)
+def test_the_first_matches_by_path_are_kept_whatever_comes_first(output, folder):
+    _, matched = taken(output, 4096, folder, keep=4)
 
     assert [(file.path, len(file.matches)) for file in matched] == [("a.txt", 2), ('b "q"\n.txt', 1), ("c.txt", 1)]
     assert matched[1].matches == [Match(1, 3, "é x", 1)]
 
 
-def test_a_line_too_long_to_keep_is_known_by_its_place(output):
-    _, matched = taken(output, 65536, keep=20)
+def test_a_line_too_long_to_keep_is_known_by_its_place(output, folder):
+    _, matched = taken(output, 65536, folder, keep=20)
 
-    assert matched[-1].matches == [Match(1, 101, "0", 1), Match(3, 1, "x", 3)]
+    assert matched[-1].matches == [Match(1, 101, "…" + "-" * 65 + "x" + "-" * 132 + "…", 1), Match(3, 1, "x", 3)]
 
 
-def test_files_of_which_only_a_part_was_told_are_named(output):
-    events, _ = taken(output, 65536)
+def test_files_of_which_only_a_part_was_told_are_named(output, folder):
+    events, _ = taken(output, 65536, folder)
 
     assert list(events.cut) == ["c.txt"]
 
 
-def test_an_answer_without_its_end_is_not_complete(output):
-    events, _ = taken(output[: output.rfind(b"\n", 0, -1)], 65536)
+def test_an_answer_without_its_end_is_not_complete(output, folder):
+    events, _ = taken(output[: output.rfind(b"\n", 0, -1)], 65536, folder)
 
     assert not events.complete
 
@@ -95,7 +110,7 @@ def test_a_cut_line_has_at_most_200_characters_and_the_match_in_them(text, colum
             assert text[column - 1] in shown
 
 
-def test_each_match_of_several_lines_counts_by_itself():
+def test_each_match_of_several_lines_counts_by_itself(tmp_path):
     lines = "one\ntwo\none\ntwo\n"
     spans = [{"match": {"text": ""}, "start": 0, "end": 7}, {"match": {"text": ""}, "start": 8, "end": 15}]
     data = {
@@ -113,7 +128,24 @@ def test_each_match_of_several_lines_counts_by_itself():
     ]
     raw = b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events)
 
-    told, matched = taken(raw, 64, per_match=True, per_file=None)
+    (tmp_path / "a").write_text(lines)
 
-    assert told.total == 2
+    told, matched = taken(raw, 64, tmp_path, per_match=True, per_file=None)
+
+    assert told.counts == {"a": 2}
     assert matched[0].matches == [Match(5, 1, "one\ntwo", 6), Match(7, 1, "one\ntwo", 8)]
+
+
+def test_what_a_file_does_not_hold_any_more_is_told_as_gone(tmp_path):
+    (tmp_path / "a").write_text("one x\ntwo\nthree x\n")
+    (tmp_path / "b").write_text("x" * 2_000_000 + "\n")
+    command = [ripgrep.find() or "", "--no-config", "--json", "-C1", "x", "./"]
+    output = subprocess.run(command, cwd=tmp_path, capture_output=True).stdout
+    (tmp_path / "a").write_text("one x\nTWO\nthree y\n")
+    (tmp_path / "b").write_text("y" * 2_000_000 + "\n")
+
+    _, (first, second) = taken(output, 65536, tmp_path)
+
+    assert (first.matches, first.lines) == ([Match(1, 5, "one x", 1)], {1: "one x"})
+    assert (first.gone_matches, first.gone_lines) == (1, 1)
+    assert (second.matches, second.gone_matches) == ([], 1)

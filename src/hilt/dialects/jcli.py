@@ -86,8 +86,10 @@ def _glob_reply(output: Output, args: Args, root: str) -> Output:
         lines.append(
             f"[Showing {len(data['files'])} of {at_least}{data['total_count']} files; a larger limit shows more.]"
         )
-    if "hint" in data:
+    if "ignored" in data:
         lines.append(f"[Ignore rules hide {data['ignored']} more.]")
+    if "dropped" in data:
+        lines.append(f"[{data['dropped']} left out: changed while the search ran.]")
     facts = {name: data[name] for name in ("truncated", "total_count")}
     return output._replace(text="\n".join(lines), data=None, meta={**output.meta, "truncation": facts})
 
@@ -116,7 +118,8 @@ def _grep_reply(output: Output, args: Args, root: str) -> Output:
     """Say how to see more in this dialect's words, and leave out the numbers where only files are asked for."""
     facts = output.meta["truncation"]
     lines = output.text.split("\n")
-    note = lines.pop() if facts["truncated"] or not facts["total_count"] or "hint" in facts else None
+    is_noted = facts["truncated"] or not facts["total_count"] or "hint" in facts or "dropped" in facts
+    note = lines.pop() if is_noted else None
     if args.get("output_mode") == "files_with_matches":
         lines = [line.rpartition(":")[0] for line in lines]
     if note is not None:

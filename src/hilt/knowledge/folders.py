@@ -27,6 +27,9 @@ _SUFFIXES = {
 }
 SKILL = "SKILL.md"
 
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
 
 # the size and the time of change of a file, which tell whether it changed; time 0: it may have, look again.
 # Plain, because making ten thousand of anything else takes longer than the question may
@@ -89,7 +92,7 @@ class Folder:
     def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
         """Return the beginning of an entry and what it is now; None when it is no readable file any more."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            descriptor = _open_real(path)
         except OSError:
             return None
         try:
@@ -204,6 +207,20 @@ def _look(paths: tuple[str, ...], files: dict[str, Stamp]) -> bool:
         else:
             whole = False
     return whole
+
+
+def _open_real(path: str) -> int:
+    """Open a file by its real path: when a name on the way is a link by now, it was judged as something else."""
+    folder = os.open("/", _FOLDER)
+    try:
+        *names, last = path.strip("/").split("/")
+        for name in names:
+            inner = os.open(name, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        return os.open(last, _FILE, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def _is_plain_file(path: str) -> bool:

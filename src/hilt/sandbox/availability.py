@@ -53,10 +53,10 @@ def probe(state: str) -> Availability:
     found, problem = _probe_bubblewrap(program, state) if program else (None, "bubblewrap is not installed.")
     if found:
         return found
-    from hilt.sandbox import landlock
+    from hilt.sandbox import landlock, ruleset
 
     remedy = _remedy(program)
-    abi = landlock.abi()
+    abi = ruleset.abi()
     if abi:
         return Availability(
             "landlock", f"{problem} Landlock (ABI {abi}) confines in part.", landlock.missing(abi), remedy

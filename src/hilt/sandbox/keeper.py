@@ -98,17 +98,20 @@ def request(
     mounts: tuple[bytes, list[Mount]] | None,
     memory: int,
     grouped: bool,
+    trusted: bool,
 ) -> bytes:
     """What a program is to become; its descriptors go with the first byte.
 
     They are stdin, stdout, stderr, cwd and fault, then the `kept` ones that the program inherits from 3 on, then the
     `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin is to be the controlling terminal. A
     `shielded` program is told to end through its descendants alone: it confines them, and would take them with it.
+    A `trusted` program keeps its capabilities under a ruleset: for root, files that belong to others are among them.
     `mounts` are what mounting.py carries out before the program starts. The program is ended when its processes have
     more than so many bytes of `memory` together, unless that is 0. When `grouped`, the last descriptor is the entrance
     of a control group.
     """
-    body = marshal.dumps((argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped))
+    asked = argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped, trusted
+    body = marshal.dumps(asked)
     return len(body).to_bytes(4, "big") + body
 
 
@@ -287,7 +290,7 @@ class _Warden:
         if not missing or len(body) < missing:
             return
         asked = marshal.loads(body)  # noqa: S302 -- hilt
-        (argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped) = asked
+        argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped, trusted = asked
         entrance = fds.pop() if grouped else -1
         os.write(tell_patience, marshal.dumps((settle, grace, shielded, memory)))
         # told from here, for the program may kill the warden before the warden's next step
@@ -324,7 +327,7 @@ class _Warden:
                 if os.getppid() != warden:
                     return
             for ruleset in rulesets:
-                _restrict(ruleset)
+                _restrict(ruleset, trusted)
             step = "start"
             fault = _inherit(inherited, fault)
             step = "exec"
@@ -410,11 +413,12 @@ def _enter(namespaces: list[int]) -> None:
         _call_kernel("setns", namespace, 0)
 
 
-def _restrict(ruleset: int) -> None:
+def _restrict(ruleset: int, trusted: bool) -> None:
     _call_kernel("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _call_kernel("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
-    # Landlock leaves root what it may do besides files; without new privileges no program gets that back
-    _call_kernel("capset", *_NO_CAPABILITIES)
+    if not trusted:
+        # Landlock leaves root what it may do besides files; without new privileges no program gets that back
+        _call_kernel("capset", *_NO_CAPABILITIES)
 
 
 def _call_kernel(name: str, *arguments: int | bytes) -> None:

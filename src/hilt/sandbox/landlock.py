@@ -7,76 +7,41 @@ neighbours one by one; inside of a writable folder nothing can be left out, beca
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from hilt.errors import ToolError
-from hilt.sandbox import sensitive
+from hilt.sandbox import ruleset, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.process import Confined
 from hilt.sandbox.profile import Judged, Profile, innermost, is_below, lifting, own_variables
+from hilt.sandbox.ruleset import Ruleset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Found, Search
 
-# the same numbers on every machine
-_CREATE_RULESET, _ADD_RULE = 444, 445
-_VERSION_FLAG, _PATH_BENEATH = 1, 1
-
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _REMOVE_DIR, _REMOVE_FILE, _MAKE_CHAR, _MAKE_DIR = (
-    1 << bit for bit in range(8)
-)
-_MAKE_REG, _MAKE_SOCK, _MAKE_FIFO, _MAKE_BLOCK, _MAKE_SYM, _REFER, _TRUNCATE, _IOCTL_DEV = (
-    1 << bit for bit in range(8, 16)
-)
-_BIND_TCP, _CONNECT_TCP = 1, 2
-_SCOPE_ABSTRACT_SOCKET, _SCOPE_SIGNAL = 1, 2
-
-_FIRST = (1 << 13) - 1
-_READ = _EXECUTE | _READ_FILE
+_READ = ruleset.EXECUTE | ruleset.READ_FILE
 _WRITE = (
-    _WRITE_FILE
-    | _REMOVE_DIR
-    | _REMOVE_FILE
-    | _MAKE_DIR
-    | _MAKE_REG
-    | _MAKE_SOCK
-    | _MAKE_FIFO
-    | _MAKE_SYM
-    | _REFER
-    | _TRUNCATE
+    ruleset.WRITE_FILE
+    | ruleset.REMOVE_DIR
+    | ruleset.REMOVE_FILE
+    | ruleset.MAKE_DIR
+    | ruleset.MAKE_REG
+    | ruleset.MAKE_SOCK
+    | ruleset.MAKE_FIFO
+    | ruleset.MAKE_SYM
+    | ruleset.REFER
+    | ruleset.TRUNCATE
 )
-_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_USE_DEVICE = ruleset.READ_FILE | ruleset.WRITE_FILE | ruleset.IOCTL_DEV | ruleset.TRUNCATE
 
 # not /dev/pts: the user's terminals are in there, beside those that a program would make
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _SHARED = ("/tmp", "/var/tmp", "/run", "/dev")  # noqa: S108 -- what belongs to everyone is not shown
 _DEEPEST = 40
-
-
-class _RulesetAttributes(ctypes.Structure):
-    _fields_ = (
-        ("handled_access_fs", ctypes.c_uint64),
-        ("handled_access_net", ctypes.c_uint64),
-        ("scoped", ctypes.c_uint64),
-    )
-
-
-class _PathBeneath(ctypes.Structure):
-    _pack_ = 1
-    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
-
-
-def abi() -> int:
-    """Return the version of Landlock that the kernel has; 0 for none."""
-    try:
-        return _call(_CREATE_RULESET, None, 0, _VERSION_FLAG)
-    except OSError:
-        return 0
 
 
 def missing(version: int) -> tuple[str, ...]:
@@ -126,7 +91,7 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
                 suggestion=f"Install hilt elsewhere, or bubblewrap. {lifting(path)}",
                 path=path,
             )
-    fd = make_ruleset(profile, search, abi())
+    fd = make_ruleset(profile, search, ruleset.abi())
     try:
         with watches.hold(profile, _look(profile, search), Guard()) as watch:
             prefix = "/usr/bin/env", *own_variables(profile)
@@ -144,29 +109,20 @@ def _look(profile: Profile, search: Search) -> Found:
 
 def make_ruleset(profile: Profile, search: Search, version: int) -> int:
     """Return the descriptor of a ruleset; the process that restricts itself by it is confined."""
-    handled = _FIRST
-    for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
-        if version >= since:
-            handled |= right
-    net = _BIND_TCP | _CONNECT_TCP if version >= 4 and profile.network == "none" else 0
-    scoped = _SCOPE_ABSTRACT_SOCKET | _SCOPE_SIGNAL if version >= 6 else 0
-    attributes = _RulesetAttributes(handled, net, scoped)
-    # older kernels know only the first fields
-    size = 8 if version < 4 else 16 if version < 6 else 24
-    fd = _call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
+    made = Ruleset(version, network=profile.network != "none")
     try:
         # what a folder holds can be listed everywhere: the rule for one folder is the rule for all in it
-        _allow(fd, "/", _READ_DIR & handled)
+        made.allow("/", ruleset.READ_DIR)
         for path in readable(profile, search):
-            _allow(fd, path, _READ & handled)
+            made.allow(path, _READ)
         for path in writable(profile):
-            _allow(fd, path, (_READ | _WRITE) & handled)
+            made.allow(path, _READ | _WRITE)
         for path in _DEVICES:
-            _allow(fd, path, (_READ_FILE | _WRITE_FILE | _IOCTL_DEV | _TRUNCATE) & handled)
+            made.allow(path, _USE_DEVICE)
     except BaseException:
-        os.close(fd)
+        os.close(made.descriptor)
         raise
-    return fd
+    return made.descriptor
 
 
 def writable(profile: Profile) -> tuple[str, ...]:
@@ -222,34 +178,3 @@ def _around(folder: str, hidden: set[str], depth: int = 0) -> Iterator[str]:
         # a link is allowed by what it leads to
         if path not in inside and not os.path.islink(path):
             yield from _around(path, inside, depth + 1)
-
-
-def _allow(ruleset: int, path: str, rights: int) -> None:
-    try:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return  # gone, or out of reach: what is not allowed is refused
-    try:
-        if not os.path.isdir(path):
-            rights &= _ON_FILES
-        if rights:
-            rule = _PathBeneath(rights, fd)
-            with suppress(OSError):
-                _call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0)
-    finally:
-        os.close(fd)
-
-
-def _call(number: int, *arguments: object) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall.restype = ctypes.c_long
-    result: int = libc.syscall(ctypes.c_long(number), *(_wide(argument) for argument in arguments))
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
-
-
-def _wide(argument: object) -> object:
-    # a system call takes whole registers
-    return ctypes.c_long(argument) if isinstance(argument, int) else argument

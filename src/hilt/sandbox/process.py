@@ -121,6 +121,7 @@ class Confined(NamedTuple):
     namespaces: tuple[int, ...] = ()  # entered in this order
     mounts: tuple[bytes, list[Mount]] | None = None  # carried out before the program starts, see mounting.py
     ruleset: int | None = None  # of Landlock
+    trusted: bool = False  # a program of our own, which keeps the capabilities that it has
     has_run: Callable[[], bool] = lambda: True  # whether the program itself ran, asked when all has ended
     notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run, told when the block has ended
     look: Callable[[], None] = lambda: None  # puts that out of action while the program runs; for one that lasts
@@ -786,6 +787,7 @@ def _request(
         mounts=confined.mounts,
         memory=limits.memory or 0 if group is None else 0,
         grouped=group is not None,
+        trusted=confined.trusted,
     )
 
 

@@ -11,7 +11,10 @@ import re
 from base64 import b64decode
 from bisect import insort
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
+
+from hilt.search.reach import Contents
 
 LINE_CHARACTERS = 200
 MATCHED_LINES = 20  # shown of a match that runs over more
@@ -39,28 +42,21 @@ class Match(NamedTuple):
     end_line: int
 
 
-class LongLine(NamedTuple):
-    """A match in a line too long to keep: the bytes before the line, and those of it before the match."""
-
-    line: int
-    offset: int
-    start: int
-
-
 class Matched(NamedTuple):
-    """One file's matches, and the texts of lines that were told of it, by number."""
+    """One file's matches, and the texts of lines that were told of it, by number; and what is not so any more."""
 
     path: str
     matches: list[Match]
     lines: dict[int, str]
+    gone_matches: int = 0
+    gone_lines: int = 0  # around matches
 
 
 class Events:
     """Takes in the output of ripgrep; `accepts` is asked whether the matches of a path count."""
 
     def __init__(self, accepts: Callable[[str], bool], *, keep: int, per_match: bool, per_file: int | None) -> None:
-        self.total = 0
-        self.files = 0
+        self.counts: dict[str, int] = {}  # matches by path
         self.binary: list[str] = []  # a few of the files that turned out to be binary
         self.cut: dict[str, int] = {}  # files of which only the first matches were told, and how many
         self.complete = False
@@ -94,12 +90,13 @@ class Events:
             self._long = _Long(self._rest)
             self._rest = b""
 
-    def matched(self, look_up: Callable[[str, LongLine], Match]) -> list[Matched]:
-        """Return what was kept, in the order of paths; `look_up` reads what was too long to keep."""
+    def matched(self, opened: Callable[[str], AbstractContextManager[Contents | None]]) -> list[Matched]:
+        """Return what was kept and is so in the files that `opened` opens, in the order of paths."""
         left = self._keep
         found = []
-        for _, count, file in self._kept:
-            found.append(file.matched(min(count, left), look_up))
+        for path, count, file in self._kept:
+            with opened(path) as contents:
+                found.append(file.matched(min(count, left), contents))
             left -= count
         return found
 
@@ -158,8 +155,7 @@ class Events:
                 self.binary.append(self._path)
             return
         count = matches if self._per_match else lines
-        self.total += count
-        self.files += 1
+        self.counts[self._path] = count
         if self._per_file is not None and count >= self._per_file:
             self.cut[self._path] = count
         file = self._file
@@ -187,7 +183,7 @@ class _File:
         self.count = 0
         self._keep = keep
         self._per_match = per_match
-        self._events: list[bytes | _Event] = []
+        self._events: list[bytes | _Event | _LongEvent] = []
 
     def take(self, line: bytes) -> bool:
         """Take one event; False when no more are needed."""
@@ -199,7 +195,7 @@ class _File:
             self._events.append(line)
         else:
             event = _event(line, self._keep - self.count, per_match=self._per_match)
-            self.count += len(event.matches)
+            self.count += event.matches
             self._events.append(event)
         return True
 
@@ -208,45 +204,71 @@ class _File:
         event = long.event()
         if event.matches and self.count >= self._keep:
             return
-        self.count += len(event.matches)
+        self.count += event.matches
         self._events.append(event)
 
-    def matched(self, count: int, look_up: Callable[[str, LongLine], Match]) -> Matched:
-        """Return the first matches of the file."""
-        matches: list[Match | LongLine] = []
+    def matched(self, count: int, contents: Contents | None) -> Matched:
+        """Return the first matches of the file, as far as the contents hold what was told of them."""
+        matches: list[Match | None] = []
         lines: dict[int, str] = {}
+        gone_lines = 0
         for event in self._events:
             if isinstance(event, bytes):
                 event = _event(event, self._keep, per_match=self._per_match)
-            matches += event.matches
-            lines.update(event.lines)
-        whole = [look_up(self.path, match) if isinstance(match, LongLine) else match for match in matches[:count]]
-        return Matched(self.path, whole, lines)
+            found = None if contents is None else event.read(contents)
+            if found is None:
+                matches += [None] * event.matches
+                gone_lines += not event.matches
+            else:
+                matches += found.matches
+                lines.update(found.lines)
+        there = [match for match in matches[:count] if match is not None]
+        return Matched(self.path, there, lines, min(count, len(matches)) - len(there), gone_lines)
 
 
-class _Event(NamedTuple):
-    matches: list[Match | LongLine]
+class _Read(NamedTuple):
+    """The matches of an event, one for each line or each match, and the texts of its lines."""
+
+    matches: list[Match]
     lines: dict[int, str]
 
 
+class _Event(NamedTuple):
+    """What an event tells: where its lines are in the file, what they hold, and where in them the matches are."""
+
+    line: int
+    offset: int
+    size: int
+    hash: int
+    matches: int  # how many; none: these are lines around
+    spans: list[tuple[int, int]]
+    per_match: bool
+
+    def read(self, contents: Contents) -> _Read | None:
+        """Return what is to be shown, from the file itself; None when it does not hold what was told."""
+        raw = contents.read(self.offset, self.size)
+        if len(raw) != self.size or hash(raw) != self.hash:
+            return None
+        texts = raw.removesuffix(b"\n").split(b"\n")
+        lines = {self.line + index: cut(shown(text)) for index, text in enumerate(texts[: 4 * MATCHED_LINES])}
+        if not self.matches:
+            return _Read([], lines)
+        if self.per_match:
+            return _Read([_spanned(raw, texts, self.line, start, end) for start, end in self.spans], lines)
+        # of nothing at the end of a file that has no line end there, ripgrep tells no place
+        start = self.spans[0][0] if self.spans else len(raw.removesuffix(b"\n"))
+        column = characters(raw[:start]) + 1
+        lines[self.line] = cut(shown(raw.removesuffix(b"\n")), column)
+        return _Read([Match(self.line, column, lines[self.line], self.line)], lines)
+
+
 def _event(line: bytes, most: int, *, per_match: bool) -> _Event:
-    """Return the matches of an event, one for each line or each match, and its lines."""
     data = json.loads(line)["data"]
     raw = plain(data["lines"])
-    first = data["line_number"]
-    texts = raw.removesuffix(b"\n").split(b"\n")
-    lines = {first + index: cut(shown(text)) for index, text in enumerate(texts[: 4 * MATCHED_LINES])}
-    if not line.startswith(_MATCH):
-        return _Event([], lines)
-    spans = [(submatch["start"], submatch["end"]) for submatch in data["submatches"]]
-    if not per_match:
-        # of nothing at the end of a file that has no line end there, ripgrep tells no place
-        start = spans[0][0] if spans else len(raw.removesuffix(b"\n"))
-        text = shown(raw.removesuffix(b"\n"))
-        column = characters(raw[:start]) + 1
-        lines[first] = cut(text, column)
-        return _Event([Match(first, column, lines[first], first)], lines)
-    return _Event([_spanned(raw, texts, first, start, end) for start, end in spans[:most]], lines)
+    is_match = line.startswith(_MATCH)
+    spans = [(submatch["start"], submatch["end"]) for submatch in data["submatches"][: most if per_match else 1]]
+    count = 0 if not is_match else len(spans) if per_match else 1
+    return _Event(data["line_number"], data["absolute_offset"], len(raw), hash(raw), count, spans, per_match)
 
 
 def _spanned(raw: bytes, texts: list[bytes], first: int, start: int, end: int) -> Match:
@@ -320,25 +342,58 @@ class _Long:
         self._window = b"" if self.ended or len(self._numbers) == len(self._WANTED) else data[at:]
         return rest
 
-    def event(self) -> _Event:
+    def event(self) -> _LongEvent:
         """Return what is known of it."""
         line, offset, start = (*self._numbers, 0, 0, 0)[:3]
-        if self._is_match:
-            return _Event([LongLine(line, offset, start)], {})
-        return _Event([], {line: cut(self._beginning() + "…")})
+        return _LongEvent(line, offset, start, int(self._is_match), self._beginning())
 
-    def _beginning(self) -> str:
-        found = re.search(rb'"lines":\{"(text|bytes)":"', self._head)
+    def _beginning(self) -> bytes:
+        found = re.search(rb'"lines":\{"(text|bytes)":"((?:[^"\\]|\\.)*)', self._head)
         if found is None:
-            return ""
-        piece = self._head[found.end() :]
+            return b""
+        piece = found[2]
         if found[1] == b"bytes":
-            return shown(b64decode(piece[: len(piece) // 4 * 4]))
+            return b64decode(piece[: len(piece) // 4 * 4])
         text = piece.decode("utf-8", "ignore")
         for missing in range(12):  # the cut may go through an escape
             try:
                 value: str = json.loads(f'"{text[: len(text) - missing]}"')
+                return value.encode()
             except ValueError:
                 continue
-            return value
-        return ""
+        return b""
+
+
+class _LongEvent(NamedTuple):
+    """What is known of an event that was too long: the bytes before its line, those of it before the match."""
+
+    line: int
+    offset: int
+    start: int
+    matches: int
+    beginning: bytes
+
+    def read(self, contents: Contents) -> _Read | None:
+        """Return what is to be shown, from the file itself; None when its line begins differently."""
+        if not self.beginning or contents.read(self.offset, len(self.beginning)) != self.beginning:
+            return None
+        if not self.matches:
+            return _Read([], {self.line: cut(shown(self.beginning) + "…")})
+        match = self._around(contents)
+        return None if match is None else _Read([match], {})
+
+    def _around(self, contents: Contents) -> Match | None:
+        """Read the text around the match, and count the characters before it."""
+        column = 1
+        for at in range(0, self.start, 1 << 20):
+            column += characters(contents.read(self.offset + at, min(1 << 20, self.start - at)))
+        room = 4 * LINE_CHARACTERS
+        before = contents.read(self.offset + max(0, self.start - room), min(self.start, room))
+        after, _, _ = contents.read(self.offset + self.start, room).partition(b"\n")
+        if not after and len(before) < min(self.start, room):
+            return None  # the file ends before
+        lead = shown(before.lstrip(_CONTINUATION))
+        text = cut(lead + shown(after), len(lead) + 1)
+        if self.start > room and not text.startswith("…"):
+            text = "…" + text[1:]
+        return Match(self.line, column, text, self.line)

@@ -12,6 +12,7 @@ from hilt.search.selection import EXCLUDED, Selection
 
 UNUSABLE = ("runtime_missing", "permission_denied")  # what a program that cannot be started answers
 OUT_OF_MEMORY = (134, 137)  # aborted, killed
+FIRST_FD = 3  # of the open files that a program inherits
 MEMORY_BYTES = 2 << 30  # a line with millions of matches needs gigabytes; better an error than a machine on its knees
 
 
@@ -73,6 +74,12 @@ class Pattern(NamedTuple):
     replacement: str | None = None
     crlf: bool = True  # lines may end with CRLF
     verbose: bool = False  # ends in a place where blanks and comments are passed over
+
+
+def open_files(count: int) -> list[str]:
+    """Return paths of the open files that a program inherits."""
+    folder = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+    return [f"{folder}/{number}" for number in range(FIRST_FD, FIRST_FD + count)]
 
 
 def pattern_arguments(pattern: Pattern) -> list[str]:

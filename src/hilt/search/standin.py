@@ -17,13 +17,21 @@ from typing import Any
 
 from hilt.search import globs, ignores, regexes
 from hilt.search.ignores import Rules
+from hilt.search.reach import MARKS
+from hilt.search.ripgrep import FIRST_FD
 from hilt.search.selection import EXCLUDED
 from hilt.search.walking import FILE, Folder, walk
 
-LAUNCH = "import sys; sys.path.insert(0, sys.argv[1]); from hilt.search.standin import main; main(sys.argv[2])"
 UNSUPPORTED = 3  # the exit code for a pattern that only ripgrep understands
-
-_MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+# what goes wrong must not look like the 1 of a search that found nothing
+LAUNCH = """import os, sys
+sys.path.insert(0, sys.argv[1])
+try:
+    from hilt.search.standin import main
+    main(sys.argv[2])
+finally:
+    os._exit(70)
+"""
 
 
 def main(task_text: str) -> None:
@@ -110,6 +118,10 @@ class _Search:
         if self._task.get("stdin"):
             yield "<stdin>", 0
             return
+        inherited = self._task.get("open", 0)
+        if inherited:
+            yield from ((str(number), number) for number in range(FIRST_FD, FIRST_FD + inherited))
+            return
         only = self._task.get("paths")
         opening = self._task["mode"] != "files"
         handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
@@ -142,7 +154,7 @@ class _Search:
     # --- one file -------------------------------------------------------------------------------------------------
 
     def _search(self, path: str, data: bytes) -> bool:
-        for mark, codec in _MARKS:
+        for mark, codec in MARKS:
             if data.startswith(mark):
                 data = data[2:].decode(codec, "replace").encode()
                 break
@@ -226,7 +238,7 @@ class _Search:
         self._writer.event("begin", {"path": shown})
         around = self._task["context"]
         taken = {number for number, _, text, _ in matches for number in range(number, number + _height(text))}
-        rows = data.removesuffix(b"\n").split(b"\n") if around else []
+        rows = list(_numbered(data)) if around else []
         told: set[int] = set()
         for number, offset, text, submatches in matches:
             last = number + _height(text)
@@ -239,12 +251,13 @@ class _Search:
         stats = {"searches": 1, "searches_with_match": 1, "matched_lines": lines, "matches": spans}
         self._writer.event("end", {"path": shown, "binary_offset": None, "stats": stats})
 
-    def _context(self, path: dict[str, str], rows: list[bytes], numbers: list[int], told: set[int]) -> None:
+    def _context(self, path: dict[str, str], rows: list[tuple[int, bytes]], numbers: list[int], told: set[int]) -> None:
         for number in numbers:
             if number not in told:
                 told.add(number)
-                fields = {"path": path, "lines": _value(rows[number - 1] + b"\n"), "line_number": number}
-                self._writer.event("context", {**fields, "absolute_offset": 0, "submatches": []})
+                offset, line = rows[number - 1]
+                fields = {"path": path, "lines": _value(line), "line_number": number, "absolute_offset": offset}
+                self._writer.event("context", {**fields, "submatches": []})
 
 
 class Gate:
@@ -305,7 +318,7 @@ class Gate:
 
 def _rules(folder: int) -> Rules | None:
     try:
-        descriptor = os.open(ignores.NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        descriptor = os.open(ignores.NAME, FILE, dir_fd=folder)  # of a link git thinks nothing, either
     except OSError:
         return None
     try:
@@ -346,6 +359,15 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(_bytes(text))
 
 
+def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield each line with the bytes before it."""
+    offset = 0
+    while offset < len(data):
+        end = data.find(b"\n", offset) + 1 or len(data)
+        yield offset, data[offset:end]
+        offset = end
+
+
 def _height(text: bytes) -> int:
     return text.removesuffix(b"\n").count(b"\n") + 1
 
@@ -359,8 +381,17 @@ def _value(data: bytes) -> dict[str, str]:
 
 def command(task: dict[str, Any]) -> list[str]:
     """Return the command that does a task."""
-    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return [sys.executable, "-I", "-S", "-c", LAUNCH, home, json.dumps(task)]
+    return [sys.executable, "-I", "-S", "-c", LAUNCH, _home(), json.dumps(task)]
+
+
+def needed() -> tuple[str, ...]:
+    """Return the files and folders without which the command does not run."""
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return (sys.base_prefix, os.path.join(sys.prefix, "pyvenv.cfg"), _home(), *filter(os.path.isabs, folders))
+
+
+def _home() -> str:
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def environment() -> dict[str, str]:

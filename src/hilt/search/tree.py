@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
-from bisect import insort
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
-from hilt.context import Context
+from hilt.context import Context, Reads
 from hilt.errors import ToolError
 from hilt.search import ignores, ripgrep
-from hilt.search.events import LINE_CHARACTERS, Events, LongLine, Match, Matched, characters, cut, shown
-from hilt.search.ripgrep import MEMORY_BYTES, OUT_OF_MEMORY, UNUSABLE, Broken, Pattern, is_broken
+from hilt.search.events import Events, Matched
+from hilt.search.reach import Contents, Reach, Stillness
+from hilt.search.ripgrep import FIRST_FD, MEMORY_BYTES, OUT_OF_MEMORY, UNUSABLE, Broken, Pattern, is_broken
 from hilt.search.selection import Selection
+from hilt.search.walking import FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.door import Place
+    from hilt.door import Door, Place
     from hilt.processes import Stream
 
 SECONDS = 60.0  # then what was found so far is the answer
@@ -27,7 +29,8 @@ PATTERN_CHARACTERS = 30_000  # a program takes no longer argument than 128 KB
 BATCH_PATHS = 2000  # sorted and cut whenever so many have come together
 PER_FILE = 1000  # at least so many matches are told of a file before it is cut
 MODEST_BYTES = 4 << 20  # files up to here need little memory, whatever is in them
-CUT_FILES = 500  # files with more matches than are shown, whose matches are counted exactly
+RECOUNTED_FILES = 500  # files whose matches are counted again, one by one
+RECOUNTED_TOGETHER = 50  # by one program, which inherits them open
 
 Answer = TypeVar("Answer")
 
@@ -41,6 +44,7 @@ class Listed(NamedTuple):
     total: int
     is_minimum: bool
     unreadable: int
+    dropped: int = 0  # names that lead elsewhere by now
 
 
 class Found(NamedTuple):
@@ -52,6 +56,7 @@ class Found(NamedTuple):
     is_minimum: bool
     unreadable: int
     binary: list[str]
+    dropped: int = 0  # lines that are not in the files by now
 
 
 class Counted(NamedTuple):
@@ -63,6 +68,15 @@ class Counted(NamedTuple):
     is_minimum: bool
     unreadable: int
     binary: list[str]
+    dropped: int = 0  # files that have other matches by now
+
+
+class _Settled(NamedTuple):
+    """Numbers of matches by path that hold for the files which the door opens."""
+
+    counts: dict[str, int]
+    dropped: int = 0  # files that have other numbers
+    is_minimum: bool = False
 
 
 @contextmanager
@@ -128,20 +142,19 @@ class Tree:
                 return glob[len(folder) :]
         return glob
 
-    def size(self, path: str) -> int:
-        """Return the size of a file below the tree, 0 when it is gone."""
-        try:
-            return os.stat(path, dir_fd=self._folder, follow_symlinks=False).st_size
-        except OSError:
-            return 0
+    def sizes(self, paths: list[str]) -> list[int]:
+        """Return the sizes of files below the tree, 0 for those that are gone."""
+        with Reach(self._folder) as reach:
+            found = {path: status.st_size for path, status in reach.statuses(paths)}
+        return [found.get(path, 0) for path in paths]
 
     # --- files ----------------------------------------------------------------------------------------------------
 
-    def files(self, selection: Selection, *, keep: int, newest: bool = False) -> Listed:
-        """Return the files of the selection, by path or with the newest first."""
-        return self._insisting(lambda: self._files(selection, keep, newest=newest))
+    def files(self, selection: Selection, *, keep: int, skip: int = 0, newest: bool = False) -> Listed:
+        """Return the files of the selection, by path or newest first; skipped ones are not looked at."""
+        return self._insisting(lambda: self._files(selection, keep, skip, newest=newest))
 
-    def _files(self, selection: Selection, keep: int, *, newest: bool) -> Listed:
+    def _files(self, selection: Selection, keep: int, skip: int, *, newest: bool) -> Listed:
         if selection.flat:
             paths = self._files_here(selection)
             ordered = _by_time(self._folder, paths) if newest else sorted(paths)
@@ -162,21 +175,25 @@ class Tree:
                 total += len(paths)
                 batch.add(paths)
         self._refuse_failure(stream, answered=heard or _found_nothing(stream))
-        return Listed(batch.first(), total, stream.timed_out, _unreadable(stream))
+        first = batch.first()
+        with Reach(self._folder) as reach:
+            shown = reach.files(first[skip:])
+        dropped = max(0, len(first) - skip) - len(shown)
+        return Listed(first[:skip] + shown, total - dropped, stream.timed_out, _unreadable(stream), dropped)
 
     def _files_here(self, selection: Selection) -> list[str]:
         """Return the files of the selection in this folder alone, for which no program has to be started."""
         from hilt.search.standin import Gate
         from hilt.search.walking import Folder
 
-        above = _Above(self._place, selection)
-        gate = Gate(
-            names=selection.names,
-            hidden=selection.hidden,
-            sensitive=self._guard.names,
-            above=None if selection.no_ignore else above.lines,
-            repository=above.repository,
-        )
+        with _Above(self._ctx.door, self._place, selection) as above:
+            gate = Gate(
+                names=selection.names,
+                hidden=selection.hidden,
+                sensitive=self._guard.names,
+                above=None if selection.no_ignore else above.lines,
+                repository=above.repository,
+            )
         with os.scandir(self._folder) as found:
             folder = Folder(self._folder, "", list(found))
         gate.enter(folder)
@@ -218,6 +235,7 @@ class Tree:
         # one more than is kept tells that there are more; of many lines in one match there is no telling
         per_file = None if pattern.multiline else max(keep, PER_FILE) + 1
         events = Events(self._guard.test(selection.accepts), keep=keep, per_match=pattern.multiline, per_file=per_file)
+        stillness = Stillness()
         started = self._started(
             "json", pattern, selection, per_file=per_file, context=context, seconds=seconds, largest=largest
         )
@@ -232,12 +250,26 @@ class Tree:
             self._refuse_failure(stream, pattern, answered=False)
         if events.cut and self.is_file and _is_binary(self._file):
             return Found([], 0, 0, stream.timed_out, 0, [self.path])
-        files = events.matched(self._looked_up)
-        total, is_minimum = events.total, stream.timed_out
-        if events.cut and not is_minimum:
-            more, is_minimum = self._count_again(pattern, selection, events.cut)
-            total += more
-        return Found(files, total, events.files, is_minimum, _unreadable(stream), events.binary)
+        with Reach(self._folder) as reach:
+            files = events.matched(lambda path: self._contents(reach, path))
+            counts = events.counts
+            whole = {
+                file.path: len(file.matches)
+                for file in files
+                if len(file.matches) + file.gone_matches == counts[file.path] and file.path not in events.cut
+            }
+            for path in whole:
+                del counts[path]
+            settled = self._settled(reach, stillness, pattern, counts, () if stream.timed_out else events.cut)
+        return Found(
+            [file for file in files if file.matches],
+            sum(whole.values()) + sum(settled.counts.values()),
+            sum(map(bool, whole.values())) + len(settled.counts),
+            stream.timed_out or settled.is_minimum,
+            _unreadable(stream),
+            events.binary,
+            sum(file.gone_matches + file.gone_lines for file in files),
+        )
 
     def counts(self, pattern: Pattern, selection: Selection, *, keep: int, seconds: float = SECONDS) -> Counted:
         """Return the first files with matches and their numbers."""
@@ -245,44 +277,95 @@ class Tree:
 
     def _counts(self, pattern: Pattern, selection: Selection, keep: int, seconds: float) -> Counted:
         accepts = self._guard.test(selection.accepts)
-        kept: list[tuple[str, int]] = []
-        files = total = 0
+        counts: dict[str, int] = {}
         heard = False
+        stillness = Stillness()
         with self._started("count", pattern, selection, seconds=seconds) as stream:
             for path, count in _counted(stream):
                 heard = True
                 if accepts(path):
-                    files += 1
-                    total += count
-                    insort(kept, (path, count))
-                    del kept[keep:]
+                    counts[path] = count
         self._refuse_failure(stream, pattern, answered=heard or _found_nothing(stream))
         if heard and self.is_file and _is_binary(self._file):
             return Counted([], 0, 0, stream.timed_out, 0, [self.path])
-        return Counted(kept, files, total, stream.timed_out, _unreadable(stream), [])
+        with Reach(self._folder) as reach:
+            counts, dropped, is_minimum = self._settled(reach, stillness, pattern, counts)
+            kept = sorted(counts.items())[:keep]
+            files = {path for path, _ in kept} if self.is_file else set(reach.files(path for path, _ in kept))
+            shown = [(path, count) for path, count in kept if path in files]
+        lost = len(kept) - len(shown)
+        is_minimum = is_minimum or stream.timed_out
+        total = sum(counts.values())
+        return Counted(shown, len(counts) - lost, total, is_minimum, _unreadable(stream), [], dropped + lost)
 
-    def _count_again(self, pattern: Pattern, selection: Selection, known: dict[str, int]) -> tuple[int, bool]:
-        """Return how many matches these files have beyond those known of each, and whether that is only a minimum."""
-        if len(known) > CUT_FILES:
-            return 0, True
-        only = [] if self.is_file else list(known)
-        with self._started("count", pattern, selection, only=only) as stream:
-            # a single file has another name here
-            more = sum(max(0, count - known.get(path, min(known.values()))) for path, count in _counted(stream))
-        return more, stream.timed_out or stream.exit_code not in (0, 2)
+    @contextmanager
+    def _contents(self, reach: Reach, path: str) -> Iterator[Contents | None]:
+        """Open a file to see whether it holds what was found in it; None when it cannot be reached without links."""
+        if self.is_file:
+            yield Contents(self._file)
+            return
+        with ExitStack() as stack:
+            contents = None
+            with suppress(OSError):
+                contents = Contents(stack.enter_context(reach.opened(path)))
+            yield contents
 
-    def _looked_up(self, path: str, found: LongLine) -> Match:
-        try:
-            with ExitStack() as stack:
-                descriptor = self._file
-                if not self.is_file:
-                    full = "/".join((*self._place.parts, path))
-                    label = self._place.root.label
-                    opened = self._ctx.door.open_file(full if label is None else f"{label}/{full}")
-                    descriptor = stack.enter_context(opened)[0]
-                return _around(descriptor, found)
-        except ToolError:
-            return Match(found.line, found.start + 1, "…", found.line)  # it is gone by now
+    def _settled(
+        self,
+        reach: Reach,
+        stillness: Stillness,
+        pattern: Pattern,
+        counts: dict[str, int],
+        cut: Collection[str] = (),
+    ) -> _Settled:
+        """Count again what was cut, and where names changed meanwhile: there a link may have led the program astray."""
+        if self.is_file:
+            return self._settled_file(pattern, counts) if cut else _Settled(counts)
+        moved = stillness.changed_files(reach, counts)
+        if not moved and not cut:
+            return _Settled(counts)
+        doubtful = sorted(moved.union(cut))
+        settled = dict(counts)
+        is_minimum = len(doubtful) > RECOUNTED_FILES
+        dropped = 0
+        for start in range(0, len(doubtful), RECOUNTED_TOGETHER):
+            paths = doubtful[start : start + RECOUNTED_TOGETHER]
+            numbers: dict[str, int] | None = None
+            if start < RECOUNTED_FILES:
+                numbers = self._count_open(reach, pattern, paths)
+                is_minimum = is_minimum or numbers is None
+            for path in paths:
+                if numbers is not None:
+                    settled[path] = numbers.get(path, 0)
+                elif path in moved:
+                    settled[path] = 0
+                dropped += path in moved and settled[path] != counts[path]
+        return _Settled({path: count for path, count in settled.items() if count}, dropped, is_minimum)
+
+    def _settled_file(self, pattern: Pattern, counts: dict[str, int]) -> _Settled:
+        with self._started("count", pattern, Selection()) as stream:
+            number = sum(count for _, count in _counted(stream))
+        if stream.timed_out or stream.exit_code not in (0, 1):
+            return _Settled(counts, is_minimum=True)
+        return _Settled(dict.fromkeys(counts, number))
+
+    def _count_open(self, reach: Reach, pattern: Pattern, paths: Sequence[str]) -> dict[str, int] | None:
+        """Return the numbers of matches in the files that are reached here; None when that failed."""
+        with ExitStack() as stack:
+            opened: dict[str, int] = {}
+            for path in paths:
+                with suppress(OSError):
+                    descriptor = stack.enter_context(reach.opened(path))
+                    if not _is_binary(descriptor):
+                        opened[path] = descriptor
+            if not opened:
+                return {}
+            names = list(opened)
+            counts: dict[str, int] = {}
+            with self._started("count", pattern, Selection(), fds=tuple(opened.values())) as stream:
+                for name, count in _counted(stream):
+                    counts[names[int(name.rpartition("/")[2]) - FIRST_FD]] = count
+        return None if stream.timed_out or stream.exit_code not in (0, 1) else counts
 
     # --- the child ------------------------------------------------------------------------------------------------
 
@@ -295,23 +378,33 @@ class Tree:
         *,
         per_file: int | None = None,
         context: int = 0,
-        only: Sequence[str] = (),
+        fds: tuple[int, ...] = (),
         seconds: float = SECONDS,
         largest: int | None = None,
     ) -> Iterator[Stream]:
-        """Start the program for one of three things: files (their paths), json (matches), count (numbers by file)."""
-        above = _Above(self._place, selection) if not self.is_file else None
+        """Start the program for one of three things: files (their paths), json (matches), count (numbers by file).
+
+        It searches the tree, or the open files `fds` and nothing else.
+        """
         with ExitStack() as stack:
+            above = None
             stdin: int | None = None
             cwd = self._folder
+            reads: Reads | None = Reads(cwd)
             if self.is_file:
                 os.lseek(self._file, 0, os.SEEK_SET)
                 stdin = self._file
                 cwd = stack.enter_context(_folder_of(self._place))
-            elif self._program is not None and above is not None and above.lines and not above.repository:
-                stdin = stack.enter_context(_written(above.lines))
+                reads = Reads(None)
+            elif fds:
+                reads = None  # it is given no name
+            else:
+                above = stack.enter_context(_Above(self._ctx.door, self._place, selection))
+                if self._program is not None and above.lines and not above.repository:
+                    stdin = stack.enter_context(_written(above.lines))
+                reads = Reads(cwd, files=above.files)
             if self._program is not None:
-                argv = [self._program, "--no-config", "--color=never", "--no-mmap"]
+                argv = [self._program, "--no-config", "--color=never", "--no-mmap", "--no-ignore-messages"]
                 argv += _mode_arguments(mode, pattern, per_file, context)
                 if largest is not None:
                     argv.append(f"--max-filesize={largest}")
@@ -323,20 +416,23 @@ class Tree:
                         sensitive=self._guard.names,
                         names_only=mode == "files",
                     )
-                argv += ["--", *([f"./{path}" for path in only] or (["-"] if self.is_file else ["./"]))]
+                argv += ["--", *(ripgrep.open_files(len(fds)) if fds else ["-"] if self.is_file else ["./"])]
                 env: dict[str, str] = {}
             else:
                 from hilt.search import standin
 
                 task: dict[str, Any] = {"mode": mode, "per_file": per_file, "context": context, "stdin": self.is_file}
-                task |= {"pattern": None if pattern is None else pattern._asdict(), "paths": list(only) or None}
+                task |= {"pattern": None if pattern is None else pattern._asdict(), "open": len(fds)}
                 task |= {"sensitive": self._guard.names, **selection.described()}
                 task |= {"above": [] if above is None else above.lines}
                 task |= {"repository": above is not None and above.repository}
                 argv = standin.command(task)
                 env = standin.environment()
+                reads = reads and reads._replace(programs=standin.needed())
             processes = self._ctx.processes
-            opened = processes.stream(argv, cwd=cwd, env=env, stdin=stdin, seconds=seconds, memory=MEMORY_BYTES)
+            opened = processes.stream(
+                argv, cwd=cwd, env=env, stdin=stdin, fds=fds, seconds=seconds, memory=MEMORY_BYTES, reads=reads
+            )
             try:
                 stream = stack.enter_context(opened)
             except ToolError as error:
@@ -478,29 +574,20 @@ def _folder_of(place: Place) -> Iterator[int]:
 @contextmanager
 def _written(lines: Sequence[str]) -> Iterator[int]:
     """Yield a descriptor from which the lines can be read."""
-    from tempfile import TemporaryFile
+    with ExitStack() as stack:
+        if hasattr(os, "memfd_create"):
+            # in no folder: who may read only the tree may read it, too
+            descriptor = os.memfd_create("rules", os.MFD_CLOEXEC)
+            stack.callback(os.close, descriptor)
+        else:
+            from tempfile import TemporaryFile
 
-    with TemporaryFile() as file:
-        file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
-        file.flush()
-        file.seek(0)
-        yield file.fileno()
-
-
-def _around(descriptor: int, found: LongLine) -> Match:
-    """Read the text around a match in a very long line, and count the characters before it."""
-    base = found.offset + (3 if os.pread(descriptor, 3, 0) == b"\xef\xbb\xbf" else 0)
-    column = 1
-    for at in range(base, base + found.start, 1 << 20):
-        column += characters(os.pread(descriptor, min(1 << 20, base + found.start - at), at))
-    room = 4 * LINE_CHARACTERS
-    before = os.pread(descriptor, min(found.start, room), base + max(0, found.start - room))
-    after, _, _ = os.pread(descriptor, room, base + found.start).partition(b"\n")
-    lead = shown(before.lstrip(bytes(range(0x80, 0xC0))))
-    text = cut(lead + shown(after), len(lead) + 1)
-    if found.start > room and not text.startswith("…"):
-        text = "…" + text[1:]
-    return Match(found.line, column, text, found.line)
+            descriptor = stack.enter_context(TemporaryFile()).fileno()
+        view = memoryview("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
 
 
 class _Batch:
@@ -527,13 +614,10 @@ class _Batch:
 
 
 def _by_time(folder: int, paths: list[str]) -> list[str]:
-    def changed(path: str) -> int:
-        try:
-            return os.stat(path, dir_fd=folder, follow_symlinks=False).st_mtime_ns
-        except OSError:
-            return 0
-
-    return [path for _, path in sorted((-changed(path), path) for path in paths)]
+    """Return the paths that can be reached without links, the newest first."""
+    with Reach(folder) as reach:
+        found = [(-status.st_mtime_ns, path) for path, status in reach.statuses(sorted(paths))]
+    return [path for _, path in sorted(found)]
 
 
 def visible(path: str) -> str:
@@ -628,14 +712,17 @@ def _mark(pattern: str) -> str:
 
 
 class _Above:
-    """The ignore rules of the folders above a tree, as they read from the tree."""
+    """The ignore rules of the folders above a tree, as they read from the tree, and their files, open until the end."""
 
-    def __init__(self, place: Place, selection: Selection) -> None:
+    def __init__(self, door: Door, place: Place, selection: Selection) -> None:
         self.lines: list[str] = []
         self.repository = False
+        self.files: tuple[int, ...] = ()
+        self._opened = ExitStack()
         if selection.no_ignore:
             return
-        folder = os.path.join(place.root.real, *place.parts)
+        root = place.root
+        folder = os.path.join(root.real, *place.parts)
         chain: list[str] = []
         folders: list[tuple[str, list[str]]] = []
         while True:
@@ -650,24 +737,49 @@ class _Above:
             folder = parent
         if not self.repository:
             folders = folders[: len(place.parts)]
-        for path, names in reversed(folders):
-            for line in _lines_in(path):
-                moved = ignores.moved(line, names)
-                if moved is not None:
-                    self.lines += ignores.written(moved)
+        try:
+            for path, names in reversed(folders):
+                inside = len(place.parts) - len(names)
+                if inside >= 0:
+                    self._read(door.open_file(root.shown((*place.parts[:inside], ignores.NAME))), names)
+                else:
+                    self._read(_outside(path), names)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> _Above:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files."""
+        self._opened.close()
+
+    def _read(self, opened: AbstractContextManager[tuple[int, os.stat_result, object]], names: list[str]) -> None:
+        try:
+            descriptor = self._opened.enter_context(opened)[0]
+            data = os.read(descriptor, ignores.FILE_BYTES)
+        except (ToolError, OSError):
+            return  # there is none, or it is not for us
+        self.files += (descriptor,)
+        for line in ignores.lines(data):
+            moved = ignores.moved(line, names)
+            if moved is not None:
+                self.lines += ignores.written(moved)
 
 
-def _lines_in(folder: str) -> list[ignores.Line]:
+@contextmanager
+def _outside(folder: str) -> Iterator[tuple[int, os.stat_result, None]]:
+    """Open the ignore file of a folder above the workspace."""
+    descriptor = os.open(os.path.join(folder, ignores.NAME), FILE)
     try:
-        descriptor = os.open(os.path.join(folder, ignores.NAME), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return []
-        return list(ignores.lines(os.read(descriptor, ignores.FILE_BYTES)))
-    except OSError:
-        return []
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        yield descriptor, status, None
     finally:
         os.close(descriptor)
 

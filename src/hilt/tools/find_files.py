@@ -24,11 +24,12 @@ _ANSWER = record(
         "limit_used": INTEGER,
         "backend": STRING,
         "total_is_minimum": BOOLEAN,
+        "dropped": INTEGER,
         "ignored": INTEGER,
         "hint": STRING,
         "next": NEXT,
     },
-    optional="total_is_minimum ignored hint next",
+    optional="total_is_minimum dropped ignored hint next",
 )
 
 
@@ -51,7 +52,8 @@ def find_files(
     Details:
     Files that .gitignore hides are left out, and always the folders .git, node_modules, vendor, `__pycache__`, .cache,
     dist and build. Sensitive files never appear. The answer is JSON: files, truncated, total_count, limit_used,
-    backend; when truncated, next is the call that goes on.
+    backend; when truncated, next is the call that goes on. Names that changed while the search ran are left out and
+    counted in dropped.
 
     Args:
         pattern: The glob.
@@ -75,7 +77,7 @@ def find_files(
             no_ignore=no_ignore,
             argument="pattern",
         )
-        found = tree.files(selection, keep=offset + limit, newest=sort == "mtime")
+        found = tree.files(selection, keep=offset + limit, skip=offset, newest=sort == "mtime")
         shown = tree.all_shown(found.paths[offset:])
         ignored = tree.hidden(selection, found.total) if found.total < LITTLE and not found.is_minimum else 0
     end = offset + len(shown)
@@ -88,6 +90,9 @@ def find_files(
     }
     if found.is_minimum:
         data["total_is_minimum"] = True
+    if found.dropped:
+        data["dropped"] = found.dropped
+        data["hint"] = f"{found.dropped} left out: changed while the search ran."
     if ignored:
         data["ignored"] = ignored
         data["hint"] = f"Ignore rules hide {ignored} more; no_ignore: true finds them."

@@ -37,12 +37,13 @@ _ANSWER = record(
         "truncated": BOOLEAN,
         "total_count": INTEGER,
         "total_is_minimum": BOOLEAN,
+        "dropped": INTEGER,
         "ignored_files": INTEGER,
         "unreadable": INTEGER,
         "hint": STRING,
         "next": NEXT,
     },
-    optional="total_is_minimum ignored_files unreadable hint next",
+    optional="total_is_minimum dropped ignored_files unreadable hint next",
 ) | {TEXT: True}
 
 
@@ -73,7 +74,8 @@ def search_files(
     node_modules, vendor, `__pycache__`, .cache, dist and build. Long lines are cut at 200 characters around the match.
     What was cut off is told, with the call that goes on. A glob without a slash is about names; with ! before it,
     include leaves those files out. With multiline each match counts, not each line. The format json has results with
-    file, line, column, text; truncated; total_count. Sensitive files are never searched.
+    file, line, column, text; truncated; total_count. Sensitive files are never searched. Lines of files that changed
+    while the search ran are left out and counted in dropped.
 
     Args:
         pattern: Or text, if literal.
@@ -172,6 +174,8 @@ class _Page:
             facts["next"] = {"tool": "search_files", "args": {**self._following, "offset": end}}
         if found.unreadable:
             facts["unreadable"] = found.unreadable
+        if found.dropped:
+            facts["dropped"] = found.dropped
         if self._tree.is_file and found.binary:
             facts["hint"] = f"{self._tree.path} is binary and was not searched."
         return facts
@@ -186,6 +190,9 @@ class _Page:
             notes.append(f"Showing {noun} {self._offset + 1}-{self._offset + count} of {at_least}{total}.")
         if "next" in facts:
             notes.append(f"Use offset={facts['next']['args']['offset']} to continue.")
+        if "dropped" in facts:
+            what = f"{facts['dropped']} {'file' if noun == 'files' else 'line'}{'s' * (facts['dropped'] != 1)}"
+            notes.append(f"{what} left out: changed while the search ran.")
         if "hint" in facts:
             notes.append(facts["hint"])
         if notes:

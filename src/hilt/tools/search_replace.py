@@ -191,10 +191,10 @@ class _Targets:
         with open_tree(self._ctx, folder) as tree:
             found = tree.files(selection, keep=10 * FILES_MAX)
             prefix = "" if tree.path == "." else f"{tree.path}/"
-            for path in found.paths:
+            for path, size in zip(found.paths, tree.sizes(found.paths), strict=True):
                 full = prefix + path
                 if self._accepts(full):
-                    self._take(full, tree.size(path))
+                    self._take(full, size)
         if found.total > len(found.paths) and len(self._found) <= FILES_MAX and self._wanted is None:
             raise _too_many(found.total)
         if len(self._found) == before:

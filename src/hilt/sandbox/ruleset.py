@@ -1,0 +1,130 @@
+"""Landlock rulesets: what the kernel leaves to a process that restricts itself by one.
+
+It is apart from `landlock`, which makes rulesets of profiles, because a search needs one too and should not load that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+
+# the same numbers on every machine
+_CREATE_RULESET, _ADD_RULE = 444, 445
+_VERSION_FLAG, _PATH_BENEATH = 1, 1
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE, MAKE_CHAR, MAKE_DIR = (1 << bit for bit in range(8))
+MAKE_REG, MAKE_SOCK, MAKE_FIFO, MAKE_BLOCK, MAKE_SYM, REFER, TRUNCATE, IOCTL_DEV = (1 << bit for bit in range(8, 16))
+_BIND_TCP, _CONNECT_TCP = 1, 2
+_SCOPE_ABSTRACT_SOCKET, _SCOPE_SIGNAL = 1, 2
+
+_FIRST = (1 << 13) - 1
+_ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+
+# where the loader of a program that is not static finds the rest of it
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+# what allocators of memory read: without an answer they are slower
+_MEMORY_FACTS = ("/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+class _RulesetAttributes(ctypes.Structure):
+    _fields_ = (
+        ("handled_access_fs", ctypes.c_uint64),
+        ("handled_access_net", ctypes.c_uint64),
+        ("scoped", ctypes.c_uint64),
+    )
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
+
+
+class Ruleset:
+    """A ruleset in the making: nothing is allowed but what `allow` adds."""
+
+    def __init__(self, version: int, *, network: bool) -> None:
+        self.handled = _FIRST
+        for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
+            if version >= since:
+                self.handled |= right
+        net = 0 if network or version < 4 else _BIND_TCP | _CONNECT_TCP
+        scoped = _SCOPE_ABSTRACT_SOCKET | _SCOPE_SIGNAL if version >= 6 else 0
+        attributes = _RulesetAttributes(self.handled, net, scoped)
+        # older kernels know only the first fields
+        size = 8 if version < 4 else 16 if version < 6 else 24
+        self.descriptor = _call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
+
+    def allow(self, path: str, rights: int) -> None:
+        """Allow what is at a path and below it; what is gone, or out of reach, stays refused."""
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                self.allow_open(descriptor, rights if os.path.isdir(path) else rights & _ON_FILES)
+            finally:
+                os.close(descriptor)
+
+    def allow_open(self, descriptor: int, rights: int) -> None:
+        """Allow what is open, and what is below it."""
+        if rights & self.handled:
+            rule = _PathBeneath(rights & self.handled, descriptor)
+            _call(_ADD_RULE, self.descriptor, _PATH_BENEATH, ctypes.byref(rule), 0)
+
+
+def reading(folder: int | None, files: Iterable[int], programs: Iterable[str]) -> int | None:
+    """Return the descriptor of a ruleset that lets programs run, read below an open folder and open files, no more.
+
+    None where the kernel has no Landlock.
+    """
+    version = abi()
+    if not version:
+        return None
+    ruleset = Ruleset(version, network=False)
+    try:
+        if folder is not None:
+            ruleset.allow_open(folder, READ_FILE | READ_DIR)
+        for descriptor in files:
+            ruleset.allow_open(descriptor, READ_FILE)
+        for path in (*programs, *_LIBRARIES):
+            ruleset.allow(path, EXECUTE | READ_FILE | READ_DIR)
+        for path in _MEMORY_FACTS:
+            ruleset.allow(path, READ_FILE)
+    except BaseException:
+        os.close(ruleset.descriptor)
+        raise
+    return ruleset.descriptor
+
+
+@cache
+def abi() -> int:
+    """Return the version of Landlock that the kernel has; 0 for none."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        return _call(_CREATE_RULESET, None, 0, _VERSION_FLAG)
+    except OSError:
+        return 0
+
+
+def _call(number: int, *arguments: object) -> int:
+    libc = _libc()
+    result: int = libc.syscall(ctypes.c_long(number), *(_wide(argument) for argument in arguments))
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    return libc
+
+
+def _wide(argument: object) -> object:
+    # a system call takes whole registers
+    return ctypes.c_long(argument) if isinstance(argument, int) else argument

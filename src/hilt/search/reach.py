@@ -1,0 +1,260 @@
+"""Reaching what is below an open folder by handles and never through a link, as the door of the workspace does.
+
+The program that searches walks by name, and names can be swapped while it does. So what it reports counts only as far
+as it holds for the files that are reached here.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import stat
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+
+from hilt.search.walking import FILE, FOLDER
+
+_PASSAGE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TICK_NS = 20_000_000  # longer than the kernel's clock for the times of files takes from one step to the next
+
+_LISTED_NAMES = 8
+_HEAD_BYTES = 1 << 16
+_PIECE_BYTES = 1 << 20
+_UTF8_MARK = b"\xef\xbb\xbf"
+MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+
+class Reach:
+    """Holds the handles of the folders on the way to the last path, so that neighbours are reached by one step."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._path = ""
+        self._names: list[str] = []
+        self._handles: list[int] = []
+
+    def __enter__(self) -> Reach:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave(0)
+
+    def folder(self, path: str) -> int:
+        """Return the handle of a folder, which lives until another is asked for; "" is the start."""
+        if path != self._path:
+            try:
+                self._enter(path.split("/") if path else [])
+            finally:
+                self._path = "/".join(self._names)
+        return self._handles[-1] if self._handles else self._start
+
+    def statuses(self, paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield the status of what each path names, be it a link; without those that cannot be reached."""
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            try:
+                yield path, os.stat(name, dir_fd=self.folder(folder), follow_symlinks=False)
+            except OSError:
+                continue
+
+    def files(self, paths: Iterable[str]) -> list[str]:
+        """Return the paths that lead to regular files, without links."""
+        wanted: dict[str, set[str]] = {}
+        order = []
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            order.append((path, folder, name))
+            wanted.setdefault(folder, set()).add(name)
+        there = {folder: self._regular(folder, names) for folder, names in wanted.items()}
+        return [path for path, folder, name in order if name in there[folder]]
+
+    def _regular(self, folder: str, names: set[str]) -> set[str]:
+        """Return the names in a folder that are regular files."""
+        try:
+            handle = self.folder(folder)
+        except OSError:
+            return set()
+        # to list a folder is quicker than to look at each name, unless it holds many others
+        found = _listed(handle, names) if len(names) >= _LISTED_NAMES else set()
+        for name in names - found:
+            with suppress(OSError):
+                if stat.S_ISREG(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
+                    found.add(name)
+        return found
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[int]:
+        """Open a regular file."""
+        folder, _, name = path.rpartition("/")
+        descriptor = os.open(_plain(name), FILE, dir_fd=self.folder(folder))
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file")
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _enter(self, names: list[str]) -> None:
+        shared = 0
+        while shared < min(len(names), len(self._names)) and names[shared] == self._names[shared]:
+            shared += 1
+        self._leave(shared)
+        for name in names[shared:]:
+            folder = self._handles[-1] if self._handles else self._start
+            self._handles.append(os.open(_plain(name), _PASSAGE, dir_fd=folder))
+            self._names.append(name)
+
+    def _leave(self, depth: int) -> None:
+        while len(self._handles) > depth:
+            os.close(self._handles.pop())
+            self._names.pop()
+
+
+def _listed(folder: int, names: set[str]) -> set[str]:
+    """Return names that are regular files, as far as a short look into the folder tells."""
+    found = set()
+    with suppress(OSError):
+        descriptor = os.open(".", FOLDER, dir_fd=folder)
+        try:
+            with os.scandir(descriptor) as entries:
+                for entry in islice(entries, 4 * len(names)):
+                    if entry.name in names and entry.is_file(follow_symlinks=False):
+                        found.add(entry.name)
+        finally:
+            os.close(descriptor)
+    return found
+
+
+def _plain(name: str) -> str:
+    """Return a name that stays in its folder."""
+    if name in ("", ".", ".."):
+        raise OSError(errno.EINVAL, "not a name")
+    return name
+
+
+class Stillness:
+    """Tells which names below a folder have led to the same files and folders since this was made.
+
+    Under such a name a program met what is there now: no link can have led it elsewhere. The proof is the time of the
+    last change to an inode, which nobody can set. A folder gets a new one when a name in it changes, and what is
+    renamed gets a new one, too.
+    """
+
+    def __init__(self) -> None:
+        self._since = time.time_ns() - _TICK_NS
+        self._known: dict[str, tuple[bool, bool]] = {}  # folder: whether it kept its own name, and those in it
+
+    def changed_folders(self, reach: Reach, folders: Iterable[str]) -> set[str]:
+        """Return the folders that did not keep both their name and the names in them."""
+        changed: set[str] = set()
+        last: str | None = None
+        handle, named = -1, False
+        for folder in sorted(folders):
+            if not folder:
+                if not self._look(reach, folder)[1]:
+                    changed.add(folder)
+                continue
+            parent, _, name = folder.rpartition("/")
+            try:
+                # a search of many folders waits for this: for each, no call but the one that looks at it
+                if parent != last:
+                    named = self._look(reach, parent)[0]
+                    handle = reach.folder(parent)
+                    last = parent
+                status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                if named and status.st_ctime_ns < self._since and stat.S_ISDIR(status.st_mode):
+                    continue
+            except OSError:
+                last = None
+            changed.add(folder)
+        return changed
+
+    def changed_files(self, reach: Reach, paths: Collection[str]) -> set[str]:
+        """Return the files that did not keep their name."""
+        changed = self.changed_folders(reach, {path.rpartition("/")[0] for path in paths})
+        if not changed:
+            return set()
+        doubtful = {path for path in paths if path.rpartition("/")[0] in changed}
+        named = {folder for folder in changed if self._look(reach, folder)[0]}
+        same = sorted(path for path in doubtful if path.rpartition("/")[0] in named)
+        return doubtful - {path for path, status in reach.statuses(same) if self._is_old(status)}
+
+    def _look(self, reach: Reach, folder: str) -> tuple[bool, bool]:
+        pending = []
+        while folder not in self._known:
+            pending.append(folder)
+            if not folder:
+                # it has no name that could change: it is open
+                self._known[folder] = True, self._is_old(os.stat(reach.folder("")))
+            folder = folder.rpartition("/")[0]
+        known = self._known[folder]
+        for each in reversed(pending):
+            if each:
+                found = next(reach.statuses([each]), None)
+                self._known[each] = (False, False) if found is None else self._judged(known, found[1])
+            known = self._known[each]
+        return known
+
+    def _judged(self, parent: tuple[bool, bool], status: os.stat_result) -> tuple[bool, bool]:
+        old = stat.S_ISDIR(status.st_mode) and self._is_old(status)
+        return parent[0] and (old or parent[1]), old
+
+    def _is_old(self, status: os.stat_result) -> bool:
+        return status.st_ctime_ns < self._since
+
+
+class Contents:
+    """The bytes of an open file as ripgrep searches them: without a byte order mark, and UTF-16 as UTF-8."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._head = os.pread(descriptor, _HEAD_BYTES, 0)
+        self._mark = len(_UTF8_MARK) if self._head.startswith(_UTF8_MARK) else 0
+        codec = next((codec for mark, codec in MARKS if self._head.startswith(mark)), None)
+        self._translated = None if codec is None else _Translated(descriptor, codec)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return the bytes at an offset, fewer at the end of the file."""
+        if self._translated is not None:
+            return self._translated.read(offset, size)
+        start = self._mark + offset
+        if start + size <= len(self._head):
+            return self._head[start : start + size]
+        pieces = []
+        while size > 0 and (piece := os.pread(self._descriptor, size, start)):
+            pieces.append(piece)
+            start += len(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+
+class _Translated:
+    """UTF-16 as UTF-8, a piece at a time; reading backwards begins again."""
+
+    def __init__(self, descriptor: int, codec: str) -> None:
+        self._descriptor = descriptor
+        self._codec = codec
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self._decoder = codecs.getincrementaldecoder(self._codec)("replace")
+        self._at = 2  # in the file, behind the mark
+        self._start = 0  # of the window, in UTF-8
+        self._window = b""
+        self._ended = False
+
+    def read(self, offset: int, size: int) -> bytes:
+        if offset < self._start:
+            self._rewind()
+        while not self._ended and self._start + len(self._window) < offset + size:
+            if self._start + len(self._window) <= offset:
+                self._start += len(self._window)
+                self._window = b""
+            piece = os.pread(self._descriptor, _PIECE_BYTES, self._at)
+            self._at += len(piece)
+            self._ended = not piece
+            self._window += self._decoder.decode(piece, final=self._ended).encode("utf-8", "replace")
+        return self._window[offset - self._start : offset - self._start + size]

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hilt.sandbox import process, ruleset
+
+pytestmark = pytest.mark.skipif(not ruleset.abi(), reason="needs a kernel with Landlock")
+
+CAT = shutil.which("cat") or "/bin/cat"
+
+
+@pytest.fixture
+def run(tmp_path) -> Iterator[Callable[..., str]]:
+    """Run a program that may read below the folder `inside`, in that folder; return what it printed."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "file").write_text("inside")
+    (tmp_path / "secret").write_text("SECRET")
+    (inside / "link").symlink_to(tmp_path / "secret")
+    folder = os.open(inside, os.O_RDONLY | os.O_DIRECTORY)
+
+    def run(*argv: str, files: tuple[int, ...] = ()) -> str:
+        program = os.path.realpath(argv[0])
+        rules = ruleset.reading(folder, files, (program, sys.base_prefix))
+        try:
+            confined = process.Confined(ruleset=rules, trusted=True)
+            done = process.run(argv, cwd=folder, env={"LC_ALL": "C"}, confined=confined)
+            return (done.stdout.head + done.stderr.head).decode()
+        finally:
+            if rules is not None:
+                os.close(rules)
+
+    yield run
+    os.close(folder)
+
+
+def test_a_program_that_may_read_a_folder_reads_nothing_beside_it(run, tmp_path):
+    assert run(CAT, "file") == "inside"
+    assert run(CAT, "link") == f"{CAT}: link: Permission denied\n"
+    assert run(CAT, "../secret") == f"{CAT}: ../secret: Permission denied\n"
+    assert run(CAT, str(tmp_path / "secret")) == f"{CAT}: {tmp_path}/secret: Permission denied\n"
+
+
+def test_a_file_that_is_open_can_be_allowed(run, tmp_path):
+    with open(tmp_path / "secret", "rb") as file:
+        assert run(CAT, "link", files=(file.fileno(),)) == "SECRET"
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "open('new', 'w')",
+        "open('file', 'a')",
+        "os.unlink('file')",
+        "os.mkdir('new')",
+        "os.execv('/bin/true', ['true'])",
+    ],
+)
+def test_a_program_that_may_read_changes_nothing_and_starts_nothing(run, tmp_path, attempt):
+    script = f"import os\ntry:\n    {attempt}\nexcept PermissionError:\n    print('refused')"
+
+    assert run(sys.executable, "-I", "-S", "-c", script) == "refused\n"
+    assert sorted(os.listdir(tmp_path / "inside")) == ["file", "link"]
+
+
+@pytest.mark.skipif(ruleset.abi() < 4, reason="this Landlock knows no network")
+def test_a_program_that_may_read_reaches_no_network(run):
+    attempt = "import _socket\ntry:\n    _socket.socket().connect(('127.0.0.1', 9))\n"
+    script = f"{attempt}except PermissionError:\n    print('refused')"
+
+    assert run(sys.executable, "-I", "-S", "-c", script) == "refused\n"
