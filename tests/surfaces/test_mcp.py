@@ -9,6 +9,8 @@ import pytest
 from mcp import MCPError
 
 from hilt.surfaces.mcp import Flags, read_flags
+from hilt.surfaces.mcp_asking import OTHER
+from hilt.surfaces.mcp_attending import AUTOMATIC_SECONDS
 from tests.marks import Mark, wait_until
 from tests.surfaces.mcp_hosts import ALL, HTTP_NEW, HTTP_OLD, STDIO_NEW, STDIO_OLD, connected, run, text_of
 
@@ -140,7 +142,7 @@ def test_a_long_command_tells_that_it_lives_and_is_gone_when_it_is_cancelled(com
 @pytest.mark.parametrize("decision, written", [("once", True), ("deny", False), ("nonsense", False)])
 def test_a_person_is_asked_through_the_client(command, kind, decision, written):
     config(command, "permissions.yaml", ASKS)
-    elicit, forms = accepting(decision=decision, reason="not today")
+    elicit, forms = accepting(decision=decision)
 
     async def test() -> None:
         async with connected(command, kind, elicitation_callback=elicit) as client:
@@ -150,7 +152,10 @@ def test_a_person_is_asked_through_the_client(command, kind, decision, written):
         assert len(forms) == 1
         assert "write_file" in forms[0].message
         assert "content: new" in forms[0].message
-        assert forms[0].requested_schema["properties"]["decision"]["enum"][0] == "once"
+        asked = forms[0].requested_schema
+        assert (list(asked["properties"]), asked["required"]) == (["decision"], ["decision"])
+        assert asked["properties"]["decision"]["enum"][0] == "once"
+        assert asked["properties"]["decision"]["default"] == "deny"
         if not written:
             assert result.meta["dev.hilt/error"]["code"] == "USER_REJECTION"
 
@@ -183,15 +188,23 @@ def test_a_call_lives_while_a_person_thinks(command, kind):
     assert beats == sorted(set(beats))
 
 
-@each_way
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_who_closes_the_question_denies(command, kind, action):
-    config(command, "permissions.yaml", ASKS)
+def closing(action: str, after: float = 0) -> Any:
+    """Return a callback of somebody who closes every form, after some seconds."""
 
     async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        await asyncio.sleep(after)
         return types.ElicitResult(action=action)
 
+    return elicit
+
+
+@each_way
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_who_looks_at_the_question_and_closes_it_denies(command, kind, action):
+    config(command, "permissions.yaml", ASKS)
+
     async def test() -> None:
+        elicit = closing(action, after=AUTOMATIC_SECONDS + 0.5)
         async with connected(command, kind, elicitation_callback=elicit) as client:
             result = await client.call_tool("write_file", {"path": "a.txt", "content": "new\n"})
 
@@ -199,6 +212,47 @@ def test_who_closes_the_question_denies(command, kind, action):
 
     run(test())
     assert command.folder.tree() == {}
+
+
+@each_way
+@pytest.mark.parametrize("action", ["decline", "cancel", "accept"])
+def test_a_host_that_closes_the_question_by_itself_does_not_speak_for_the_user(command, kind, action):
+    from hilt.state.approvals import Approvals
+
+    config(command, "permissions.yaml", ASKS)
+    call = {"path": "a.txt", "content": "new\n"}
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=closing(action)) as client:
+            meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
+            asked = await client.call_tool("write_file", call, meta=meta)
+            error = asked.meta["dev.hilt/error"]
+            assert error["code"] == "approval_required"
+            id = error["details"]["approval"]
+            assert f"approve {id}" in text_of(asked)
+            approvals = Approvals(command.state)
+            approvals.answer(id, approved=True, by="test")
+            approvals.close()
+            assert not (await client.call_tool("write_file", call, meta=meta)).is_error
+
+    run(test())
+    assert command.folder.tree() == {"a.txt": "new\n"}
+
+
+@each_way
+def test_a_host_that_says_it_is_headless_is_not_asked(command, kind):
+    config(command, "permissions.yaml", ASKS)
+    elicit, forms = accepting(decision="once")
+    info = types.Implementation(name="robot-headless", version="1")
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit, client_info=info) as client:
+            result = await client.call_tool("write_file", {"path": "a.txt", "content": "new\n"})
+
+        assert result.meta["dev.hilt/error"]["code"] == "approval_required"
+
+    run(test())
+    assert forms == []
 
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, STDIO_NEW], ids="-".join)
@@ -270,20 +324,45 @@ def test_an_approval_may_be_named(command):
 
 
 @each_way
-def test_a_question_is_answered_through_the_client(command, kind):
+def test_questions_are_answered_through_the_client_and_other_answers_in_a_second_form(command, kind):
     questions = [
         {"question": "Which?", "options": ["red", "blue"], "header": "Colour"},
         {"question": "Who?", "options": ["me", "you"]},
         {"question": "What?", "options": ["a", "b", "c"], "multi_select": True},
     ]
-    elicit, forms = accepting(answer_1="red", own_words_2="them", answer_3=["a", "c"], own_words_3="d")
+    answers = iter(
+        [
+            {"answer_1": "red", "answer_2": OTHER, "choice_3_1": True, "choice_3_3": True, "other_3": True},
+            {"own_words_2": "them", "own_words_3": "d"},
+        ]
+    )
+    forms: list[Any] = []
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        forms.append(params.requested_schema)
+        return types.ElicitResult(action="accept", content=next(answers))
 
     async def test() -> None:
         async with connected(command, kind, elicitation_callback=elicit) as client:
             result = await client.call_tool("ask_user", {"questions": questions})
 
         assert result.structured_content == {"answers": {"Which?": "red", "Who?": "them", "What?": ["a", "c", "d"]}}
-        assert forms[0].requested_schema["properties"]["answer_1"]["enum"] == ["red", "blue"]
+
+    run(test())
+    assert forms[0]["properties"]["answer_1"]["enum"] == ["red", "blue", OTHER]
+    assert list(forms[1]["properties"]) == ["own_words_2", "own_words_3"]
+    assert [sorted(form["properties"]) == sorted(form["required"]) for form in forms] == [True, True]
+
+
+@each_way
+def test_a_question_that_is_closed_has_no_answer(command, kind):
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=closing("decline")) as client:
+            result = await client.call_tool(
+                "ask_user", {"questions": [{"question": "Which?", "options": ["red", "blue"]}]}
+            )
+
+        assert result.meta["dev.hilt/error"]["code"] == "no_one_to_ask"
 
     run(test())
 

@@ -38,7 +38,6 @@ ROUNDS_MAX = 1000  # of calls that wait for the client's next request
 ROUND_SECONDS = 600.0
 NAME_CHARACTERS = 60  # of a client
 EVENTS_MAX = 256  # that a client has not been told yet; more are not kept for it
-LISTS_SINCE = "2025-11-25"  # forms may ask for several answers
 
 
 class Open(NamedTuple):
@@ -112,10 +111,7 @@ class Calls:
             named = session_of().name if SESSION in meta else None
             found = self._rounds.take(params.request_state, _key(params), named)
             told, session = found.told, found.session
-            try:
-                found.attending.take(responses)
-            except ToolError as error:
-                return error_result(error)
+            found.attending.take(responses)
         else:
             session = session_of()
             told.inputs.update(responses)
@@ -253,7 +249,6 @@ class Run:
             told,
             can,
             by=by,
-            lists=ctx.protocol_version >= LISTS_SINCE,
             send=self._send,
             wait=None if is_modern(ctx) else self._wait,
         )
@@ -361,7 +356,7 @@ def capabilities(ctx: Ctx) -> frozenset[str]:
     if said is None:
         return frozenset()
     found = set()
-    if said.elicitation is not None:
+    if said.elicitation is not None and not _is_headless(ctx):
         # who names no kind means forms, the only one there was at first
         if said.elicitation.form is not None or said.elicitation.url is None:
             found.add("form")
@@ -373,6 +368,15 @@ def capabilities(ctx: Ctx) -> frozenset[str]:
     if said.roots is not None:
         found.add("roots")
     return frozenset(found)
+
+
+def _is_headless(ctx: Ctx) -> bool:
+    """Whether the client says that no person sits in front of it, by its name or a capability of its own."""
+    client, said = ctx.session.client_params, ctx.session.client_capabilities
+    names = list((said.experimental if said is not None else None) or ())
+    if client is not None:
+        names += [client.client_info.name, client.client_info.title or ""]
+    return any("headless" in name.casefold() for name in names)
 
 
 def unknown_tool(name: str, error: ToolError) -> MCPError:
