@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import mcp_types as types
@@ -188,7 +189,7 @@ def test_a_call_lives_while_a_person_thinks(command, kind):
     assert beats == sorted(set(beats))
 
 
-def closing(action: str, after: float = 0) -> Any:
+def closing(action: Any, after: float = 0) -> Any:
     """Return a callback of somebody who closes every form, after some seconds."""
 
     async def elicit(context: Any, params: Any) -> types.ElicitResult:
@@ -297,9 +298,15 @@ def test_a_client_that_cannot_ask_is_told_how_a_person_approves_and_the_same_cal
     assert command.folder.tree() == {"a.txt": "new\n"}
 
 
-def test_an_approval_may_be_named(command):
+def approve(command: Any, id: str) -> None:
     from hilt.state.approvals import Approvals
 
+    approvals = Approvals(command.state)
+    approvals.answer(id, approved=True, by="test")
+    approvals.close()
+
+
+def test_an_approval_may_be_named(command):
     config(command, "permissions.yaml", ASKS)
     call = {"path": "a.txt", "content": "new\n"}
 
@@ -307,20 +314,42 @@ def test_an_approval_may_be_named(command):
         async with connected(command, HTTP_NEW) as client:
             asked = await client.call_tool("write_file", call)
             approval = asked.meta["dev.hilt/error"]["details"]["approval"]
-            approvals = Approvals(command.state)
-            approvals.answer(approval, approved=True, by="test")
-            approvals.close()
-            foreign = await client.call_tool("write_file", call, meta={"dev.hilt/approval": approval})
-            assert foreign.meta["dev.hilt/error"]["code"] == "denied"
             # a part of an id names none, or who tries would find out which there are
             part = await client.call_tool("write_file", call, meta={"dev.hilt/approval": approval[:8]})
             assert part.meta["dev.hilt/error"]["code"] == "approval_required"
-            session = asked.meta["dev.hilt/session"]
-            meta: Any = {"dev.hilt/approval": approval, "dev.hilt/session": session}
+            approve(command, approval)
+            meta: Any = {"dev.hilt/approval": approval, "dev.hilt/session": asked.meta["dev.hilt/session"]}
+            other = await client.call_tool("write_file", {**call, "content": "other\n"}, meta=meta)
+            assert other.meta["dev.hilt/error"]["code"] == "denied"
             assert not (await client.call_tool("write_file", call, meta=meta)).is_error
             assert (await client.call_tool("write_file", call, meta=meta)).is_error
 
     run(test())
+
+
+@each_way
+@pytest.mark.parametrize("words", [(), ("--session", "mine")], ids=["unnamed", "named"])
+def test_an_approval_holds_once_for_the_same_call_on_a_new_connection(command, kind, words):
+    config(command, "permissions.yaml", ASKS)
+    call = {"path": "a.txt", "content": "new\n"}
+    codes: list[str] = []
+
+    async def once() -> str:
+        async with connected(command, kind, *words) as client:
+            result = await client.call_tool("write_file", call)
+        codes.append(result.meta["dev.hilt/error"]["code"] if result.is_error else "ok")
+        return str(result.meta["dev.hilt/error"]["details"]["approval"]) if result.is_error else ""
+
+    async def test() -> None:
+        id = await once()
+        assert await once() == id
+        approve(command, id)
+        await once()
+        await once()
+
+    run(test())
+    assert codes == ["approval_required", "approval_required", "ok", "approval_required"]
+    assert command.folder.tree() == {"a.txt": "new\n"}
 
 
 @each_way
@@ -330,7 +359,7 @@ def test_questions_are_answered_through_the_client_and_other_answers_in_a_second
         {"question": "Who?", "options": ["me", "you"]},
         {"question": "What?", "options": ["a", "b", "c"], "multi_select": True},
     ]
-    answers = iter(
+    answers: Iterator[Any] = iter(
         [
             {"answer_1": "red", "answer_2": OTHER, "choice_3_1": True, "choice_3_3": True, "other_3": True},
             {"own_words_2": "them", "own_words_3": "d"},

@@ -53,10 +53,8 @@ def test_what_no_rule_is_narrow_enough_for_cannot_be_kept():
     asked = ASKED._replace(rules=())
 
     assert approval_form(asked)["params"]["requestedSchema"]["properties"]["decision"]["enum"] == ["once", "deny"]
-    assert (
-        read_approval(asked, {"action": "accept", "content": {"decision": "always"}}, "x", automatic=True).kind
-        == "deny"
-    )
+    answer = read_approval(asked, {"action": "accept", "content": {"decision": "always"}}, "x", automatic=True)
+    assert answer == ("deny", "", "x")
 
 
 def test_nothing_is_hidden_from_the_person_and_what_is_cut_is_said():
@@ -80,14 +78,18 @@ def test_only_a_clear_yes_is_one(response, automatic):
 @pytest.mark.parametrize("response", [{"action": "decline"}, {"action": "cancel"}, {"action": "accept", "content": {}}])
 def test_a_form_that_a_program_closed_is_no_refusal(response):
     assert read_approval(ASKED, response, "me", automatic=True) is None
-    assert read_approval(ASKED, response, "me", automatic=False).kind == "deny"
+    answer = read_approval(ASKED, response, "me", automatic=False)
+    assert answer is not None
+    assert answer.kind == "deny"
 
 
 def test_a_form_that_is_accepted_with_its_defaults_approves_nothing():
     fields = approval_form(ASKED)["params"]["requestedSchema"]["properties"]
     content = {name: known["default"] for name, known in fields.items()}
 
-    assert read_approval(ASKED, {"action": "accept", "content": content}, "me", automatic=True).kind == "deny"
+    answer = read_approval(ASKED, {"action": "accept", "content": content}, "me", automatic=True)
+
+    assert answer == ("deny", "", "me")
 
 
 def test_questions_are_choices_with_one_for_another_answer():

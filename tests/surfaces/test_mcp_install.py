@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from hilt.places import own_command
 from hilt.surfaces.ancestry import hilt_above
-from hilt.surfaces.hosts import HOSTS, command_line
+from hilt.surfaces.hosts import HOSTS
 from hilt.testing import Folder
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
@@ -140,7 +141,7 @@ def test_a_folder_can_be_named_where_the_program_would_choose_one(command, home)
 def test_the_command_is_found_also_when_it_was_not_started_by_name(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["-c"])
 
-    assert command_line() == [HILT]
+    assert own_command() == [HILT]
 
 
 @pytest.mark.parametrize(

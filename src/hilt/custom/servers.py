@@ -32,6 +32,7 @@ from hilt.custom.servers_definitions import (
 from hilt.custom.servers_pins import Pins
 from hilt.declaration import Tool
 from hilt.errors import ToolError
+from hilt.places import command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,7 +195,9 @@ class Servers:
         if found is None or found.server.disabled:
             state = "is disabled" if found is not None else "is not configured, or its file is not trusted"
             raise ToolError(
-                "not_found", f"The MCP server {name} {state}.", suggestion="hilt mcp list shows which there are."
+                "not_found",
+                f"The MCP server {name} {state}.",
+                suggestion=f"{command('mcp', 'list')} shows which there are.",
             )
         return found
 
@@ -227,7 +230,7 @@ class Servers:
                 raise ToolError(
                     "untrusted",
                     f"{name} is of an MCP server that {os.path.basename(path)} names, and that file is not trusted.",
-                    suggestion=f"Ask the user to look at it: hilt trust {os.path.basename(path)}",
+                    suggestion=f"Ask the user to look at it: {command('trust', path)}",
                     path=path,
                 )
 
@@ -414,7 +417,7 @@ def _untrusted(server: str, message: str, **details: object) -> ToolError:
     return ToolError(
         "untrusted",
         message,
-        suggestion=f"Ask the user to look at the difference: hilt mcp trust {server}",
+        suggestion=f"Ask the user to look at the difference: {command('mcp', 'trust', server)}",
         server=server,
         **details,
     )

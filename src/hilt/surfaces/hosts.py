@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -114,11 +113,3 @@ def folder_of(host: Host, scope: str, workspace: str) -> str | None:
     if host.inside:
         return None
     return host.variable if scope == "project" and host.variable else workspace
-
-
-def command_line() -> list[str]:
-    """Return how this very hilt is started, by absolute paths: programs with windows know no PATH of a shell."""
-    for path in (sys.argv[0], os.path.join(os.path.dirname(sys.executable), "hilt"), shutil.which("hilt") or ""):
-        if os.path.basename(path) == "hilt" and os.path.isfile(path) and os.access(path, os.X_OK):
-            return [os.path.abspath(path)]
-    return [os.path.abspath(sys.executable), "-m", "hilt"]

@@ -23,6 +23,7 @@ from hilt.call import Call, Result
 from hilt.catalog import built_in_names
 from hilt.errors import ToolError
 from hilt.pipeline import CALLS, Prepared
+from hilt.places import command
 from hilt.policy.modes import FINDERS
 from hilt.runtime import Running, Runtime
 from hilt.surfaces.mcp_attending import Attending, Responses, Told
@@ -155,7 +156,7 @@ class Calls:
         if error is not None and error.code == "approval_required" and "approval" in error.details:
             id = str(error.details["approval"])
             session.waits_for(call.tool, call.args, id)
-            error.suggestion = f"Ask the user to run: hilt approve {id}. Then make the same call again."
+            error.suggestion = f"Ask the user to run: {command('approve', id)}. Then make the same call again."
         # a dialect answers in shapes of its own
         output = prepared.tool.output if prepared is not None and prepared.entry is None else None
         trusted = prepared is None or prepared.tool.source == "built-in"

@@ -19,7 +19,7 @@ from hilt.surfaces.ancestry import hilt_above
 from hilt.surfaces.approving import answered
 from hilt.surfaces.audit import valued
 from hilt.surfaces.cli import Usage
-from hilt.surfaces.hosts import HOSTS, Entry, Host, command_line, file_of, folder_of
+from hilt.surfaces.hosts import HOSTS, Entry, Host, file_of, folder_of
 from hilt.surfaces.prompt import Terminal, one_line, plain
 from hilt.text import jsonc, toml_tables
 from hilt.text.jsonc import NotEditable
@@ -80,7 +80,7 @@ def install(options: dict[str, str], words: list[str]) -> int:
             raise ToolError(
                 "denied",
                 f"hilt mcp {verb} is not for tools: this one was started below hilt itself ({one_line(above)}).",
-                suggestion=f"Ask the user to run hilt mcp {verb}.",
+                suggestion=f"Ask the user to run: {places.command('mcp', verb)}",
             )
         sys.stdout.write(_shown(change))
         _write(change, mode)
@@ -127,7 +127,7 @@ def _scope(host: Host, flags: list[str]) -> str:
 
 def _entry(host: Host, scope: str, workspace: str, options: dict[str, str], flags: list[str]) -> Entry:
     """Return the entry: the command of hilt by an absolute path, with what this command was given."""
-    command, *args = command_line()
+    command, *args = places.own_command()
     args.append("mcp")
     folder = folder_of(host, scope, workspace)
     if folder is None and scope == "user" and "workspace" in options:
