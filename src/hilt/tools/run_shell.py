@@ -153,9 +153,10 @@ def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout:
             **facts,
         )
     raw = printed.fits(output.head) if output.spill is None else None
+    note = ""
     if raw is None:
         path = output.spill or ctx.overflow.save(output.head, "run_shell")
-        raw = printed.excerpt(output.head, output.tail or output.head, output.total, path)
+        raw, note = printed.excerpt(output.head, output.tail or output.head, output.total, path)
         facts["truncation"] = {"truncated": True, "total_bytes": output.total, "output_file": path}
     text = printed.plain(raw)
     if compact:
@@ -173,7 +174,8 @@ def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout:
     if not finished.clean:
         facts["left_running"] = True
     return Output(
-        f"[exit: {finished.exit_code}]\n{text}\n[classification: {outcome.classification} — {outcome.reason}]",
+        f"[exit: {finished.exit_code}]\n{text}\n[classification: {outcome.classification} — {outcome.reason}]"
+        + (f"\n{note}" if note else ""),
         view=views.shell_output(command, raw, finished.exit_code),
         meta=facts,
         classification=outcome.classification,
