@@ -118,11 +118,16 @@ class Running:
         if self.fence.give_up(reason):
             self.settle(Result(error=reason, id=self.call.id, request_id=self.call.request_id))
 
+    def abandon(self, error: ToolError) -> None:
+        """Record the end of a call whose client was asked something and will not answer."""
+        self._runtime._record(self, _failed(self.call, error))
+
     def settle(self, result: Result, between: Callable[[], None] = lambda: None) -> None:
         """Record and deliver the result, with something done between the two; only the first result counts."""
         with self._lock:
             first, self._settled = not self._settled, True
-        if first:
+        # a run that ended to ask its client is not the end of the call, which has one record
+        if first and (result.error is None or self.attendant is None or not self.attendant.has_questions):
             result = self._runtime._record(self, result)
         between()
         if first:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +13,20 @@ from mcp import MCPError
 from hilt.surfaces.mcp import Flags, read_flags
 from hilt.surfaces.mcp_asking import OTHER
 from hilt.surfaces.mcp_attending import AUTOMATIC_SECONDS
+from hilt.surfaces.mcp_instructions import CHARACTERS
 from tests.marks import Mark, wait_until
-from tests.surfaces.mcp_hosts import ALL, HTTP_NEW, HTTP_OLD, STDIO_NEW, STDIO_OLD, connected, run, text_of
+from tests.surfaces.mcp_hosts import (
+    ALL,
+    HTTP_NEW,
+    HTTP_OLD,
+    STDIO_NEW,
+    STDIO_OLD,
+    connected,
+    listening,
+    over_http,
+    run,
+    text_of,
+)
 
 ASKS = "ask: [Write]\n"
 GREETING = '''
@@ -56,6 +69,7 @@ def test_a_session_lists_reads_edits_patches_and_takes_back(command, kind):
 
     async def test() -> None:
         async with connected(command, kind) as client:
+            told = str(client.instructions)
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             read = await client.call_tool("read_file", {"path": "a.txt"})
             await client.call_tool("edit_file", {"path": "a.txt", "old_text": "two", "new_text": "TWO"})
@@ -73,7 +87,9 @@ def test_a_session_lists_reads_edits_patches_and_takes_back(command, kind):
         assert stat.structured_content["size"] == 4
         assert failed.is_error
         assert text_of(failed).startswith("file_not_found: none.txt does not exist.\n")
-        assert failed.meta["dev.hilt/error"]["code"] == "file_not_found"
+        assert failed.meta["dev.hilt/error"] == {"code": "file_not_found", "details": {"path": "none.txt"}}
+        assert "read_file" in told
+        assert len(told) <= CHARACTERS
 
     run(test())
     assert command.folder.tree() == {"a.txt": "one\nthree\n", "b.txt": "new\n"}
@@ -91,7 +107,9 @@ def test_a_picture_comes_as_a_picture(command, kind):
         async with connected(command, kind) as client:
             found = await client.call_tool("read_file", {"path": "a.png"})
 
-        assert [(block.type, block.mime_type) for block in found.content] == [("image", "image/png")]
+        name, picture = found.content
+        assert (name.type, name.text) == ("text", "a.png: image/png, 70 bytes")
+        assert (picture.type, picture.mime_type) == ("image", "image/png")
 
     run(test())
 
@@ -298,6 +316,51 @@ def test_a_client_that_cannot_ask_is_told_how_a_person_approves_and_the_same_cal
     assert command.folder.tree() == {"a.txt": "new\n"}
 
 
+def recorded(command: Any, tool: str) -> list[tuple[str, str, str]]:
+    """Return the decision, the approver and the outcome of each call of a tool on record."""
+    done = command.run("audit", "--json", "--tool", tool)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [(row["decision"], row["approver"], row["outcome"]) for row in rows]
+
+
+@each_way
+def test_a_call_has_one_row_in_the_record_also_when_a_form_was_needed(command, kind):
+    config(command, "permissions.yaml", ASKS)
+    elicit, _ = accepting(decision="once")
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            assert not (await client.call_tool("write_file", {"path": "a.txt", "content": "new\n"})).is_error
+
+    run(test())
+    assert [(decision, outcome) for decision, _, outcome in recorded(command, "write_file")] == [("ask", "ok")]
+    assert recorded(command, "write_file")[0][1].startswith("mcp client")
+
+
+@each_way
+def test_a_call_that_ends_at_its_question_is_on_record_once(command, kind):
+    config(command, "permissions.yaml", ASKS)
+    asked = asyncio.Event()
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            call = asyncio.create_task(client.call_tool("write_file", {"path": "a.txt", "content": "new\n"}))
+            await asked.wait()
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            await client.call_tool("list_dir", {})
+
+    run(test())
+    wait_until(lambda: len(recorded(command, "write_file")) == 1)
+    expected = "cancelled" if kind[1] == "legacy" else "approval_timeout"
+    assert recorded(command, "write_file") == [("ask", "", expected)]
+
+
 def approve(command: Any, id: str) -> None:
     from hilt.state.approvals import Approvals
 
@@ -491,6 +554,45 @@ def test_jobs_live_as_long_as_the_client(command, kind):
 
     run(test())
     wait_until(lambda: not mark.alive())
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+def test_a_client_that_connects_anew_for_each_call_finds_its_jobs_by_the_name_of_its_session(command, era):
+    mark = Mark()
+    meta: Any = {"dev.hilt/session": "mine"}
+
+    async def test() -> None:
+        with listening(command) as address:
+            async with over_http(address, era) as client:
+                call = {"command": f"sleep 300; echo {mark.name}", "run_in_background": True}
+                started = await client.call_tool("run_shell", call, meta=meta)
+            async with over_http(address, era) as client:
+                own = (await client.call_tool("job_list", {}, meta=meta)).structured_content
+                others = (await client.call_tool("job_list", {})).structured_content
+                stopped = await client.call_tool("job_stop", started.structured_content, meta=meta)
+
+        assert mark.name in str(own)
+        assert mark.name not in str(others)
+        assert not stopped.is_error
+
+    run(test())
+
+
+@each_way
+def test_a_session_is_shown_the_snapshots_of_its_own_changes(command, kind):
+    command.folder.write("a.txt", "before\n")
+    command.folder.write("b.txt", "before\n")
+    command.ask({"tool": "write_file", "args": {"path": "b.txt", "content": "after\n"}})
+
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
+            await client.call_tool("write_file", {"path": "a.txt", "content": "after\n"}, meta=meta)
+            listed = (await client.list_resources(meta=meta)).resources
+
+        assert [one.name for one in listed] == ["a.txt"]
+
+    run(test())
 
 
 @each_way

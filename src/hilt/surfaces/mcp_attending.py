@@ -78,6 +78,11 @@ class Attending:
         self._questions: Sequence[Any] = ()
         self._asked_at = 0.0
 
+    @property
+    def has_questions(self) -> bool:
+        """Whether this run of the call ended to ask something."""
+        return bool(self.needs)
+
     def approve(self, asked: Asked, digest: str) -> Answer | None:
         """Return what the person said to exactly this call, None if nobody did; end the call to ask them."""
         if "form" not in self._can:

@@ -44,7 +44,7 @@ EVENTS_MAX = 256  # that a client has not been told yet; more are not kept for i
 class Open(NamedTuple):
     """A call that was answered with questions, and what is known of it when it comes again."""
 
-    attending: Attending
+    run: Run
     told: Told
     session: Session
     key: str
@@ -57,15 +57,14 @@ class Rounds:
     def __init__(self) -> None:
         self._open: dict[str, Open] = {}
 
-    def keep(self, attending: Attending, told: Told, session: Session, key: str) -> str:
+    def keep(self, run: Run, told: Told, session: Session, key: str) -> str:
         """Keep a call, and return what names it."""
         now = time.monotonic()
-        for state in [state for state, one in self._open.items() if one.until < now]:
-            del self._open[state]
+        self.end(before=now)
         while len(self._open) >= ROUNDS_MAX:
-            del self._open[next(iter(self._open))]
+            self._end(next(iter(self._open)))
         state = secrets.token_urlsafe(24)
-        self._open[state] = Open(attending, told, session, key, now + ROUND_SECONDS)
+        self._open[state] = Open(run, told, session, key, now + ROUND_SECONDS)
         return state
 
     def take(self, state: str, key: str, named: str | None) -> Open:
@@ -77,6 +76,14 @@ class Rounds:
             raise _bad_state()
         del self._open[state]
         return found
+
+    def end(self, before: float = float("inf")) -> None:
+        """End the calls whose time was over before then: nobody will answer."""
+        for state in [state for state, one in self._open.items() if one.until < before]:
+            self._end(state)
+
+    def _end(self, state: str) -> None:
+        self._open.pop(state).run.abandon(ToolError("approval_timeout", "The client did not come back with an answer."))
 
 
 def _key(params: types.CallToolRequestParams) -> str:
@@ -99,6 +106,14 @@ class Calls:
         self._rounds = Rounds()
         self.asking = 0  # calls that wait for an answer of a client
 
+    def close(self) -> None:
+        """End the calls that wait for their client."""
+        self._rounds.end()
+
+    def end_idle(self) -> None:
+        """End the calls whose client has not come back in time."""
+        self._rounds.end(before=time.monotonic())
+
     async def call(
         self, ctx: Ctx, params: types.CallToolRequestParams, session_of: Callable[[], Session]
     ) -> dict[str, Any]:
@@ -112,7 +127,7 @@ class Calls:
             named = session_of().name if SESSION in meta else None
             found = self._rounds.take(params.request_state, _key(params), named)
             told, session = found.told, found.session
-            found.attending.take(responses)
+            found.run.attending.take(responses)
         else:
             session = session_of()
             told.inputs.update(responses)
@@ -124,6 +139,7 @@ class Calls:
         can = capabilities(ctx)
         session.calls += 1
         progress = Progress(ctx)
+        run = None
         try:
             while True:
                 run = Run(self, ctx, call, told, can, progress, by=by)
@@ -134,7 +150,7 @@ class Calls:
                 if not attending.needs:
                     return self._answer(session, call, result, run.prepared)
                 if modern:
-                    state = self._rounds.keep(attending, told, session, _key(params))
+                    state = self._rounds.keep(run, told, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}
                     return {**required, "requestState": state}
                 found_responses = await self.ask(ctx, attending.needs)
@@ -142,7 +158,13 @@ class Calls:
                     can = can - {"form"}  # it said it could
                 attending.take({name: one for name, one in found_responses.items() if one is not None})
         except ToolError as error:
+            if run is not None:
+                run.abandon(error)
             return error_result(error)
+        except asyncio.CancelledError:
+            if run is not None:
+                run.abandon(ToolError("cancelled", f"The call of {call.tool} was cancelled."))
+            raise
         finally:
             progress.end()
             session.calls -= 1
@@ -258,6 +280,11 @@ class Run:
     def prepared(self) -> Prepared | None:
         """The call as it was understood."""
         return None if self._running is None else self._running.prepared
+
+    def abandon(self, error: ToolError) -> None:
+        """Put the call on record when it ends here, between a question and its answer."""
+        if self.attending.needs and self._running is not None:
+            self._running.abandon(error)
 
     async def result(self) -> Result:
         """Run the call to its end; it is given up when the request is."""

@@ -30,6 +30,8 @@ from hilt.runtime import Runtime
 from hilt.shown import Shown, shown
 from hilt.surfaces.mcp_calls import Calls, Ctx, connection_of, is_modern
 from hilt.surfaces.mcp_content import COMPLETE, tool_entry
+from hilt.surfaces.mcp_instructions import instructions
+from hilt.surfaces.mcp_names import SESSION
 from hilt.surfaces.mcp_resources import Change, Provider, Resources
 from hilt.surfaces.mcp_sessions import Session, Sessions
 from hilt.workers import Workers
@@ -82,6 +84,7 @@ class Serving:
             stop()
         for task in self._tasks:
             task.cancel()
+        self._calls.close()
         self._threads.close()
 
     @property
@@ -113,6 +116,7 @@ class Serving:
         while True:
             await asyncio.sleep(TIDY_SECONDS)
             self._sessions.end_idle()
+            self._calls.end_idle()
 
     def _server(self, *, has_prompts: bool) -> Server[Any]:
         listen = ListenHandler(self._bus, max_subscriptions=SUBSCRIPTIONS_MAX)
@@ -120,6 +124,7 @@ class Serving:
             "hilt",
             version=__version__,
             title="hilt",
+            instructions=instructions(search=self._choice.search),
             cache_hints=dict.fromkeys(_CACHED, _FRESH),  # type: ignore[arg-type]
             get_tool_input_schema=lambda name: None,  # no argument of ours is to be repeated in a header
             on_list_tools=self._list_tools,  # type: ignore[arg-type]
@@ -150,9 +155,11 @@ class Serving:
 
     def _session(self, ctx: Ctx, *, calls: bool = False) -> Session:
         connection = connection_of(ctx)
-        if connection.session_id is None:
+        meta = (ctx.params or {}).get("_meta") or {}
+        # who names a session goes on with it, also on another connection
+        if connection.session_id is None or SESSION in meta:
             try:
-                return self._sessions.of_request((ctx.params or {}).get("_meta") or {}, calls=calls)
+                return self._sessions.of_request(meta, calls=calls)
             except ToolError as error:
                 raise MCPError(code=INVALID_PARAMS, message=error.message) from None
         session: Session | None = connection.state.get("session")
