@@ -357,7 +357,7 @@ def _wrong(definition: Definition) -> list[str]:
 
     wrong = []
     try:
-        jsonschema_rs.validator_for(definition.parameters, retriever=schema.no_retrieval)
+        jsonschema_rs.validator_for(schema.with_numbered_groups(definition.parameters), retriever=schema.no_retrieval)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, ToolError) as error:
         wrong.append(f"{definition.origin}: its schema is not usable: {str(error).partition(chr(10))[0]}")
     if definition.format == "folder":
