@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hilt.places import command
-
 # code -> the next step that is suggested when the place that raises has nothing better to say; {hilt} is its command
 CODES: dict[str, str] = {
     "invalid_request": 'Send one JSON object such as {"tool": "read_file", "args": {"path": "a.py"}}.',
@@ -61,7 +59,11 @@ CODES: dict[str, str] = {
 
 def _advice(code: str) -> str:
     advice = CODES[code]
-    return advice.replace("{hilt}", command()) if "{hilt}" in advice else advice
+    if "{hilt}" not in advice:
+        return advice
+    from hilt.places import command
+
+    return advice.replace("{hilt}", command())
 
 
 class ToolError(Exception):
