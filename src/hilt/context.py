@@ -107,6 +107,10 @@ class Attendant(Protocol):
     """
 
     @property
+    def can_ask(self) -> bool:
+        """Whether a person can be asked by way of it."""
+
+    @property
     def has_questions(self) -> bool:
         """Whether this run of the call ended to ask something: the call is run again with the answers."""
 

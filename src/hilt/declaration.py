@@ -28,6 +28,7 @@ class Tool(NamedTuple):
     output: Schema | None = None  # of structured answers, an object; None: not declared
     details: str = ""  # for people: what the reference says beyond the description
     vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own Vote on a call, heard after all others
+    needs_person: bool = False  # of no use where nobody can be asked
 
     @property
     def title(self) -> str:
@@ -59,6 +60,7 @@ def tool(
     partial: bool = False,
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
+    needs_person: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -71,20 +73,22 @@ def tool(
     partial: bool = False,
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
+    needs_person: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Turn a function into a Tool: its signature gives the schema, its docstring the manual.
 
     The first parameter is the Context when it is called `ctx`. `effects` names, separated by
     blanks, what the tool does to the world. `touches` computes what a call touches when that is not a marked
     argument; `partial` says that one refused target does not refuse the whole call. `output` is the schema of the
-    answer, when that is structured.
+    answer, when that is structured. `needs_person` hides the tool where nobody can be asked.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
         names = frozenset(effects.split())
         if not names <= set(EFFECTS):
             raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
-        return _declared(function, names, touches, partial, timeout, output)
+        declared = _declared(function, names, touches, partial, timeout, output)
+        return declared._replace(needs_person=needs_person)
 
     return declare if function is None else declare(function)
 

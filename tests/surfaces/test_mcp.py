@@ -640,7 +640,8 @@ def test_a_mode_that_hides_tools_is_told(command):
             told.set()
 
     async def test() -> None:
-        async with connected(command, STDIO_OLD, message_handler=message) as client:
+        callbacks = {"message_handler": message, "elicitation_callback": closing("decline")}
+        async with connected(command, STDIO_OLD, **callbacks) as client:
             await client.call_tool("enter_plan_mode", {})
             await told.wait()
             assert "write_file" not in [tool.name for tool in (await client.list_tools()).tools]
@@ -648,10 +649,64 @@ def test_a_mode_that_hides_tools_is_told(command):
     run(test())
 
 
+@each_way
+def test_plan_mode_that_nobody_could_end_is_not_there(command, kind):
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            refused = await client.call_tool("enter_plan_mode", {})
+            meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
+            found = await client.call_tool("tool_search", {"query": "plan mode"}, meta=meta)
+        async with connected(command, kind, elicitation_callback=closing("decline")) as client:
+            assert "enter_plan_mode" in [tool.name for tool in (await client.list_tools()).tools]
+
+        assert "enter_plan_mode" not in names
+        assert "write_file" in names
+        assert refused.meta["dev.hilt/error"]["code"] == "no_one_to_ask"
+        assert "enter_plan_mode" not in [tool["name"] for tool in found.structured_content["tools"]]
+
+    run(test())
+
+
+@each_way
+def test_plan_mode_is_not_there_any_more_once_a_host_closes_forms_by_itself(command, kind):
+    config(command, "permissions.yaml", ASKS)
+    meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=closing("decline")) as client:
+            await client.call_tool("write_file", {"path": "a.txt", "content": ""}, meta=meta)
+            listed = await client.list_tools(meta=meta)
+            refused = await client.call_tool("enter_plan_mode", {}, meta=meta)
+
+        assert "enter_plan_mode" not in [tool.name for tool in listed.tools]
+        assert refused.meta["dev.hilt/error"]["code"] == "no_one_to_ask"
+
+    run(test())
+
+
+def test_a_person_who_attends_elsewhere_makes_plan_mode_useful(command):
+    from hilt.state.approvals import Approvals
+
+    approvals = Approvals(command.state)
+
+    async def test() -> None:
+        async with connected(command, STDIO_OLD) as client:
+            with approvals.attend("test"):
+                assert "enter_plan_mode" in [tool.name for tool in (await client.list_tools()).tools]
+                assert not (await client.call_tool("enter_plan_mode", {})).is_error
+
+    try:
+        run(test())
+    finally:
+        approvals.close()
+
+
 def test_a_session_that_is_named_is_kept(command):
     async def test() -> None:
         for first in (True, False):
-            async with connected(command, STDIO_OLD, "--session", "mine") as client:
+            elicit = closing("decline")
+            async with connected(command, STDIO_OLD, "--session", "mine", elicitation_callback=elicit) as client:
                 names = [tool.name for tool in (await client.list_tools()).tools]
                 assert ("write_file" in names) is first
                 await client.call_tool("enter_plan_mode", {})

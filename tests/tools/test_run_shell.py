@@ -394,7 +394,7 @@ def test_a_caller_that_can_hear_is_told_the_last_line_while_the_command_runs(run
 
     class Attendant:
         approve = ask = elicit = sample = log = staticmethod(lambda *args: None)
-        has_questions = False
+        can_ask = has_questions = False
 
         def progress(self, done, total, message):
             told.append(message)

@@ -61,15 +61,20 @@ class Attending:
         can: frozenset[str],
         *,
         by: str,
+        alone: bool = False,
         send: Callable[[str, tuple[Any, ...]], None],
         wait: Callable[[Mapping[str, Any]], Responses] | None,
     ) -> None:
-        """Take what the client can be asked; `wait`, unless None, asks it and returns its answers."""
+        """Take what the client can be asked; `wait`, unless None, asks it and returns its answers.
+
+        `alone` says that it has closed a form of this session by itself: no person sits in front of it.
+        """
         self.needs: dict[str, dict[str, Any]] = {}  # what must be asked before the call can go on
         self.missing: str | None = None  # what the call cannot do without and the client lacks
         self._told = told
         self._can = can
         self._by = by
+        self._alone = alone
         self._send = send
         self._wait = wait
         self._count = 0
@@ -77,6 +82,11 @@ class Attending:
         self._asked: tuple[Asked, str] | None = None
         self._questions: Sequence[Any] = ()
         self._asked_at = 0.0
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person can be asked."""
+        return "form" in self._can and not self._alone
 
     @property
     def has_questions(self) -> bool:

@@ -142,7 +142,8 @@ class Calls:
         run = None
         try:
             while True:
-                run = Run(self, ctx, call, told, can, progress, by=by)
+                session.alone = session.alone or None in told.approvals.values()
+                run = Run(self, ctx, call, told, can, progress, by=by, alone=session.alone)
                 result = await run.result()
                 attending = run.attending
                 if attending.missing is not None and modern:
@@ -256,7 +257,16 @@ class Run:
     """One run of a call, from the event loop's side."""
 
     def __init__(
-        self, calls: Calls, ctx: Ctx, call: Call, told: Told, can: frozenset[str], progress: Progress, *, by: str
+        self,
+        calls: Calls,
+        ctx: Ctx,
+        call: Call,
+        told: Told,
+        can: frozenset[str],
+        progress: Progress,
+        *,
+        by: str,
+        alone: bool,
     ) -> None:
         self._calls = calls
         self._ctx = ctx
@@ -272,6 +282,7 @@ class Run:
             told,
             can,
             by=by,
+            alone=alone,
             send=self._send,
             wait=None if is_modern(ctx) else self._wait,
         )

@@ -28,7 +28,7 @@ from hilt import __version__
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.shown import Shown, shown
-from hilt.surfaces.mcp_calls import Calls, Ctx, connection_of, is_modern
+from hilt.surfaces.mcp_calls import Calls, Ctx, capabilities, connection_of, is_modern
 from hilt.surfaces.mcp_content import COMPLETE, tool_entry
 from hilt.surfaces.mcp_instructions import instructions
 from hilt.surfaces.mcp_names import SESSION
@@ -176,12 +176,14 @@ class Serving:
 
     async def _list_tools(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
         _refuse_cursor(params)
-        session = self._session(ctx).name
-        found = await self.offload(lambda: self._shown(session))
+        session = self._session(ctx)
+        asks = "form" in capabilities(ctx) and not session.alone
+        found = await self.offload(lambda: self._shown(session.name, client_asks=asks))
         return {**COMPLETE, "tools": [tool_entry(one) for one in found]}
 
-    def _shown(self, session: str) -> list[Shown]:
-        return shown(self._runtime, session=session, search=self._choice.search, lean=self._choice.lean)
+    def _shown(self, session: str, *, client_asks: bool) -> list[Shown]:
+        choice = self._choice
+        return shown(self._runtime, session=session, search=choice.search, lean=choice.lean, client_asks=client_asks)
 
     async def _call_tool(self, ctx: Ctx, params: types.CallToolRequestParams) -> dict[str, Any]:
         answer = await self._calls.call(ctx, params, lambda: self._session(ctx, calls=True))
