@@ -578,6 +578,23 @@ def test_a_client_that_connects_anew_for_each_call_finds_its_jobs_by_the_name_of
     run(test())
 
 
+def test_jobs_of_a_named_session_are_found_by_the_next_process(short):
+    mark = Mark()
+
+    async def once(tool: str, **arguments: Any) -> Any:
+        async with connected(short, STDIO_OLD, "--session", "mine") as client:
+            return (await client.call_tool(tool, arguments)).structured_content
+
+    async def test() -> None:
+        started = await once("run_shell", command=f"sleep 300; echo {mark.name}", run_in_background=True)
+        assert mark.name in str(await once("job_list"))
+        assert mark.alive()
+        await once("job_stop", **started)
+        await asyncio.to_thread(wait_until, lambda: not mark.alive())
+
+    run(test())
+
+
 @each_way
 def test_a_session_is_shown_the_snapshots_of_its_own_changes(command, kind):
     command.folder.write("a.txt", "before\n")

@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import mcp_types as types
@@ -32,6 +33,7 @@ from hilt.surfaces.mcp_names import APPROVAL, SESSION
 from hilt.surfaces.mcp_sessions import Session
 
 Ctx = ServerRequestContext[Any, Any]
+HandOver = Callable[[Call], Result]
 
 BEAT_SECONDS = 1.0
 STEP = 0.001  # of progress that only says that the call lives
@@ -98,9 +100,15 @@ def _bad_state() -> MCPError:
 class Calls:
     """Runs the calls of all clients."""
 
-    def __init__(self, runtime: Runtime, offload: Callable[[Callable[[], Any]], asyncio.Future[Any]]) -> None:
-        """Take the runtime, and what runs something on another thread."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        offload: Callable[[Callable[[], Any]], asyncio.Future[Any]],
+        hand_over: HandOver | None = None,
+    ) -> None:
+        """Take the runtime, what runs something on another thread, and what runs a call that must outlive us."""
         self._runtime = runtime
+        self._hand_over = hand_over
         self._offload = offload
         self._near = frozenset(built_in_names()) - FINDERS  # found without looking through files
         self._rounds = Rounds()
@@ -149,6 +157,7 @@ class Calls:
                 if attending.missing is not None and modern:
                     raise _lacks(attending.missing)
                 if not attending.needs:
+                    result = await self._handed_over(call, result, run.prepared)
                     return self._answer(session, call, result, run.prepared)
                 if modern:
                     state = self._rounds.keep(run, told, session, _key(params))
@@ -170,6 +179,17 @@ class Calls:
             progress.end()
             session.calls -= 1
             session.used = time.monotonic()
+
+    async def _handed_over(self, call: Call, result: Result, prepared: Prepared | None) -> Result:
+        """Return the result of a call that needs what outlives this process, from where that is; any other as it is."""
+        hand_over = self._hand_over
+        if hand_over is None or result.error is None or result.error.code != "resident_required":
+            return result
+        result = await self._offload(lambda: hand_over(call))
+        if result.error is None and prepared is not None and prepared.tool.output is not None:
+            with suppress(ValueError):  # a tool may answer with text all the same
+                return result._replace(text="", data=json.loads(result.text))
+        return result
 
     def _answer(self, session: Session, call: Call, result: Result, prepared: Prepared | None) -> dict[str, Any]:
         error = result.error

@@ -28,7 +28,7 @@ from hilt import __version__
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.shown import Shown, shown
-from hilt.surfaces.mcp_calls import Calls, Ctx, capabilities, connection_of, is_modern
+from hilt.surfaces.mcp_calls import Calls, Ctx, HandOver, capabilities, connection_of, is_modern
 from hilt.surfaces.mcp_content import COMPLETE, tool_entry
 from hilt.surfaces.mcp_instructions import instructions
 from hilt.surfaces.mcp_names import SESSION
@@ -61,15 +61,24 @@ class Serving:
     """One server over one runtime, for any number of clients. Lives in one event loop."""
 
     def __init__(
-        self, runtime: Runtime, choice: Choice, *, single: str | None, providers: Sequence[Provider] = ()
+        self,
+        runtime: Runtime,
+        choice: Choice,
+        *,
+        single: str | None,
+        providers: Sequence[Provider] = (),
+        hand_over: HandOver | None = None,
     ) -> None:
-        """Take the session that all clients share, unless each has its own, and further resources and prompts."""
+        """Take the session that all clients share, unless each has its own, and further resources and prompts.
+
+        `hand_over` runs a call that must outlive this process.
+        """
         self._runtime = runtime
         self._choice = choice
         self._loop = asyncio.get_running_loop()
         self._threads = Workers(16)  # for what takes a while and is no call
         self._sessions = Sessions(runtime, single, self._threads.put)
-        self._calls = Calls(runtime, self.offload)
+        self._calls = Calls(runtime, self.offload, hand_over)
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
