@@ -265,20 +265,22 @@ class _Link:
         self._options = {} if idle is None else {"idle": idle}
         self._lock = threading.RLock()
         self._connection: Connection | None = None
+        self._ending: list[Future[None]] = []  # connections that another has taken the place of
         self._closed = False
         self._retry_at = 0.0
         self._reason = ""
         self._made: dict[str, tuple[Kept, Tool]] = {}
 
-    def close(self) -> Future[None] | None:
-        """End the server, if it runs, for good; what is returned tells when it has ended."""
+    def close(self) -> list[Future[None]]:
+        """End the server, if it runs, for good; what is returned tells when it has ended, and those before it."""
         with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None
+            ending = self._ending
         if connection is None:
-            return None
+            return ending
         connection.close()
-        return connection.done
+        return [*ending, connection.done]
 
     def state(self) -> State:
         """Return what there is to tell."""
@@ -309,6 +311,8 @@ class _Link:
                     return None
                 from hilt.custom.servers_client import Connection
 
+                before = [] if self._connection is None else [self._connection.done]
+                self._ending = [done for done in (*self._ending, *before) if not done.done()]
                 self.began = time.monotonic()
                 self._connection = Connection(
                     loop,
@@ -404,7 +408,7 @@ class _Link:
 
 def _end(links: list[_Link]) -> None:
     """End servers all at once, and wait until they have."""
-    ending = [future for link in links if (future := link.close()) is not None]
+    ending = [future for link in links for future in link.close()]
     if ending:
         wait(ending, 2 * LIST_SECONDS)
 
