@@ -21,7 +21,6 @@ from hilt.sandbox import landlock
 from hilt.sandbox.profile import Profile, Sandbox
 from hilt.sandbox.running import Watches
 from hilt.sandbox.sensitive import Search
-from hilt.surfaces import hosts
 from hilt.testing import Folder, environment
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(hilt.__file__)))
@@ -294,10 +293,9 @@ def test_the_command_lines_that_hilt_writes_take_no_package_from_the_working_dir
     folder.write("hilt/__init__.py", f"open({marker!r}, 'w').close()\n")
     folder.write("hilt/__main__.py", "")
     monkeypatch.setattr(sys, "argv", ["/nonexistent"])
-    monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(os.path, "isfile", lambda path: False)
 
-    line = hosts.command_line()
+    line = places.own_command()
     monkeypatch.undo()
     done = subprocess.run([*line, "--version"], cwd=folder.path, env=environ, capture_output=True, text=True)
 

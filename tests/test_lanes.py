@@ -126,3 +126,23 @@ def test_a_read_sent_after_an_undo_sees_what_the_undo_restored(runtime, workspac
     done.wait()
 
     assert texts == ["old"]
+
+
+def test_no_answer_overtakes_that_of_the_call_before(runtime, workspace):
+    workspace.write("a.txt", "0\n")
+    answered: list[int] = []
+    last = threading.Event()
+
+    def take(number: int, result: Result) -> None:
+        if number == 0:
+            last.wait(0.5)  # long enough for the next call to end, if it were let
+        answered.append(number)
+        if number == 1:
+            last.set()
+
+    for number in range(2):
+        args = {"path": "a.txt", "old_text": str(number), "new_text": str(number + 1)}
+        runtime.submit(Call("edit_file", args), partial(take, number))
+
+    assert last.wait(60)
+    assert answered == [0, 1]

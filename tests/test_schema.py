@@ -26,6 +26,7 @@ from hilt.schema import (
     from_function,
     lean,
     mapping,
+    numbered_groups,
     promised,
     public,
     record,
@@ -556,3 +557,27 @@ def test_nothing_is_promised_that_an_answer_may_not_keep(output):
 @pytest.mark.parametrize("data, shown", [({"a": 1}, {"a": 1}), ([1], {"result": [1]}), (0, {"result": 0})])
 def test_data_without_a_declared_schema_is_an_object_too(data, shown):
     assert structured(None, data) == shown
+
+
+@pytest.mark.parametrize(
+    "pattern, numbered",
+    [
+        (r"^(?<w>a+)-\k<w>$", r"^(a+)-(?:\1)$"),
+        (r"(a)(?:b)(?<w>c)\k<w>0", r"(a)(?:b)(c)(?:\2)0"),
+        (r"(?<=x)(?<!y)(?<$w>a)", r"(?<=x)(?<!y)(a)"),
+        (r"[(?<w>]\(?<w>", r"[(?<w>]\(?<w>"),
+        (r"\\(?<w>a)\\k<w>", r"\\(a)\\k<w>"),
+        (r"(?<w>a)\k<v>", r"(a)\k<v>"),
+        (r"\k<w>", r"\k<w>"),
+    ],
+)
+def test_named_groups_of_a_pattern_become_numbers(pattern, numbered):
+    assert numbered_groups(pattern) == numbered
+
+
+def test_named_groups_count_at_any_depth_of_a_foreign_schema():
+    foreign = {"type": "object", "properties": {"a": {"items": {"pattern": r"^(?<w>.)\k<w>$"}}}}
+
+    assert check_any(foreign, {"a": ["xx"]}).args == {"a": ["xx"]}
+    with pytest.raises(ToolError, match="does not match"):
+        check_any(foreign, {"a": ["xy"]})

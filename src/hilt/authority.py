@@ -451,6 +451,12 @@ class Authority:
             action=None,
         )
 
+    def lacks_person(self, tool: Tool, *, client_asks: bool) -> str | None:
+        """Return why a tool that needs a person is of no use; `client_asks` says whether the client can ask one."""
+        if not tool.needs_person or client_asks or self._settings["approve"] in ("once", "always", "all"):
+            return None
+        return None if self.approvals().attended(self.place.id) else "nobody can be asked here"
+
     def _named_only(self) -> frozenset[str]:
         """Return the tools' own names of those that a setting names; what is not there yet counts by its name."""
         if self._only is None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from hilt.call import Output
 from hilt.declaration import Tool
 from hilt.errors import ToolError
+from hilt.places import command
 from hilt.schema import Schema, did_you_mean
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 # the dialects whose names mean something without being asked for, because they clash with no others
 OPEN_DIALECTS = ("jcli", "agentos")
+UNTRUSTED_MAX = 5  # of the tool files that are named where a tool is not found
 
 
 class Entry(NamedTuple):
@@ -158,12 +160,17 @@ class Catalog:
             folded.setdefault(candidate.replace("_", "").replace("-", "").casefold(), candidate)
         close = get_close_matches(name.replace("_", "").replace("-", "").casefold(), folded, n=3, cutoff=0.5)
         near = [folded[word] for word in close]
-        return ToolError(
-            "unknown_tool",
-            f"There is no tool {name[:100]!r}." + (f" The nearest names are: {', '.join(near)}." if near else ""),
-            suggestion=f"Use {near[0]}, or call list_tools to see all names." if near else None,
-            nearest=near,
-        )
+        told = f"There is no tool {name[:100]!r}." + (f" The nearest names are: {', '.join(near)}." if near else "")
+        # what a file is called says nothing of the tools in it
+        waiting = [one.path for one in self._custom.found().untrusted] if self._custom is not None else []
+        if waiting:
+            others = f" and {len(waiting) - UNTRUSTED_MAX} more" if len(waiting) > UNTRUSTED_MAX else ""
+            told += f" Tool files that the user has not trusted are not loaded: {', '.join(waiting[:UNTRUSTED_MAX])}"
+            told += f"{others}."
+        advice = f"Use {near[0]}, or call list_tools to see all names." if near else None
+        if waiting and not near:
+            advice = f"If one of these files has it, ask the user to run: {command('tools', 'trust')}"
+        return ToolError("unknown_tool", told, suggestion=advice, nearest=near)
 
 
 def _module(folder: str, name: str) -> Any:

@@ -77,10 +77,13 @@ class Consent:
 
         files = sight.files
         digest = call_digest(asked.tool, args, files)
+        approvals, workspace = self._approvals(), self._place.id
         if call.approval is not None:
-            approvals = self._approvals()
-            found = approvals.use(approvals.find(call.approval).id, self._place.id, ctx.session, digest)
-            return found.answered_by or "approval"
+            given: Approval | None = approvals.use(approvals.find(call.approval).id, workspace, ctx.session, digest)
+        else:
+            given = approvals.use_given(workspace, ctx.session, digest)
+        if given is not None:
+            return given.answered_by or "approval"
         answer = self._answered(asked, digest, ctx)
         by = self._settle(asked, answer) if answer is not None else self._wait(asked, ctx, digest)
         if look().files != files:

@@ -115,6 +115,14 @@ class Attendant(Protocol):
     What it cannot be asked, it answers with None.
     """
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person can be asked by way of it."""
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether this run of the call ended to ask something: the call is run again with the answers."""
+
     def approve(self, asked: Asked, digest: str) -> Answer | None:
         """Return what a person says to a call that asks; `digest` tells it from every other, changed files included."""
 

@@ -30,6 +30,7 @@ class Tool(NamedTuple):
     details: str = ""  # for people: what the reference says beyond the description
     vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own Vote on a call, heard after all others
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None  # paths that only the workspace tells
+    needs_person: bool = False  # of no use where nobody can be asked
 
     @property
     def title(self) -> str:
@@ -63,6 +64,7 @@ def tool(
     output: Schema | None = None,
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
     frees: bool = False,
+    needs_person: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -77,6 +79,7 @@ def tool(
     output: Schema | None = None,
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
     frees: bool = False,
+    needs_person: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Turn a function into a Tool: its signature gives the schema, its docstring the manual.
 
@@ -84,14 +87,16 @@ def tool(
     blanks, what the tool does to the world. `touches` computes what a call touches when that is not a marked
     argument; `partial` says that one refused target does not refuse the whole call. `output` is the schema of the
     answer, when that is structured. `writes` returns the paths that a call writes where its arguments do not tell them.
-    A tool that `frees` needs no space, and runs on a full disk.
+    A tool that `frees` needs no space, and runs on a full disk. `needs_person` hides it where nobody can be
+    asked.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
         names = frozenset(effects.split())
         if not names <= set(EFFECTS):
             raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
-        return _declared(function, names, touches, partial, timeout, output)._replace(writes=writes, frees=frees)
+        declared = _declared(function, names, touches, partial, timeout, output)
+        return declared._replace(writes=writes, frees=frees, needs_person=needs_person)
 
     return declare if function is None else declare(function)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# code -> the next step that is suggested when the place that raises has nothing better to say
+# code -> the next step that is suggested when the place that raises has nothing better to say; {hilt} is its command
 CODES: dict[str, str] = {
     "invalid_request": 'Send one JSON object such as {"tool": "read_file", "args": {"path": "a.py"}}.',
     "invalid_args": "Correct the arguments named in the error; list_tools with include_schema shows them.",
@@ -34,8 +34,8 @@ CODES: dict[str, str] = {
     "timeout": "Ask for less at once, or allow more time.",
     "cancelled": "Send the call again if it is still wanted.",
     "resource_limit": "Ask for less at once.",
-    "sandbox_unavailable": "Run hilt doctor; it names the command that mends this.",
-    "resident_required": "Allow the resident process: unset HILT_RESIDENT, or run hilt resident start.",
+    "sandbox_unavailable": "Run {hilt} doctor; it names the command that mends this.",
+    "resident_required": "Allow the resident process: unset HILT_RESIDENT, or run {hilt} resident start.",
     "denied": "Ask the user; the decision is theirs.",
     "approval_required": "Ask the user to approve this call.",
     "approval_timeout": "Ask the user, then send the call again.",
@@ -57,6 +57,15 @@ CODES: dict[str, str] = {
 }
 
 
+def _advice(code: str) -> str:
+    advice = CODES[code]
+    if "{hilt}" not in advice:
+        return advice
+    from hilt.places import command
+
+    return advice.replace("{hilt}", command())
+
+
 class ToolError(Exception):
     """A call that cannot be answered: a code, the facts, one next step, data for programs."""
 
@@ -64,5 +73,5 @@ class ToolError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-        self.suggestion = suggestion if suggestion is not None else CODES[code]
+        self.suggestion = suggestion if suggestion is not None else _advice(code)
         self.details = details

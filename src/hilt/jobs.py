@@ -646,7 +646,7 @@ def _shown(file: int, start: int, end: int, path: str) -> tuple[str, bool]:
     if text is not None:
         return text, False
     last = first if size <= most else _read(file, end - most, end)
-    return printed.excerpt(first, last, size, path), True
+    return "\n".join(printed.excerpt(first, last, size, path)), True
 
 
 def _read(file: int, start: int, end: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Where a user's settings and state are; imports nothing, because the way to the resident process starts here."""
+"""Where hilt, a user's settings and state are; imports nothing, because the way to the resident process starts here."""
 
 from __future__ import annotations
 
@@ -175,6 +175,26 @@ def socket_address(state: str) -> tuple[str, int | None]:
     # addresses of sockets are short; the handle of the folder makes any path short
     handle = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     return f"/proc/self/fd/{handle}/resident.sock", handle
+
+
+def own_command() -> list[str]:
+    """Return how this very hilt is started from anywhere, by absolute paths."""
+    for path in (sys.argv[0], os.path.join(os.path.dirname(sys.executable), "hilt")):
+        if os.path.basename(path) == "hilt" and os.path.isfile(path) and os.access(path, os.X_OK):
+            return [os.path.abspath(path)]
+    # -P: the folder it is started in may hold modules of this name
+    return [os.path.abspath(sys.executable), "-P", "-m", "hilt"]
+
+
+def command(*words: str) -> str:
+    """Return a command of hilt as a person can type it: by its name alone where PATH leads to this very hilt."""
+    from shlex import join
+
+    own = own_command()
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    first = next((path for folder in folders if os.access(path := os.path.join(folder, "hilt"), os.X_OK)), None)
+    is_known = len(own) == 1 and first is not None and os.path.realpath(first) == os.path.realpath(own[0])
+    return join([*(["hilt"] if is_known else own), *words])
 
 
 def _below_home(environ: Mapping[str, str], variable: str, default: str) -> str:

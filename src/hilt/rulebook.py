@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from hilt.digests import sha256
+from hilt.places import command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class Rulebook:
         if ruling is None or ruling.verdict != "allow" or ruling.rule is None:
             return None
         rule = ruling.rule
-        return f"{rule.text} ({rule.file}, line {rule.line}) would allow it, but the file is not trusted (hilt trust)"
+        would = f"{rule.text} ({rule.file}, line {rule.line}) would allow it"
+        return f"{would}, but the file is not trusted ({command('trust')})"
 
     def _read_all(self, paths: Iterable[str]) -> Iterator[RuleSet]:
         if self._always:

@@ -119,13 +119,17 @@ class Running:
         if self.fence.give_up(reason):
             self.settle(Result(error=reason, id=self.call.id, request_id=self.call.request_id))
 
-    def settle(self, result: Result, between: Callable[[], None] = lambda: None) -> None:
-        """Record and deliver the result, with something done between the two; only the first result counts."""
+    def abandon(self, error: ToolError) -> None:
+        """Record the end of a call whose client was asked something and will not answer."""
+        self._runtime._record(self, _failed(self.call, error))
+
+    def settle(self, result: Result) -> None:
+        """Record and deliver the result; only the first one counts."""
         with self._lock:
             first, self._settled = not self._settled, True
-        if first:
+        # a run that ended to ask its client is not the end of the call, which has one record
+        if first and (result.error is None or self.attendant is None or not self.attendant.has_questions):
             result = self._runtime._record(self, result)
-        between()
         if first:
             self._done(result)
 
@@ -456,7 +460,8 @@ class Runtime:
         began: Callable[[Running], None] | None = None,
         attendant: Attendant | None = None,
     ) -> Running:
-        """Start a call and return at once; `done` gets the result, from another thread or this one.
+        """Start a call and return at once; `done` gets the result, from another thread or this one, and must not wait
+        for a call of this runtime: those that touch the same come after it.
 
         With `here`, a call that need not wait for others runs on this thread; `here` is called before that, when the
         call has its place in the order. `began` gets the call before anything else. `attendant` is asked and told while
@@ -553,9 +558,12 @@ class Runtime:
             result = _failed(prepared.call, error if running.ran else _unrecorded(error, ran=False))
         except BaseException as error:  # noqa: BLE001  # the border: our own bugs end here, and a tool's sys.exit
             result = _failed(prepared.call, self._blamed(prepared, error))
-        # after the record, so that the next call in the lane knows what this one saw; before the answer, so that a call
-        # sent because of it finds the lane free
-        running.settle(result, between=lambda: self._leave(running))
+        try:
+            running.settle(result)
+        finally:
+            # after the record, so that the next call in the lane knows what this one saw, and after the answer, which
+            # the next one must not overtake
+            self._leave(running)
 
     def _run_hooked(self, running: Running, prepared: Prepared, ctx: Context, hooks: Hooks) -> Result:
         """Decide and run a call between the hooks before and after it."""

@@ -24,11 +24,11 @@ FOREIGN_CHARACTERS = 300  # of one violation as another library tells it
 LISTED_MAX = 100  # violations in the details; a request can hold millions
 
 _TYPES: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
-_ARTICLES = {
-    "string": "text",
-    "integer": "a whole number",
+ARTICLES = {
+    "string": "a string",
+    "integer": "an integer",
     "number": "a number",
-    "boolean": "true or false",
+    "boolean": "a boolean",
     "array": "an array",
     "object": "an object",
     "null": "null",
@@ -322,12 +322,57 @@ def fit(schema: Schema, value: Any) -> None:
     import jsonschema_rs
 
     try:
-        validator = jsonschema_rs.validator_for(schema, retriever=no_retrieval)
+        validator = jsonschema_rs.validator_for(with_numbered_groups(schema), retriever=no_retrieval)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise ToolError("tool_invalid", f"The schema of the tool is not usable: {shown(str(error))}.") from error
     errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.instance_path)))
     if errors:
         raise refusal([violation for error in errors for violation in _foreign(schema, error)])
+
+
+def with_numbered_groups(schema: Any) -> Any:
+    """Return a schema whose patterns refer to groups by number: ECMAScript names them, the library does not."""
+    if isinstance(schema, list):
+        return [with_numbered_groups(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found: Schema = {}
+    for key, inner in schema.items():
+        if key == "pattern" and isinstance(inner, str):
+            found[key] = numbered_groups(inner)
+        elif key == "patternProperties" and isinstance(inner, dict):
+            found[key] = {numbered_groups(name): with_numbered_groups(known) for name, known in inner.items()}
+        elif key in ("enum", "const", "default", "examples"):
+            found[key] = inner
+        else:
+            found[key] = with_numbered_groups(inner)
+    return found
+
+
+def numbered_groups(pattern: str) -> str:
+    """Return a regular expression of ECMAScript with numbers in the place of the names of groups.
+
+    An escape, a class and a group are the only things in which what looks like a name is none.
+    """
+    if "(?<" not in pattern:
+        return pattern
+    import re
+
+    token = re.compile(r"\\k<([^>]*)>|\\.|\[(?:\\.|[^\]\\])*\]|\(\?<(?![=!])([^>]*)>|\((?!\?)", re.DOTALL)
+    names: dict[str, int] = {}
+    count = 0
+    for found in token.finditer(pattern):
+        if found[0].startswith("("):
+            count += 1
+            if found[2] is not None:
+                names[found[2]] = count
+
+    def replaced(found: re.Match[str]) -> str:
+        if found[2] is not None:
+            return "("
+        return f"(?:\\{names[found[1]]})" if found[1] in names else found[0]
+
+    return token.sub(replaced, pattern)
 
 
 def refusal(violations: list[Violation]) -> ToolError:
@@ -397,9 +442,9 @@ def _check(schema: Schema, value: Any, path: str, violations: list[Violation], n
         return value
     kind = kind_of(value)
     if kind != wanted and not (wanted == "number" and kind == "integer"):
-        expected = _ARTICLES[wanted]
+        expected = ARTICLES[wanted]
         violations.append(
-            Violation(path, f"{path or 'args'} must be {expected}, not {_ARTICLES[kind]} ({shown(value)})")
+            Violation(path, f"{path or 'args'} must be {expected}, not {ARTICLES[kind]} ({shown(value)})")
         )
         return value
     if "enum" in schema and value not in schema["enum"]:
@@ -421,8 +466,8 @@ def _check_choices(choices: list[Schema], value: Any, path: str, violations: lis
     for choice in choices:
         if choice.get("type") in (kind, None) or (choice.get("type") == "number" and kind == "integer"):
             return _check(choice, value, path, violations, notes)
-    expected = " or ".join(_ARTICLES[choice["type"]] for choice in choices)
-    violations.append(Violation(path, f"{path} must be {expected}, not {_ARTICLES[kind]} ({shown(value)})"))
+    expected = " or ".join(ARTICLES[choice["type"]] for choice in choices)
+    violations.append(Violation(path, f"{path} must be {expected}, not {ARTICLES[kind]} ({shown(value)})"))
     return value
 
 

@@ -34,17 +34,24 @@ class Shown(NamedTuple):
 
 
 def shown(
-    runtime: Runtime, *, session: str, only: Collection[str] = (), search: bool = False, lean: bool = False
+    runtime: Runtime,
+    *,
+    session: str,
+    only: Collection[str] = (),
+    search: bool = False,
+    lean: bool = False,
+    client_asks: bool = True,
 ) -> list[Shown]:
     """Return the tools a session is shown, always in the same order; `lean` leaves out what parameters mean.
 
     `only` names the tools that count, by any of their names. With `search`, just the two that lead to all others are
-    listed.
+    listed. `client_asks` says whether the client can ask a person.
     """
+    authority = runtime.authority
     return visible(
         runtime.catalog,
         runtime.settings["dialect"],
-        lambda tool: runtime.authority.hidden(tool, session),
+        lambda tool: authority.hidden(tool, session) or authority.lacks_person(tool, client_asks=client_asks),
         only=only,
         search=search,
         lean=lean,

@@ -55,8 +55,10 @@ class Standing:
         self.values.set(MODE, mode)
 
     def hidden(self, tool: Tool) -> str | None:
-        """Return why a tool is not there in this mode and profile."""
-        return self._authority.hidden(tool, self._ctx.session)
+        """Return why a tool is not there in this mode and profile, or without a person."""
+        attendant = self._ctx.attendant
+        asks = attendant is None or attendant.can_ask
+        return self._authority.hidden(tool, self._ctx.session) or self._authority.lacks_person(tool, client_asks=asks)
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the user; answers come by question."""

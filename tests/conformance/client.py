@@ -27,6 +27,8 @@ SAMPLES = {"string": "text", "integer": 5, "number": 3, "boolean": True, "array"
 class Person:
     """Fills in every form with its defaults."""
 
+    can_ask = has_questions = False
+
     def approve(self, asked: Any, digest: str) -> None:
         """Answer nothing."""
 

@@ -97,6 +97,8 @@ class Client:
         self.forms: list[tuple[str, dict[str, Any]]] = []
         self.steps: list[tuple[float, float | None, str]] = []
 
+    can_ask = has_questions = False
+
     def approve(self, asked: Any, digest: str) -> None:
         return None
 

@@ -62,6 +62,8 @@ class Client:
         self.able = able
         self.told: list[Any] = []
 
+    can_ask = has_questions = False
+
     def approve(self, asked: Any, digest: str) -> None:
         return None
 

@@ -215,10 +215,10 @@ def test_front_matter_has_the_meaning_of_yaml_1_2():
 
 
 def test_unknown_keys_are_noted_and_ignored():
-    definition = load(declared("version: 3\nparameters:\n  a: {type: string, colour: red}\n  b: {}"))
+    definition = load(declared("version: 3\nparameters:\n  a: {type: string, colour: red}"))
 
-    assert [note.partition(":")[0] for note in definition.notes] == ["line 4", "line 6", "line 7"]
-    assert definition.parameters["properties"] == {"a": {"type": "string"}, "b": {"type": "string"}}
+    assert [note.partition(":")[0] for note in definition.notes] == ["line 4", "line 6"]
+    assert definition.parameters["properties"] == {"a": {"type": "string"}}
 
 
 def test_a_value_that_another_program_reads_as_code_is_noted():
@@ -295,7 +295,8 @@ def test_a_readme_without_front_matter_is_ignored_quietly():
         (declared("parameters:\n  1: {type: string}"), 5, "no name of a parameter"),
         (declared("parameters:\n  a b: {type: string}"), 5, "no name of a parameter"),
         (declared("parameters:\n  - type: string"), 5, "no name of a parameter"),
-        (declared("parameters:\n  - {name: a}\n  - {name: a}"), 6, "declared twice"),
+        (declared("parameters:\n  - {name: a, type: string}\n  - {name: a, type: string}"), 6, "declared twice"),
+        (declared("parameters:\n  b: {type: string}\n  a: {required: true}"), 6, "a has no type"),
         (declared("parameters:\n  a:\n    type: object"), 6, "type of a must be one of"),
         (declared("parameters:\n  a:\n    type: string\n    required: yes"), 7, "required of a"),
         (declared("parameters:\n  a:\n    type: string\n    enum: []"), 7, "enum of a"),
@@ -387,6 +388,7 @@ TYPED = declared(
 parameters:
   text: {type: string, pattern: "^[a-z]+$", minLength: 2, maxLength: 4}
   whole: {type: integer, min: 1, max: 9}
+  twice: {type: string, pattern: '^(?<w>a.)-\\k<w>$'}
   number: {type: number, min: 0.5}
   flag: {type: boolean}
   list: {type: array, items: {type: integer}}
@@ -420,20 +422,21 @@ def test_a_missing_argument_is_told_in_the_words_of_the_format():
 @pytest.mark.parametrize(
     "args, told",
     [
-        ({"text": 5}, "text must be text, not a whole number (5)"),
+        ({"text": 5}, "text must be a string, not an integer (5)"),
         ({"text": "a"}, "text must have at least 2 characters, not 1"),
         ({"text": "abcde"}, "text must have at most 4 characters, not 5"),
         ({"text": "ab1"}, 'text must match the pattern ^[a-z]+$, and "ab1" does not'),
         ({"text": "ab\n"}, 'text must match the pattern ^[a-z]+$, and "ab\\n" does not'),
-        ({"whole": "3"}, 'whole must be a whole number, not text ("3")'),
-        ({"whole": 1.5}, "whole must be a whole number, not a number (1.5)"),
-        ({"whole": True}, "whole must be a whole number, not true or false (true)"),
+        ({"twice": "ab-ac"}, r'twice must match the pattern ^(?<w>a.)-\k<w>$, and "ab-ac" does not'),
+        ({"whole": "3"}, 'whole must be an integer, not a string ("3")'),
+        ({"whole": 1.5}, "whole must be an integer, not a number (1.5)"),
+        ({"whole": True}, "whole must be an integer, not a boolean (true)"),
         ({"whole": 0}, "whole must be at least 1, not 0"),
         ({"whole": 10}, "whole must be at most 9, not 10"),
         ({"number": 0.1}, "number must be at least 0.5, not 0.1"),
-        ({"flag": "true"}, 'flag must be true or false, not text ("true")'),
-        ({"list": "a"}, 'list must be an array, not text ("a")'),
-        ({"list": [1, "b"]}, 'list[1] must be a whole number, not text ("b")'),
+        ({"flag": "true"}, 'flag must be a boolean, not a string ("true")'),
+        ({"list": "a"}, 'list must be an array, not a string ("a")'),
+        ({"list": [1, "b"]}, 'list[1] must be an integer, not a string ("b")'),
         ({"choice": "c"}, 'choice must be one of a, b, not "c"'),
         ([], "The arguments must be an object, not an array"),
     ],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from typing import Any
 
@@ -161,14 +162,30 @@ def test_a_check_is_told_what_the_tool_is_told_and_more_in_the_folder_of_the_too
 
     told, folder = (bench.tools / "guarded/told").read_text().splitlines()
     workspace = str(bench.workspace)
+    overflow = json.loads(told)["allowedPaths"]
     assert json.loads(told) == {
         "path": "a.txt",
         "args": {"path": "a.txt"},
         "workspacePath": workspace,
         "sessionId": "s1",
-        "allowedPaths": [workspace],
+        "allowedPaths": overflow,
     }
+    assert [path.startswith(bench.environ["HILT_STATE_DIR"]) for path in overflow] == [True]
     assert folder == str(bench.tools / "guarded")
+
+
+def test_a_check_is_told_the_folders_that_the_user_opened_outside_the_workspace_alone(bench):
+    outside, inside = bench.workspace.parent / "outside", bench.workspace / "inside"
+    for folder in (outside, inside):
+        folder.mkdir()
+    opened = (outside, inside, bench.workspace, bench.workspace.parent)
+    bench.environ["HILT_WORKSPACE_ROOTS"] = os.pathsep.join(map(str, opened))
+    checked(bench, f"cat > told; {says(allowed=True, requiresApproval=False)}")
+
+    bench.call("guarded", path="a.txt")
+
+    told = json.loads((bench.tools / "guarded/told").read_text())["allowedPaths"]
+    assert [path for path in told if not path.startswith(bench.environ["HILT_STATE_DIR"])] == [str(outside)]
 
 
 def test_no_argument_takes_the_place_of_what_a_check_is_told():

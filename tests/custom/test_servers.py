@@ -81,7 +81,7 @@ def test_a_project_names_servers_only_once_its_file_is_trusted(bench):
         after = runtime.call("mcp__raw__echo", text="hello")
 
     assert (before.error.code, before.error.details["path"]) == ("untrusted", path)
-    assert "hilt trust .mcp.json" in before.error.suggestion
+    assert before.error.suggestion.endswith(f"hilt trust {bench.folder.join('.mcp.json')}")
     assert not any(name.startswith("mcp__") for name in listed)
     assert after.text == "hello"
 

@@ -12,6 +12,7 @@ import pytest
 from hilt.consent import Answer
 from hilt.runtime import Runtime
 from hilt.testing import Folder, environment, temporary_runtime
+from tests.programs import PATH, program
 
 HELLO = """---
 name: hello
@@ -49,6 +50,11 @@ def shout(text: str) -> str:
     """Shout."""
     return text.upper()
 '''
+
+
+@pytest.fixture(autouse=True)
+def programs_on_path(monkeypatch) -> None:
+    monkeypatch.setenv("PATH", PATH)
 
 
 @pytest.fixture
@@ -107,10 +113,10 @@ def test_an_answer_in_json_that_is_too_long_is_kept_on_disk(personal, runtime, f
 def write_long(folder: Folder, format_: str) -> None:
     """Write a tool that answers with an object as long as it is told."""
     parameter = "{type: integer, required: true}"
-    program = "import json, sys; n = int(sys.argv[1]); print(json.dumps({'text': 'y' * n}))"
+    code = "import json, sys; n = int(sys.argv[1]); print(json.dumps({'text': 'y' * n}))"
     if format_ == "markdown":
         keys = f"name: long\ndescription: Long.\napproval: never\nresult: json\nparameters:\n  count: {parameter}"
-        folder.write("long.md", f'---\n{keys}\n---\npython3 -c "{program}" {{{{ count }}}}\n')
+        folder.write("long.md", f'---\n{keys}\n---\npython3 -c "{code}" {{{{ count }}}}\n')
     elif format_ == "folder":
         script = "import json, sys\nprint(json.dumps({'text': 'y' * json.load(sys.stdin)['count']}))\n"
         folder.write(
@@ -121,6 +127,7 @@ def write_long(folder: Folder, format_: str) -> None:
         body = 'def long(count: int) -> dict:\n    """Long."""\n    return {"text": "y" * count}\n'
         folder.write("long.py", f'from hilt import tool\n\n@tool(effects="read")\n{body}')
     else:
+        program("node")
         schema = "{type: 'object', properties: {count: {type: 'integer'}}}"
         told = f"description: 'Long.', inputSchema: {schema}, needsApproval: false"
         body = "execute: ({count}) => ({text: 'y'.repeat(count)})"
@@ -168,6 +175,17 @@ def test_a_project_s_tool_is_neither_listed_nor_run_before_it_is_trusted(project
         runtime.authority.trust().trust("tool", path, file.read())
     settle()
     assert runtime.call("hello", who="a").text == "hello a\n"
+
+
+def test_a_tool_that_is_not_found_may_be_in_a_file_that_is_not_trusted_whatever_that_is_called(project, runtime):
+    path = project.write("other.py", "from hilt import tool\n")
+
+    near, far = runtime.call("hello", who="a").error, runtime.call("zzqqxx").error
+
+    assert (near.code, far.code) == ("unknown_tool", "unknown_tool")
+    assert path in near.message
+    assert path in far.message
+    assert far.suggestion.endswith("hilt tools trust")
 
 
 def test_the_built_in_tool_of_a_name_stays(personal, runtime, workspace):

@@ -309,7 +309,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 try:
     points.hold([{str(tmp_path / "b")!r}]).__enter__()
 except ToolError as error:
-    print(error.code)
+    print(error.code, flush=True)
 os.kill(os.getpid(), 9)
 """
     crashed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import mcp_types as types
@@ -9,8 +11,22 @@ import pytest
 from mcp import MCPError
 
 from hilt.surfaces.mcp import Flags, read_flags
+from hilt.surfaces.mcp_asking import OTHER
+from hilt.surfaces.mcp_attending import AUTOMATIC_SECONDS
+from hilt.surfaces.mcp_instructions import CHARACTERS
 from tests.marks import Mark, wait_until
-from tests.surfaces.mcp_hosts import ALL, HTTP_NEW, HTTP_OLD, STDIO_NEW, STDIO_OLD, connected, run, text_of
+from tests.surfaces.mcp_hosts import (
+    ALL,
+    HTTP_NEW,
+    HTTP_OLD,
+    STDIO_NEW,
+    STDIO_OLD,
+    connected,
+    listening,
+    over_http,
+    run,
+    text_of,
+)
 
 ASKS = "ask: [Write]\n"
 GREETING = '''
@@ -53,6 +69,7 @@ def test_a_session_lists_reads_edits_patches_and_takes_back(command, kind):
 
     async def test() -> None:
         async with connected(command, kind) as client:
+            told = str(client.instructions)
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             read = await client.call_tool("read_file", {"path": "a.txt"})
             await client.call_tool("edit_file", {"path": "a.txt", "old_text": "two", "new_text": "TWO"})
@@ -70,7 +87,9 @@ def test_a_session_lists_reads_edits_patches_and_takes_back(command, kind):
         assert stat.structured_content["size"] == 4
         assert failed.is_error
         assert text_of(failed).startswith("file_not_found: none.txt does not exist.\n")
-        assert failed.meta["dev.hilt/error"]["code"] == "file_not_found"
+        assert failed.meta["dev.hilt/error"] == {"code": "file_not_found", "details": {"path": "none.txt"}}
+        assert len(told) <= CHARACTERS
+        assert kind[1] != "legacy" or "read_file" in told  # the other is pinned, and does not shake hands
 
     run(test())
     assert command.folder.tree() == {"a.txt": "one\nthree\n", "b.txt": "new\n"}
@@ -88,7 +107,9 @@ def test_a_picture_comes_as_a_picture(command, kind):
         async with connected(command, kind) as client:
             found = await client.call_tool("read_file", {"path": "a.png"})
 
-        assert [(block.type, block.mime_type) for block in found.content] == [("image", "image/png")]
+        name, picture = found.content
+        assert (name.type, name.text) == ("text", "a.png: image/png, 70 bytes")
+        assert (picture.type, picture.mime_type) == ("image", "image/png")
 
     run(test())
 
@@ -140,7 +161,7 @@ def test_a_long_command_tells_that_it_lives_and_is_gone_when_it_is_cancelled(com
 @pytest.mark.parametrize("decision, written", [("once", True), ("deny", False), ("nonsense", False)])
 def test_a_person_is_asked_through_the_client(command, kind, decision, written):
     config(command, "permissions.yaml", ASKS)
-    elicit, forms = accepting(decision=decision, reason="not today")
+    elicit, forms = accepting(decision=decision)
 
     async def test() -> None:
         async with connected(command, kind, elicitation_callback=elicit) as client:
@@ -150,7 +171,10 @@ def test_a_person_is_asked_through_the_client(command, kind, decision, written):
         assert len(forms) == 1
         assert "write_file" in forms[0].message
         assert "content: new" in forms[0].message
-        assert forms[0].requested_schema["properties"]["decision"]["enum"][0] == "once"
+        asked = forms[0].requested_schema
+        assert (list(asked["properties"]), asked["required"]) == (["decision"], ["decision"])
+        assert asked["properties"]["decision"]["enum"][0] == "once"
+        assert asked["properties"]["decision"]["default"] == "deny"
         if not written:
             assert result.meta["dev.hilt/error"]["code"] == "USER_REJECTION"
 
@@ -183,15 +207,23 @@ def test_a_call_lives_while_a_person_thinks(command, kind):
     assert beats == sorted(set(beats))
 
 
-@each_way
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_who_closes_the_question_denies(command, kind, action):
-    config(command, "permissions.yaml", ASKS)
+def closing(action: Any, after: float = 0) -> Any:
+    """Return a callback of somebody who closes every form, after some seconds."""
 
     async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        await asyncio.sleep(after)
         return types.ElicitResult(action=action)
 
+    return elicit
+
+
+@each_way
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_who_looks_at_the_question_and_closes_it_denies(command, kind, action):
+    config(command, "permissions.yaml", ASKS)
+
     async def test() -> None:
+        elicit = closing(action, after=AUTOMATIC_SECONDS + 0.5)
         async with connected(command, kind, elicitation_callback=elicit) as client:
             result = await client.call_tool("write_file", {"path": "a.txt", "content": "new\n"})
 
@@ -199,6 +231,47 @@ def test_who_closes_the_question_denies(command, kind, action):
 
     run(test())
     assert command.folder.tree() == {}
+
+
+@each_way
+@pytest.mark.parametrize("action", ["decline", "cancel", "accept"])
+def test_a_host_that_closes_the_question_by_itself_does_not_speak_for_the_user(command, kind, action):
+    from hilt.state.approvals import Approvals
+
+    config(command, "permissions.yaml", ASKS)
+    call = {"path": "a.txt", "content": "new\n"}
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=closing(action)) as client:
+            meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
+            asked = await client.call_tool("write_file", call, meta=meta)
+            error = asked.meta["dev.hilt/error"]
+            assert error["code"] == "approval_required"
+            id = error["details"]["approval"]
+            assert f"approve {id}" in text_of(asked)
+            approvals = Approvals(command.state)
+            approvals.answer(id, approved=True, by="test")
+            approvals.close()
+            assert not (await client.call_tool("write_file", call, meta=meta)).is_error
+
+    run(test())
+    assert command.folder.tree() == {"a.txt": "new\n"}
+
+
+@each_way
+def test_a_host_that_says_it_is_headless_is_not_asked(command, kind):
+    config(command, "permissions.yaml", ASKS)
+    elicit, forms = accepting(decision="once")
+    info = types.Implementation(name="robot-headless", version="1")
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit, client_info=info) as client:
+            result = await client.call_tool("write_file", {"path": "a.txt", "content": "new\n"})
+
+        assert result.meta["dev.hilt/error"]["code"] == "approval_required"
+
+    run(test())
+    assert forms == []
 
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, STDIO_NEW], ids="-".join)
@@ -243,9 +316,60 @@ def test_a_client_that_cannot_ask_is_told_how_a_person_approves_and_the_same_cal
     assert command.folder.tree() == {"a.txt": "new\n"}
 
 
-def test_an_approval_may_be_named(command):
+def recorded(command: Any, tool: str) -> list[tuple[str, str, str]]:
+    """Return the decision, the approver and the outcome of each call of a tool on record."""
+    done = command.run("audit", "--json", "--tool", tool)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [(row["decision"], row["approver"], row["outcome"]) for row in rows]
+
+
+@each_way
+def test_a_call_has_one_row_in_the_record_also_when_a_form_was_needed(command, kind):
+    config(command, "permissions.yaml", ASKS)
+    elicit, _ = accepting(decision="once")
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            assert not (await client.call_tool("write_file", {"path": "a.txt", "content": "new\n"})).is_error
+
+    run(test())
+    assert [(decision, outcome) for decision, _, outcome in recorded(command, "write_file")] == [("ask", "ok")]
+    assert recorded(command, "write_file")[0][1].startswith("mcp client")
+
+
+@each_way
+def test_a_call_that_ends_at_its_question_is_on_record_once(command, kind):
+    config(command, "permissions.yaml", ASKS)
+    asked = asyncio.Event()
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            call = asyncio.create_task(client.call_tool("write_file", {"path": "a.txt", "content": "new\n"}))
+            await asked.wait()
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            await client.call_tool("list_dir", {})
+
+    run(test())
+    wait_until(lambda: len(recorded(command, "write_file")) == 1)
+    expected = "cancelled" if kind[1] == "legacy" else "approval_timeout"
+    assert recorded(command, "write_file") == [("ask", "", expected)]
+
+
+def approve(command: Any, id: str) -> None:
     from hilt.state.approvals import Approvals
 
+    approvals = Approvals(command.state)
+    approvals.answer(id, approved=True, by="test")
+    approvals.close()
+
+
+def test_an_approval_may_be_named(command):
     config(command, "permissions.yaml", ASKS)
     call = {"path": "a.txt", "content": "new\n"}
 
@@ -253,16 +377,13 @@ def test_an_approval_may_be_named(command):
         async with connected(command, HTTP_NEW) as client:
             asked = await client.call_tool("write_file", call)
             approval = asked.meta["dev.hilt/error"]["details"]["approval"]
-            approvals = Approvals(command.state)
-            approvals.answer(approval, approved=True, by="test")
-            approvals.close()
-            foreign = await client.call_tool("write_file", call, meta={"dev.hilt/approval": approval})
-            assert foreign.meta["dev.hilt/error"]["code"] == "denied"
             # a part of an id names none, or who tries would find out which there are
             part = await client.call_tool("write_file", call, meta={"dev.hilt/approval": approval[:8]})
             assert part.meta["dev.hilt/error"]["code"] == "approval_required"
-            session = asked.meta["dev.hilt/session"]
-            meta: Any = {"dev.hilt/approval": approval, "dev.hilt/session": session}
+            approve(command, approval)
+            meta: Any = {"dev.hilt/approval": approval, "dev.hilt/session": asked.meta["dev.hilt/session"]}
+            other = await client.call_tool("write_file", {**call, "content": "other\n"}, meta=meta)
+            assert other.meta["dev.hilt/error"]["code"] == "denied"
             assert not (await client.call_tool("write_file", call, meta=meta)).is_error
             assert (await client.call_tool("write_file", call, meta=meta)).is_error
 
@@ -270,20 +391,70 @@ def test_an_approval_may_be_named(command):
 
 
 @each_way
-def test_a_question_is_answered_through_the_client(command, kind):
+@pytest.mark.parametrize("words", [(), ("--session", "mine")], ids=["unnamed", "named"])
+def test_an_approval_holds_once_for_the_same_call_on_a_new_connection(command, kind, words):
+    config(command, "permissions.yaml", ASKS)
+    call = {"path": "a.txt", "content": "new\n"}
+    codes: list[str] = []
+
+    async def once() -> str:
+        async with connected(command, kind, *words) as client:
+            result = await client.call_tool("write_file", call)
+        codes.append(result.meta["dev.hilt/error"]["code"] if result.is_error else "ok")
+        return str(result.meta["dev.hilt/error"]["details"]["approval"]) if result.is_error else ""
+
+    async def test() -> None:
+        id = await once()
+        assert await once() == id
+        approve(command, id)
+        await once()
+        await once()
+
+    run(test())
+    assert codes == ["approval_required", "approval_required", "ok", "approval_required"]
+    assert command.folder.tree() == {"a.txt": "new\n"}
+
+
+@each_way
+def test_questions_are_answered_through_the_client_and_other_answers_in_a_second_form(command, kind):
     questions = [
         {"question": "Which?", "options": ["red", "blue"], "header": "Colour"},
         {"question": "Who?", "options": ["me", "you"]},
         {"question": "What?", "options": ["a", "b", "c"], "multi_select": True},
     ]
-    elicit, forms = accepting(answer_1="red", own_words_2="them", answer_3=["a", "c"], own_words_3="d")
+    answers: Iterator[Any] = iter(
+        [
+            {"answer_1": "red", "answer_2": OTHER, "choice_3_1": True, "choice_3_3": True, "other_3": True},
+            {"own_words_2": "them", "own_words_3": "d"},
+        ]
+    )
+    forms: list[Any] = []
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        forms.append(params.requested_schema)
+        return types.ElicitResult(action="accept", content=next(answers))
 
     async def test() -> None:
         async with connected(command, kind, elicitation_callback=elicit) as client:
             result = await client.call_tool("ask_user", {"questions": questions})
 
         assert result.structured_content == {"answers": {"Which?": "red", "Who?": "them", "What?": ["a", "c", "d"]}}
-        assert forms[0].requested_schema["properties"]["answer_1"]["enum"] == ["red", "blue"]
+
+    run(test())
+    assert forms[0]["properties"]["answer_1"]["enum"] == ["red", "blue", OTHER]
+    assert list(forms[1]["properties"]) == ["own_words_2", "own_words_3"]
+    assert [sorted(form["properties"]) == sorted(form["required"]) for form in forms] == [True, True]
+
+
+@each_way
+def test_a_question_that_is_closed_has_no_answer(command, kind):
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=closing("decline")) as client:
+            result = await client.call_tool(
+                "ask_user", {"questions": [{"question": "Which?", "options": ["red", "blue"]}]}
+            )
+
+        assert result.meta["dev.hilt/error"]["code"] == "no_one_to_ask"
 
     run(test())
 
@@ -385,6 +556,62 @@ def test_jobs_live_as_long_as_the_client(command, kind):
     wait_until(lambda: not mark.alive())
 
 
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+def test_a_client_that_connects_anew_for_each_call_finds_its_jobs_by_the_name_of_its_session(command, era):
+    mark = Mark()
+    meta: Any = {"dev.hilt/session": "mine"}
+
+    async def test() -> None:
+        with listening(command) as address:
+            async with over_http(address, era) as client:
+                call = {"command": f"sleep 300; echo {mark.name}", "run_in_background": True}
+                started = await client.call_tool("run_shell", call, meta=meta)
+            async with over_http(address, era) as client:
+                own = (await client.call_tool("job_list", {}, meta=meta)).structured_content
+                others = (await client.call_tool("job_list", {})).structured_content
+                stopped = await client.call_tool("job_stop", started.structured_content, meta=meta)
+
+        assert mark.name in str(own)
+        assert mark.name not in str(others)
+        assert not stopped.is_error
+
+    run(test())
+
+
+def test_jobs_of_a_named_session_are_found_by_the_next_process(short):
+    mark = Mark()
+
+    async def once(tool: str, **arguments: Any) -> Any:
+        async with connected(short, STDIO_OLD, "--session", "mine") as client:
+            return (await client.call_tool(tool, arguments)).structured_content
+
+    async def test() -> None:
+        started = await once("run_shell", command=f"sleep 300; echo {mark.name}", run_in_background=True)
+        assert mark.name in str(await once("job_list"))
+        assert mark.alive()
+        await once("job_stop", **started)
+        await asyncio.to_thread(wait_until, lambda: not mark.alive())
+
+    run(test())
+
+
+@each_way
+def test_a_session_is_shown_the_snapshots_of_its_own_changes(command, kind):
+    command.folder.write("a.txt", "before\n")
+    command.folder.write("b.txt", "before\n")
+    command.ask({"tool": "write_file", "args": {"path": "b.txt", "content": "after\n"}})
+
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
+            await client.call_tool("write_file", {"path": "a.txt", "content": "after\n"}, meta=meta)
+            listed = (await client.list_resources(meta=meta)).resources
+
+        assert [one.name for one in listed] == ["a.txt"]
+
+    run(test())
+
+
 @each_way
 def test_long_output_and_snapshots_are_resources(command, kind):
     command.folder.write("long.txt", "".join(f"{number:0100}\n" for number in range(4000)))
@@ -430,7 +657,8 @@ def test_a_mode_that_hides_tools_is_told(command):
             told.set()
 
     async def test() -> None:
-        async with connected(command, STDIO_OLD, message_handler=message) as client:
+        callbacks = {"message_handler": message, "elicitation_callback": closing("decline")}
+        async with connected(command, STDIO_OLD, **callbacks) as client:
             await client.call_tool("enter_plan_mode", {})
             await told.wait()
             assert "write_file" not in [tool.name for tool in (await client.list_tools()).tools]
@@ -438,10 +666,64 @@ def test_a_mode_that_hides_tools_is_told(command):
     run(test())
 
 
+@each_way
+def test_plan_mode_that_nobody_could_end_is_not_there(command, kind):
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            refused = await client.call_tool("enter_plan_mode", {})
+            meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
+            found = await client.call_tool("tool_search", {"query": "plan mode"}, meta=meta)
+        async with connected(command, kind, elicitation_callback=closing("decline")) as client:
+            assert "enter_plan_mode" in [tool.name for tool in (await client.list_tools()).tools]
+
+        assert "enter_plan_mode" not in names
+        assert "write_file" in names
+        assert refused.meta["dev.hilt/error"]["code"] == "no_one_to_ask"
+        assert "enter_plan_mode" not in [tool["name"] for tool in found.structured_content["tools"]]
+
+    run(test())
+
+
+@each_way
+def test_plan_mode_is_not_there_any_more_once_a_host_closes_forms_by_itself(command, kind):
+    config(command, "permissions.yaml", ASKS)
+    meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=closing("decline")) as client:
+            await client.call_tool("write_file", {"path": "a.txt", "content": ""}, meta=meta)
+            listed = await client.list_tools(meta=meta)
+            refused = await client.call_tool("enter_plan_mode", {}, meta=meta)
+
+        assert "enter_plan_mode" not in [tool.name for tool in listed.tools]
+        assert refused.meta["dev.hilt/error"]["code"] == "no_one_to_ask"
+
+    run(test())
+
+
+def test_a_person_who_attends_elsewhere_makes_plan_mode_useful(command):
+    from hilt.state.approvals import Approvals
+
+    approvals = Approvals(command.state)
+
+    async def test() -> None:
+        async with connected(command, STDIO_OLD) as client:
+            with approvals.attend("test"):
+                assert "enter_plan_mode" in [tool.name for tool in (await client.list_tools()).tools]
+                assert not (await client.call_tool("enter_plan_mode", {})).is_error
+
+    try:
+        run(test())
+    finally:
+        approvals.close()
+
+
 def test_a_session_that_is_named_is_kept(command):
     async def test() -> None:
         for first in (True, False):
-            async with connected(command, STDIO_OLD, "--session", "mine") as client:
+            elicit = closing("decline")
+            async with connected(command, STDIO_OLD, "--session", "mine", elicitation_callback=elicit) as client:
                 names = [tool.name for tool in (await client.list_tools()).tools]
                 assert ("write_file" in names) is first
                 await client.call_tool("enter_plan_mode", {})

@@ -5,8 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
-from hilt.state.approvals import REASON_MOST, Asked
-from hilt.surfaces.mcp_asking import approval_form, question_form, read_answers, read_approval
+from hilt.state.approvals import Asked
+from hilt.surfaces.mcp_asking import (
+    OTHER,
+    approval_form,
+    own_words_form,
+    question_form,
+    read_approval,
+    read_choices,
+    read_own_words,
+)
 from hilt.surfaces.mcp_names import MESSAGE_CHARACTERS
 from hilt.tools.ask_user import Option, Question
 
@@ -24,7 +32,8 @@ SEVERAL = Question("What?", [Option("a"), Option("b")], multi_select=True)
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
 contents = st.dictionaries(
-    st.sampled_from(["decision", "reason", "answer_1", "own_words_1"]), scalars | st.lists(scalars, max_size=3)
+    st.sampled_from(["decision", "answer_1", "choice_1_1", "other_1", "own_words_1"]),
+    scalars | st.lists(scalars, max_size=3),
 )
 responses = st.fixed_dictionaries(
     {"action": st.sampled_from(["accept", "decline", "cancel", "", "Accept"])}, optional={"content": contents}
@@ -44,7 +53,8 @@ def test_what_no_rule_is_narrow_enough_for_cannot_be_kept():
     asked = ASKED._replace(rules=())
 
     assert approval_form(asked)["params"]["requestedSchema"]["properties"]["decision"]["enum"] == ["once", "deny"]
-    assert read_approval(asked, {"action": "accept", "content": {"decision": "always"}}, "x").kind == "deny"
+    answer = read_approval(asked, {"action": "accept", "content": {"decision": "always"}}, "x", automatic=True)
+    assert answer == ("deny", "", "x")
 
 
 def test_nothing_is_hidden_from_the_person_and_what_is_cut_is_said():
@@ -56,50 +66,68 @@ def test_nothing_is_hidden_from_the_person_and_what_is_cut_is_said():
     assert "more" in long
 
 
-@given(responses)
-def test_only_a_clear_yes_is_one(response):
-    answer = read_approval(ASKED, response, "me")
+@given(responses, st.booleans())
+def test_only_a_clear_yes_is_one(response, automatic):
+    answer = read_approval(ASKED, response, "me", automatic=automatic)
 
     said_yes = response["action"] == "accept" and response.get("content", {}).get("decision") in ("once", "always")
-    assert (answer.kind != "deny") is said_yes
-    assert isinstance(answer.reason, str)
+    assert (answer is not None and answer.kind != "deny") is said_yes
+    assert answer is not None or automatic
 
 
-def test_a_reason_is_told():
-    response = {"action": "accept", "content": {"decision": "deny", "reason": "not today"}}
-
-    assert read_approval(ASKED, response, "me") == ("deny", "not today", "me")
-
-
-def test_a_reason_is_plain_and_no_longer_than_it_can_be_kept():
-    answer = read_approval(
-        ASKED, {"action": "accept", "content": {"decision": "deny", "reason": "no\x1b[31m\x07" * 9999}}, "host"
-    )
-
-    assert answer.reason == "no" * (REASON_MOST // 2)
+@pytest.mark.parametrize("response", [{"action": "decline"}, {"action": "cancel"}, {"action": "accept", "content": {}}])
+def test_a_form_that_a_program_closed_is_no_refusal(response):
+    assert read_approval(ASKED, response, "me", automatic=True) is None
+    answer = read_approval(ASKED, response, "me", automatic=False)
+    assert answer is not None
+    assert answer.kind == "deny"
 
 
-def test_questions_are_fields_and_own_words_beside_them():
-    fields = question_form([ONE, SEVERAL], lists=True)["params"]["requestedSchema"]["properties"]
+def test_a_form_that_is_accepted_with_its_defaults_approves_nothing():
+    fields = approval_form(ASKED)["params"]["requestedSchema"]["properties"]
+    content = {name: known["default"] for name, known in fields.items()}
 
-    assert list(fields) == ["answer_1", "own_words_1", "answer_2", "own_words_2"]
-    assert (fields["answer_1"]["title"], fields["answer_1"]["enum"]) == ("Colour", ["red", "blue"])
+    answer = read_approval(ASKED, {"action": "accept", "content": content}, "me", automatic=True)
+
+    assert answer == ("deny", "", "me")
+
+
+def test_questions_are_choices_with_one_for_another_answer():
+    schema = question_form([ONE, SEVERAL])["params"]["requestedSchema"]
+    fields = schema["properties"]
+
+    assert list(fields) == schema["required"] == ["answer_1", "choice_2_1", "choice_2_2", "other_2"]
+    assert (fields["answer_1"]["title"], fields["answer_1"]["enum"]) == ("Colour", ["red", "blue", OTHER])
     assert "red: like blood" in fields["answer_1"]["description"]
-    assert fields["answer_2"]["items"] == {"type": "string", "enum": ["a", "b"]}
+    assert fields["choice_2_1"] == {"type": "boolean", "title": "What?: a", "description": "What? a", "default": False}
 
 
-def test_an_older_client_is_asked_for_several_in_one_text():
-    fields = question_form([SEVERAL], lists=False)["params"]["requestedSchema"]["properties"]
+def test_another_answer_opens_a_second_form():
+    response = {"action": "accept", "content": {"answer_1": OTHER, "choice_2_2": True, "other_2": True}}
+    written = {"action": "accept", "content": {"own_words_1": " green ", "own_words_2": "c"}}
 
-    assert fields["answer_1"]["type"] == "string"
-    assert read_answers([SEVERAL], {"action": "accept", "content": {"answer_1": "a, b"}}) == {"What?": ["a", "b"]}
+    answers, numbers = read_choices([ONE, SEVERAL], response)
+    form = own_words_form([ONE, SEVERAL], numbers)["params"]["requestedSchema"]
+
+    assert (answers, numbers) == ({"Which?": "", "What?": ["b"]}, [1, 2])
+    assert list(form["properties"]) == form["required"] == ["own_words_1", "own_words_2"]
+    complete = read_own_words([ONE, SEVERAL], numbers, answers, written)
+    assert complete == {"Which?": "green", "What?": ["b", "c"]}
+
+
+def test_an_option_with_the_name_of_the_other_answer_is_an_answer():
+    question = Question("Which?", [Option("red"), Option(OTHER)])
+
+    assert read_choices([question], {"action": "accept", "content": {"answer_1": OTHER}}) == ({"Which?": OTHER}, [])
 
 
 @given(responses)
 def test_answers_are_always_texts(response):
     if response["action"] != "accept":
         with pytest.raises(ToolError, match="did not answer"):
-            read_answers([ONE], response)
+            read_choices([ONE], response)
         return
-    assert isinstance(read_answers([ONE], response)["Which?"], str)
-    assert all(isinstance(one, str) for one in read_answers([SEVERAL], response)["What?"])
+    answers, numbers = read_choices([ONE], response)
+    assert isinstance(read_own_words([ONE], numbers, answers, response)["Which?"], str)
+    answers, numbers = read_choices([SEVERAL], response)
+    assert all(isinstance(one, str) for one in read_own_words([SEVERAL], numbers, answers, response)["What?"])

@@ -17,9 +17,7 @@ def sent() -> list[tuple[str, tuple[Any, ...]]]:
 
 @pytest.fixture
 def attending(sent) -> Attending:
-    return Attending(
-        Told(), frozenset(), by="test", lists=True, send=lambda kind, values: sent.append((kind, values)), wait=None
-    )
+    return Attending(Told(), frozenset(), by="test", send=lambda kind, values: sent.append((kind, values)), wait=None)
 
 
 @pytest.mark.parametrize("done", ["a", None, {}, True, math.nan, math.inf])

@@ -102,7 +102,7 @@ def test_a_failure_is_read_by_models_and_programs():
 
     assert found["isError"]
     assert found["content"] == [{"type": "text", "text": "past_end: Too far.\nGo back."}]
-    told = {"code": "past_end", "message": "Too far.", "suggestion": "Go back.", "details": {"total_lines": 3}}
+    told = {"code": "past_end", "details": {"total_lines": 3}}
     assert found["_meta"] == {"dev.hilt/error": told}
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from hilt.places import own_command
 from hilt.surfaces.ancestry import hilt_above
-from hilt.surfaces.hosts import HOSTS, command_line
+from hilt.surfaces.hosts import HOSTS
 from hilt.testing import Folder
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
@@ -100,6 +101,30 @@ def test_the_entry_of_a_program_starts_this_hilt_in_the_right_folder(command, ho
     assert b"has no such entry" in command.run("mcp", "uninstall", host, f"--{scope}", "--yes").stdout
 
 
+@PERSON
+def test_codex_leaves_the_questions_to_hilt_unless_it_is_to_ask_as_well(command, home):
+    told = install(command, "codex", "--yes")
+
+    entry = entry_of(home.read(".codex/config.toml"), "codex")
+    assert (entry["default_tools_approval_mode"], entry["required"]) == ("approve", True)
+    assert "Codex itself does not ask about these tools" in told
+
+    told = install(command, "codex", "--yes", "--ask-twice")
+
+    assert entry_of(home.read(".codex/config.toml"), "codex") == {"command": HILT, "args": ["mcp"]}
+    assert "does not ask" not in told
+
+
+@PERSON
+@pytest.mark.parametrize("host", HOSTS)
+def test_what_is_left_to_do_is_told_in_the_end(command, host):
+    told = install(command, host, "--yes", "--name", "mine").splitlines()
+
+    assert told[-1].startswith("Next: ")
+    assert "NAME" not in told[-1]
+    assert host != "claude" or told[-1].endswith("--allowedTools mcp__mine")
+
+
 def test_the_programs_are_listed_with_their_files(command, home):
     text = install(command)
 
@@ -140,7 +165,7 @@ def test_a_folder_can_be_named_where_the_program_would_choose_one(command, home)
 def test_the_command_is_found_also_when_it_was_not_started_by_name(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["-c"])
 
-    assert command_line() == [HILT]
+    assert own_command() == [HILT]
 
 
 @pytest.mark.parametrize(
@@ -151,6 +176,7 @@ def test_the_command_is_found_also_when_it_was_not_started_by_name(monkeypatch):
         (("claude", "--scope", "user"), "takes the name of a program"),
         (("claude", "--project", "--user"), "exclude"),
         (("zed", "--project"), "has no file for a project"),
+        (("claude", "--ask-twice"), "leave out --ask-twice"),
         (("claude", "--name", "a b"), "a name has"),
     ],
 )

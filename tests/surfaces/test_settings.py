@@ -15,7 +15,7 @@ from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.trust import Trust
 from hilt.surfaces.settings import CHECKS, Problem, Sources, _statements
-from tests.surfaces.commands import Command
+from tests.surfaces.commands import HILT, Command
 
 
 def personal(command: Command, text: str) -> str:
@@ -175,7 +175,7 @@ def test_files_that_are_right_or_missing_are_told_as_such(command):
     assert done.returncode == 0
     own = os.path.join(command.environ["HILT_CONFIG_DIR"], "config.toml")
     assert done.stdout.decode().splitlines() == [
-        f"{theirs}:1: note: undo.calls is ignored until the file is trusted (hilt trust)",
+        f"{theirs}:1: note: undo.calls is ignored until the file is trusted ({HILT} trust)",
         f"{own}: not there",
         f"{theirs}: right",
     ]

@@ -26,7 +26,7 @@ from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
 from hilt.state.trust import Trust
 from hilt.surfaces.tool_files import check, check_path, listed, shown
-from tests.surfaces.commands import Command
+from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
 
 # the command as cli.py will dispatch it
@@ -126,7 +126,7 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
     assert listed(found) == (
         "project:\n  a  markdown, Evil ␛[2J\npersonal:\n  b  markdown, ⚠ Do.\n"
         "broken:\n  /x/c.md:3: It is broken.\n"
-        "not trusted, so not loaded (hilt tools trust shows them):\n  /w/d.md\n"
+        f"not trusted, so not loaded ({HILT} tools trust shows them):\n  /w/d.md\n"
     )
     assert listed(NOTHING) == ""
 
@@ -193,7 +193,7 @@ class NoGrants:
 def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
     done = run("new", "hi")
 
-    assert done.stdout == f"{command.folder.join(TOOLS + 'hi.md')}\nIt runs once you trust it: hilt tools trust\n"
+    assert done.stdout == f"{command.folder.join(TOOLS + 'hi.md')}\nIt runs once you trust it: {HILT} tools trust\n"
     assert [one.path for one in find().untrusted] == [command.folder.join(TOOLS + "hi.md")]
 
 

@@ -153,3 +153,26 @@ def test_answers_are_what_the_tool_declares(asked, name):
         for key in output.get("required", ()):
             assert not jsonschema_rs.is_valid(output, {other: one[other] for other in one if other != key})
             assert not jsonschema_rs.is_valid(output, {**one, key: [[]]})
+
+
+@pytest.mark.parametrize(
+    "tool, args",
+    [
+        ("read_file", {"path": "many.txt"}),
+        ("read_file", {"path": "many.txt", "truncate": "middle"}),
+        ("read_file", {"path": "many.txt", "tail": 5000}),
+        ("search_files", {"pattern": "1", "max_matches": 3}),
+        ("search_files", {"pattern": "1", "max_matches": 1, "format": "filenames"}),
+        ("run_shell", {"command": "cat many.txt many.txt"}),
+        ("list_dir", {"max_entries": 1}),
+        ("find_files", {"pattern": "*", "limit": 1}),
+    ],
+)
+def test_how_to_go_on_stands_at_the_end_because_hosts_cut_the_middle(runtime, workspace, tool, args):
+    workspace.write("many.txt", "".join(f"{number}\n" for number in range(10_000)))
+    workspace.write("more.txt", "1\n")
+
+    result = runtime.call(tool, **args)
+
+    last = result.result[-300:].split("\n")[-1]
+    assert any(words in last for words in ("read_file opens it", "to continue", "for the lines before", '"next":'))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from hilt.custom.shell_commands import OF_THE_SHELL
 from hilt.custom.shell_evaluation import CALCULATION, NAME
 from hilt.custom.shell_flow import AWK, OPTION, SHELLS, Code
-from hilt.custom.shell_parts import MARK, Manner, Part, Reference, Section, Shell, Unbindable
+from hilt.custom.shell_parts import Manner, Part, Reference, Section, Shell, Unbindable, marks
 from hilt.custom.shell_text import Reader
 from hilt.errors import ToolError
 
@@ -43,7 +43,7 @@ def bind(body: str, names: set[str] | frozenset[str], *, shell: Shell, line: int
     prefix = "_hilt_"
     while prefix in body:
         prefix += "_"
-    if "{{" not in body or MARK.search(body) is None:
+    if "{{" not in body or next(marks(body, names), None) is None:
         return Template([body], shell, prefix, line)
     reader = Reader(body, names, shell, line)
     return Template(reader.read(), shell, prefix, line, reader.flow.codes())
@@ -157,7 +157,7 @@ def _check(reference: Reference, value: Any) -> None:
     if reference.is_present and first in OF_THE_SHELL:
         raise _refusal(f"{reference.name} must name a program to run {where}, not {first} of the shell")
     if reference.is_number and value is not None and _number(value) is None:
-        raise _refusal(f"{reference.name} must be a whole number: {where} of the tool it is part of a calculation")
+        raise _refusal(f"{reference.name} must be an integer: {where} of the tool it is part of a calculation")
 
 
 def _refusal(message: str) -> ToolError:

@@ -29,6 +29,7 @@ from hilt.custom.definition import (
 from hilt.custom.remembered import Cache, Entry, Signature
 from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.places import command, config_dir, state_dir
 from hilt.state.trust import TOOL_FOLDERS
 
 TYPE_CHECKING = False
@@ -73,7 +74,7 @@ class Untrusted(NamedTuple):
     @property
     def message(self) -> str:
         """Why the tool is not loaded."""
-        return f"{self.path} is not trusted, or has changed since; hilt tools trust {self.path} shows it."
+        return f"{self.path} is not trusted, or has changed since; {command('tools', 'trust', self.path)} shows it."
 
 
 class Found(NamedTuple):
@@ -104,7 +105,7 @@ class Found(NamedTuple):
             raise ToolError(
                 "untrusted",
                 f"The tool {name} is not loaded: the user has not trusted {untrusted.path} as it is now.",
-                suggestion=f"Ask the user to run hilt tools trust {untrusted.path}.",
+                suggestion=f"Ask the user to run: {command('tools', 'trust', untrusted.path)}",
                 file=untrusted.path,
             )
         return None
@@ -115,8 +116,6 @@ NOTHING = Found({}, (), (), (), {}, {})
 
 def places(root: str, environ: Mapping[str, str], directories: Sequence[str] = ()) -> list[Place]:
     """Return the folders of tools, highest first; `directories` are those of --tools-dir, if any was given."""
-    from hilt.places import config_dir
-
     home = environ.get("HOME") or os.path.expanduser("~")
     named = directories or [part for part in environ.get("HILT_TOOLS_DIR", "").split(os.pathsep) if part]
     listed = [Place(os.path.abspath(os.path.join(root, path)), "directory") for path in named]
@@ -149,7 +148,6 @@ def open_discovery(
     reserved: Collection[str] = (),
 ) -> Discovery:
     """Return the tools of a workspace and of its user, read by the readers of all formats."""
-    from hilt.places import state_dir
     from hilt.state.trust import Trust, trusts_all
 
     state = state_dir(environ)

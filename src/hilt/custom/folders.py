@@ -341,7 +341,9 @@ class _FolderTool:
         if not os.path.isfile(script):
             raise security.missing(definition.name, details["securityScript"])
         launch = launching.launch(details["runtime"], script, cwd=definition.folder, env=env)
-        allowed = [root.real for root in ctx.door.roots if root.writable]
+        # scripts ask nothing about what is below these: never the workspace, nor a folder around it or inside it
+        workspace, *others = (root.real for root in ctx.door.roots)
+        allowed = [path for path in others if os.path.commonpath((path, workspace)) not in (path, workspace)]
         asked = security.question(args, workspace=ctx.workspace.root, session=ctx.session, allowed_paths=allowed)
         finished = self._run(ctx, launch, _encoded(asked), details["securitySeconds"])
         answer = security.understand(definition.name, finished, details["securitySeconds"])

@@ -26,7 +26,7 @@ from hilt.custom.definition import (
 )
 from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter
 from hilt.errors import ToolError
-from hilt.schema import LISTED_MAX, TOLD_MAX, Schema, kind_of, shown
+from hilt.schema import ARTICLES, LISTED_MAX, TOLD_MAX, Schema, kind_of, numbered_groups, shown
 
 TIMEOUT_MS = 30_000
 MAX_TIMEOUT_MS = 300_000
@@ -42,15 +42,6 @@ _KEYS = frozenset(
         *("shell", "sandbox", "effects", "examples", "result", "warm"),
     )
 )
-_ARTICLES = {
-    "string": "text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "an array",
-    "object": "an object",
-    "null": "null",
-}
 # what a parameter may say, the types it says it of, and its name in JSON Schema
 _CONSTRAINTS = {
     "pattern": (("string",), "pattern"),
@@ -186,9 +177,7 @@ class _Reading:
     def _milliseconds(self) -> int:
         value = self._fields.get("timeout_ms", TIMEOUT_MS)
         if kind_of(value) != "integer" or not 1 <= value <= MAX_TIMEOUT_MS:
-            self._wrong(
-                f"timeout_ms must be a whole number from 1 to {MAX_TIMEOUT_MS}, not {shown(value)}", "timeout_ms"
-            )
+            self._wrong(f"timeout_ms must be an integer from 1 to {MAX_TIMEOUT_MS}, not {shown(value)}", "timeout_ms")
             return TIMEOUT_MS
         return int(value)
 
@@ -274,9 +263,7 @@ class _Reading:
     def _parameter(self, name: str, entry: dict[Any, Any], path: tuple[Any, ...]) -> Schema:
         kind = entry.get("type")
         if kind is None:
-            self.notes.append(
-                f"line {self._written.line(*path)}: the parameter {name} has no type and is taken as string"
-            )
+            self._wrong(f"the parameter {name} has no type; it must be one of {', '.join(_TYPES)}", *path)
             kind = "string"
         if kind not in _TYPES:
             self._wrong(f"the type of {name} must be one of {', '.join(_TYPES)}, not {shown(kind)}", *path, "type")
@@ -339,14 +326,14 @@ def _unfit(key: str, value: Any) -> str | None:
     if key in ("min", "max"):
         is_number = kind_of(value) in ("integer", "number") and abs(value) != float("inf") and value == value
         return None if is_number else "must be a number"
-    return None if kind_of(value) == "integer" and value >= 0 else "must be a whole number that is not negative"
+    return None if kind_of(value) == "integer" and value >= 0 else "must be an integer that is not negative"
 
 
 def _compiles(pattern: str) -> bool:
     import jsonschema_rs
 
     try:
-        jsonschema_rs.validator_for({"pattern": pattern})
+        jsonschema_rs.validator_for({"pattern": numbered_groups(pattern)})
     except (jsonschema_rs.ValidationError, ValueError):
         return False
     return True
@@ -370,7 +357,7 @@ def check_arguments(parameters: Schema, args: Any) -> dict[str, Any]:
     Arguments that are not declared are dropped, and null counts as absent.
     """
     if not isinstance(args, Mapping):
-        raise _refusal([f"The arguments must be an object, not {_ARTICLES[kind_of(args)]}"])
+        raise _refusal([f"The arguments must be an object, not {ARTICLES[kind_of(args)]}"])
     checked: dict[str, Any] = {}
     violations: list[str] = []
     for name, schema in parameters["properties"].items():
@@ -397,7 +384,7 @@ def _refusal(violations: list[str]) -> ToolError:
 
 
 def _plain(schema: Schema, value: Any) -> Any:
-    """Take a value as it was meant: 10.0 is a whole number, and an array may come as JSON text."""
+    """Take a value as it was meant: 10.0 is an integer, and an array may come as JSON text."""
     if isinstance(value, float) and value.is_integer() and schema["type"] in ("integer", "number"):
         return int(value)
     if schema["type"] == "array" and isinstance(value, str):
@@ -415,7 +402,7 @@ def _violations(name: str, schema: Schema, value: Any) -> list[str]:
     """Return what is wrong with one value."""
     wanted, kind = schema["type"], kind_of(value)
     if kind != wanted and not (wanted == "number" and kind == "integer"):
-        return [f"{name} must be {_ARTICLES[wanted]}, not {_ARTICLES[kind]} ({shown(value)})"]
+        return [f"{name} must be {ARTICLES[wanted]}, not {ARTICLES[kind]} ({shown(value)})"]
     found = []
     if "enum" in schema and not any(value == choice and kind_of(choice) == kind for choice in schema["enum"]):
         choices = ", ".join(str(choice) if isinstance(choice, str) else shown(choice) for choice in schema["enum"])
@@ -442,7 +429,7 @@ def _text_violations(name: str, schema: Schema, value: str) -> Iterator[str]:
         import jsonschema_rs
 
         # a pattern of the rare kind that needs backtracking gives up after a bounded number of steps
-        for error in jsonschema_rs.validator_for({"pattern": schema["pattern"]}).iter_errors(value):
+        for error in jsonschema_rs.validator_for({"pattern": numbered_groups(schema["pattern"])}).iter_errors(value):
             if type(error.kind).__name__.endswith("BacktrackLimitExceeded"):
                 yield f"{name} takes too long to compare with the pattern {schema['pattern']}"
             else:

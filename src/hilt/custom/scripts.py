@@ -22,6 +22,7 @@ from hilt.custom.confining import Confine, confined
 from hilt.custom.definition import Definition, Execute
 from hilt.errors import ToolError
 from hilt.output import printed, shapes
+from hilt.output.overflow import OMITTED
 from hilt.places import SHELL_VARIABLES
 from hilt.policy.decision import OWN, Vote
 
@@ -217,10 +218,12 @@ class _Script:
             return text, {}
         path = stdout.spill or ctx.overflow.try_save(stdout.head + stdout.tail, self._definition.name)
         rest = printed.whereabouts(path)
-        note = f"\n\n[{stdout.total} bytes; the beginning and the end are shown. {rest}]\n\n"
+        note = f"\n[{stdout.total} bytes; the beginning and the end are shown. {rest}]"
+        gap = f"\n\n{OMITTED}\n\n"
         head = printed.plain(stdout.head.decode("utf-8", "replace"))
         tail = printed.plain((stdout.tail or stdout.head).decode("utf-8", "replace"))
-        shown = head[: SHOWN_CHARACTERS - TAIL_CHARACTERS - len(note)] + note + tail[-TAIL_CHARACTERS:]
+        room = SHOWN_CHARACTERS - TAIL_CHARACTERS - len(gap) - len(note)
+        shown = head[:room] + gap + tail[-TAIL_CHARACTERS:].removesuffix("\n") + note
         kept = {} if path is None else {"_persisted": True, "_filePath": path}
         return shown, {**kept, "_originalSize": stdout.total}
 

@@ -32,6 +32,7 @@ from hilt.custom.servers_definitions import (
 from hilt.custom.servers_pins import Pins
 from hilt.declaration import Tool
 from hilt.errors import ToolError
+from hilt.places import command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,7 +195,9 @@ class Servers:
         if found is None or found.server.disabled:
             state = "is disabled" if found is not None else "is not configured, or its file is not trusted"
             raise ToolError(
-                "not_found", f"The MCP server {name} {state}.", suggestion="hilt mcp list shows which there are."
+                "not_found",
+                f"The MCP server {name} {state}.",
+                suggestion=f"{command('mcp', 'list')} shows which there are.",
             )
         return found
 
@@ -227,7 +230,7 @@ class Servers:
                 raise ToolError(
                     "untrusted",
                     f"{name} is of an MCP server that {os.path.basename(path)} names, and that file is not trusted.",
-                    suggestion=f"Ask the user to look at it: hilt trust {os.path.basename(path)}",
+                    suggestion=f"Ask the user to look at it: {command('trust', path)}",
                     path=path,
                 )
 
@@ -262,20 +265,22 @@ class _Link:
         self._options = {} if idle is None else {"idle": idle}
         self._lock = threading.RLock()
         self._connection: Connection | None = None
+        self._ending: list[Future[None]] = []  # connections that another has taken the place of
         self._closed = False
         self._retry_at = 0.0
         self._reason = ""
         self._made: dict[str, tuple[Kept, Tool]] = {}
 
-    def close(self) -> Future[None] | None:
-        """End the server, if it runs, for good; what is returned tells when it has ended."""
+    def close(self) -> list[Future[None]]:
+        """End the server, if it runs, for good; what is returned tells when it has ended, and those before it."""
         with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None
+            ending = self._ending
         if connection is None:
-            return None
+            return ending
         connection.close()
-        return connection.done
+        return [*ending, connection.done]
 
     def state(self) -> State:
         """Return what there is to tell."""
@@ -306,6 +311,8 @@ class _Link:
                     return None
                 from hilt.custom.servers_client import Connection
 
+                before = [] if self._connection is None else [self._connection.done]
+                self._ending = [done for done in (*self._ending, *before) if not done.done()]
                 self.began = time.monotonic()
                 self._connection = Connection(
                     loop,
@@ -401,7 +408,7 @@ class _Link:
 
 def _end(links: list[_Link]) -> None:
     """End servers all at once, and wait until they have."""
-    ending = [future for link in links if (future := link.close()) is not None]
+    ending = [future for link in links for future in link.close()]
     if ending:
         wait(ending, 2 * LIST_SECONDS)
 
@@ -414,7 +421,7 @@ def _untrusted(server: str, message: str, **details: object) -> ToolError:
     return ToolError(
         "untrusted",
         message,
-        suggestion=f"Ask the user to look at the difference: hilt mcp trust {server}",
+        suggestion=f"Ask the user to look at the difference: {command('mcp', 'trust', server)}",
         server=server,
         **details,
     )

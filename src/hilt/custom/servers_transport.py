@@ -247,8 +247,11 @@ async def _stdio(
             finally:
                 tasks.cancel_scope.cancel()
     finally:
+        # in a thread of its own, which goes on when the loop is closed before this task has had another turn
+        ending = threading.Thread(target=running.end, name="hilt-server-end", daemon=True)
+        ending.start()
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(running.end)
+            await anyio.to_thread.run_sync(ending.join)
 
 
 class _Starting:

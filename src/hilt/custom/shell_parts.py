@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
 Shell = Literal["bash", "sh"]
 # words: a word, or one for each element; one: a single word; text: inside double quotes; single, ansi: inside '…', $'…'
 Manner = Literal["words", "one", "text", "single", "ansi", "number"]
 
-MARK = re.compile(r"\{\{[ \t]*([#^/]?)[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}")
+_MARK = re.compile(r"\{\{[ \t]*([#^/]?)[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}")
+
+
+def marks(body: str, names: Collection[str]) -> Iterator[re.Match[str]]:
+    """Yield the marks of a script. A name with a dash is one only where a parameter has it: else it is other text."""
+    return (found for found in _MARK.finditer(body) if "-" not in found[2] or found[2] in names)
 
 
 class Unbindable(Exception):

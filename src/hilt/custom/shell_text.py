@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from hilt.custom.shell_commands import Bare
 from hilt.custom.shell_evaluation import CALCULATION, NAME, names_in
 from hilt.custom.shell_flow import ANY, INPUT, Flow, Reach, reads_input_as_code
-from hilt.custom.shell_parts import MARK, Manner, Mark, Part, Reference, Section, Shell, Unbindable, Word, some
+from hilt.custom.shell_parts import Manner, Mark, Part, Reference, Section, Shell, Unbindable, Word, marks, some
 
 Context = Literal["bare", "double", "here", "number"]
 
@@ -84,7 +84,7 @@ class Reader:
 
     def _split(self, body: str) -> None:
         at = 0
-        for found in MARK.finditer(body):
+        for found in marks(body, self._names):
             self.items += body[at : found.start()]
             self._offsets += range(at, found.start())
             self.items.append(Mark(found[1], found[2], found[0]))

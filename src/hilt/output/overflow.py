@@ -9,6 +9,7 @@ from hilt.errors import ToolError
 
 HEAD_CHARACTERS = 10_000
 TAIL_CHARACTERS = 2_000
+OMITTED = "[... omitted ...]"  # where something was cut out
 LINE_CHARACTERS = 2_000  # longer lines are broken, so that windows of lines work on what was one line
 
 
@@ -30,16 +31,16 @@ class Overflow:
         self._keep_bytes = keep_megabytes * 1024 * 1024
 
     def keep(self, text: str, label: str) -> Kept:
-        """Store long text and return a preview with a note that says where the rest is."""
+        """Store long text and return a preview whose last line says where the rest is: hosts cut the middle."""
         from hilt.output.printed import whereabouts
 
         path = self.try_save(broken(text), label)
         head, tail = text[:HEAD_CHARACTERS], text[-TAIL_CHARACTERS:]
         note = (
-            f"\n\n[{len(text)} characters; the first {len(head)} and the last {len(tail)} are shown. "
-            f"{whereabouts(path)}]\n\n"
+            f"[{len(text)} characters; the first {len(head)} and the last {len(tail)} are shown. {whereabouts(path)}]"
         )
-        return Kept(head + note + tail, path, len(text))
+        shown = f"{head}\n\n{OMITTED}\n\n{tail}".removesuffix("\n")
+        return Kept(f"{shown}\n{note}", path, len(text))
 
     def try_save(self, text: str | bytes, label: str) -> str | None:
         """Store text as `save` does; None when that is not possible: what was done is told all the same."""

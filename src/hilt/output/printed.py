@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from itertools import groupby
 
+from hilt.output.overflow import OMITTED
+
 SHOWN_CHARACTERS = 50_000
 HEAD_CHARACTERS = 10_000  # of these, when not all can be shown: what went wrong is at the end
 REPEATS = 3  # lines that are the same from which on `compact` makes one of them
@@ -36,8 +38,8 @@ def fits(data: bytes) -> str | None:
     return None
 
 
-def excerpt(first: bytes, last: bytes, size: int, path: str | None) -> str:
-    """Return the beginning and the end of output that is too long, with a note that says where all of it is."""
+def excerpt(first: bytes, last: bytes, size: int, path: str | None) -> tuple[str, str]:
+    """Return the beginning and the end of output that is too long, and a note for the last line: where all of it is."""
     head = first[: 4 * HEAD_CHARACTERS].decode("utf-8", "replace")[:HEAD_CHARACTERS]
     cut = head.rfind("\n", len(head) // 2)
     head = head if cut < 0 else head[:cut]
@@ -46,7 +48,7 @@ def excerpt(first: bytes, last: bytes, size: int, path: str | None) -> str:
     tail = tail[HEAD_CHARACTERS + _NOTE_CHARACTERS - SHOWN_CHARACTERS :]
     tail = tail[tail.find("\n", 0, len(tail) // 2) + 1 :]
     note = f"[{size} bytes; only the beginning and the end are shown. {whereabouts(path)}]"
-    return f"{head}\n{note}\n{tail}"
+    return f"{head}\n{OMITTED}\n{tail}".removesuffix("\n"), note
 
 
 def whereabouts(path: str | None) -> str:

@@ -1,8 +1,9 @@
 """Approvals and grants in state.db: who was asked what, what a person answered, and the rules they keep allowing.
 
-An approval is bound to one exact call of one session, is used once, and ends by itself. Every step that changes one is
-a single transaction, so that of two processes that race for it only one wins. Whether anybody is there to be asked is
-known by heartbeats: rows that somebody refreshes for as long as they can answer.
+An approval is bound to one exact call, is used once, and ends by itself. It counts in the session that asked; when that
+ends with a connection, also on the next one. Every step that changes one is a single transaction, so that of two
+processes that race for it only one wins. Whether anybody is there to be asked is known by heartbeats: rows that
+somebody refreshes for as long as they can answer.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Literal, NamedTuple
 from hilt.call import Json
 from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.places import command
 from hilt.state.tables import open_state
 
 TYPE_CHECKING = False
@@ -30,6 +32,7 @@ BEAT_SECONDS = 5.0
 STALE_SECONDS = 20.0  # a heartbeat as old as this has ended
 LOOK_SECONDS = 0.25  # how often an answer of another process is looked for
 REASON_MOST = 2000
+CONNECTION = "mcp-"  # begins the sessions that end with a connection, whose client comes again as another
 
 Kind = Literal["command", "edit", "call"]
 State = Literal["pending", "approved", "denied", "used", "expired"]
@@ -131,10 +134,10 @@ class Approvals:
 
         def work(db: sqlite3.Connection) -> Approval:
             _tidy(db, now)
-            waiting = "workspace=? AND session=? AND state='pending'"
-            for found in _select(db, f"{waiting} AND digest=?", (workspace, session, digest)):
-                return found
-            count = f"SELECT count(*) FROM approvals WHERE {waiting}"  # noqa: S608  # constants only
+            for found in _select(db, "workspace=? AND digest=? AND state='pending'", (workspace, digest)):
+                if _is_for(found, session):
+                    return found
+            count = "SELECT count(*) FROM approvals WHERE workspace=? AND session=? AND state='pending'"
             if db.execute(count, (workspace, session)).fetchone()[0] >= PENDING_MOST:
                 raise ToolError(
                     "limit_exceeded",
@@ -222,7 +225,7 @@ class Approvals:
 
         def work(db: sqlite3.Connection) -> Approval:
             found = _one(db, id, now)
-            if (found.workspace, found.session) != (workspace, session):
+            if found.workspace != workspace or not _is_for(found, session):
                 raise _not_for("it was given in another session or workspace", id)
             if found.state == "used":
                 raise refusal(found)  # its use may have changed the files: that is not the reason
@@ -232,6 +235,24 @@ class Approvals:
                 raise refusal(found)
             db.execute("UPDATE approvals SET state='used' WHERE id=?", (id,))
             return found._replace(state="used")
+
+        return self._db.write(work)
+
+    def use_given(self, workspace: str, session: str, digest: str) -> Approval | None:
+        """Use up an approval of exactly this call that was given, None when there is none.
+
+        A program that was told to repeat its call may do so on a new connection, and without an id.
+        """
+        if not self._db.exists():
+            return None
+
+        def work(db: sqlite3.Connection) -> Approval | None:
+            given = "workspace=? AND digest=? AND state='approved' ORDER BY answered_at, rowid"
+            for found in _select(db, given, (workspace, digest)):
+                if found.state == "approved" and _is_for(found, session):
+                    db.execute("UPDATE approvals SET state='used' WHERE id=?", (found.id,))
+                    return found._replace(state="used")
+            return None
 
         return self._db.write(work)
 
@@ -263,7 +284,9 @@ class Approvals:
             raise ToolError("ambiguous_id", f"{prefix} is the beginning of {len(ids)} ids.", candidates=ids[:10])
         query = "DELETE FROM grants WHERE id=?"
         if not found or not self._db.write(lambda db: db.execute(query, (found[0].id,)).rowcount):
-            raise ToolError("not_found", f"There is no grant {prefix[:40]}.", suggestion="hilt grants lists them.")
+            raise ToolError(
+                "not_found", f"There is no grant {prefix[:40]}.", suggestion=f"{command('grants')} lists them."
+            )
         return found[0]
 
     # --- heartbeats -----------------------------------------------------------------------------------------------
@@ -317,7 +340,7 @@ def refusal(approval: Approval) -> ToolError:
         return ToolError(
             "approval_required",
             f"{tool} needs approval: {_ended(approval.asked.reason)} The approval {id} waits for an answer.",
-            suggestion=f"Ask the user to run: hilt approve {id}. Then repeat the call with approval: {id!r}.",
+            suggestion=f"Ask the user to run: {command('approve', id)}. Then repeat the call with approval: {id!r}.",
             approval=id,
         )
     if approval.state == "denied":
@@ -348,7 +371,7 @@ def _answered(approval: Approval) -> ToolError:
     return ToolError(
         "not_found",
         f"The approval {approval.id} is not pending: it has {told}{by}.",
-        suggestion="hilt approve lists what is pending.",
+        suggestion=f"{command('approve')} lists what is pending.",
     )
 
 
@@ -356,8 +379,13 @@ def _unknown(id: str) -> ToolError:
     return ToolError(
         "not_found",
         f"There is no approval {id[:40]!r}.",
-        suggestion="Send the call without an approval to ask anew; hilt approve lists what is pending.",
+        suggestion=f"Send the call without an approval to ask anew; {command('approve')} lists what is pending.",
     )
+
+
+def _is_for(approval: Approval, session: str) -> bool:
+    """Whether an approval counts in a session: its own, and if that ended with a connection, the next one."""
+    return approval.session == session or (approval.session.startswith(CONNECTION) and session.startswith(CONNECTION))
 
 
 def _is_id(text: str) -> bool:

@@ -388,11 +388,13 @@ class History:
 
     # --- looking back ---------------------------------------------------------------------------------------------
 
-    def changes(self, limit: int | None = None) -> list[Change]:
-        """Return finished changes, newest first."""
+    def changes(self, limit: int | None = None, *, session: str | None = None) -> list[Change]:
+        """Return finished changes, of one session or of all, newest first."""
         if not self._db.exists():
             return []
-        return self._load("workspace=? AND NOT open", (self._workspace,), limit)
+        if session is None:
+            return self._load("workspace=? AND NOT open", (self._workspace,), limit)
+        return self._load("workspace=? AND session=? AND NOT open", (self._workspace, session), limit)
 
     def total(self) -> int:
         """Return how many snapshots there are."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.places import command
 from hilt.state.tables import open_state
 
 MAX_BYTES = 1024 * 1024
@@ -53,7 +54,7 @@ def trusts_all(environ: Mapping[str, str]) -> bool:
         raise ToolError(
             "invalid_args",
             f"HILT_TRUST is {value!r}; the only value it has is all.",
-            suggestion="Set HILT_TRUST to all, or unset it and trust single files with hilt trust.",
+            suggestion=f"Set HILT_TRUST to all, or unset it and trust single files with {command('trust')}.",
         )
     return value == "all"
 

@@ -77,7 +77,7 @@ def _refused(command: str, reason: str) -> ToolError:
     return ToolError(
         "denied",
         f"hilt {command} is for a person at a terminal. {reason}",
-        suggestion=f"Ask the user to run hilt {command} in a terminal of their own.",
+        suggestion=f"Ask the user to run in a terminal of their own: {places.command(command)}",
     )
 
 
@@ -119,7 +119,7 @@ def _pending(approvals: Approvals, id: str) -> Approval:
     raise ToolError(
         "not_found",
         f"The approval {found.id} is not pending: it is {found.state}.",
-        suggestion="hilt approve lists what is pending.",
+        suggestion=f"{places.command('approve')} lists what is pending.",
     )
 
 
@@ -138,12 +138,12 @@ def _settle(approvals: Approvals, approval: Approval, answer: Answer, seconds: i
         sys.stdout.write("Denied.\n")
         return 1
     until = time.strftime("%H:%M", time.localtime(done.expires_at // _SECOND))
-    sys.stdout.write(f"Approved, for one call until {until}. hilt deny {done.id} takes it back.\n")
+    sys.stdout.write(f"Approved, for one call until {until}. {places.command('deny', done.id)} takes it back.\n")
     if always:
         for rule in approval.asked.rules:
             span = "From now on" if expires is None else f"Until {_moment(expires)}"
             sys.stdout.write(f"{span} allowed here: {one_line(rule)}\n")
-        sys.stdout.write("hilt grants lists what is allowed so, and revokes it.\n")
+        sys.stdout.write(f"{places.command('grants')} lists what is allowed so, and revokes it.\n")
     return 0
 
 
@@ -153,7 +153,7 @@ def _deny(id: str, reason: str) -> int:
         approvals.answer(before.id, approved=False, reason=reason, by=BY)
     sys.stdout.write(f"Denied: {one_line(before.asked.tool)}, {_summary(before)}\n")
     if before.state == "approved":
-        sys.stdout.write("It had been approved. Rules that were kept with it are in hilt grants.\n")
+        sys.stdout.write(f"It had been approved. Rules that were kept with it: {places.command('grants')}\n")
     return 0
 
 
@@ -169,7 +169,7 @@ def _list_pending(screen: Terminal, pending: list[Approval]) -> int:
         sys.stdout.write(f"{approval.id}  {one_line(asked.tool)}  ({_span(left)} left)  {where}\n")
         sys.stdout.write(page.text(_summary(approval), whole=True))
         sys.stdout.write(f"  why: {one_line(asked.reason)}\n")
-    sys.stdout.write("\nhilt approve ID shows one and asks; hilt deny ID [--reason TEXT]\n")
+    sys.stdout.write(f"\n{places.command('approve', 'ID')} shows one and asks; deny ID [--reason TEXT] denies it\n")
     return 0
 
 
@@ -234,7 +234,9 @@ def _trust(screen: Terminal, options: dict[str, str], words: list[str]) -> int:
             case ["revoke", path]:
                 if not trusted.revoke(path):
                     raise ToolError(
-                        "not_found", f"{one_line(path)} is not trusted.", suggestion="hilt trust lists what is."
+                        "not_found",
+                        f"{one_line(path)} is not trusted.",
+                        suggestion=f"{places.command('trust')} lists what is.",
                     )
                 sys.stdout.write(f"No longer trusted: {one_line(path)}\n")
                 return 0

@@ -77,7 +77,7 @@ def _trail(options: dict[str, str]) -> list[Finding]:
     except ToolError:
         return []  # already told
     if broken is not None:
-        return [Finding("wrong", "audit", f"the trail is broken at row {broken}", "hilt audit verify")]
+        return [Finding("wrong", "audit", f"the trail is broken at row {broken}", places.command("audit", "verify"))]
     return [Finding("ok", "audit", "the trail is whole")]
 
 
@@ -174,14 +174,25 @@ def _servers(options: dict[str, str]) -> list[Finding]:
     found = []
     for state in states:
         name, told = state.server.name, summary(state) + (", with notes" if state.notes else "")
-        remedy = f"hilt mcp trust {name}" if state.difference else "hilt mcp list" if state.notes else ""
+        remedy = (
+            places.command("mcp", "trust", name)
+            if state.difference
+            else places.command("mcp", "list")
+            if state.notes
+            else ""
+        )
         found.append(Finding("missing" if remedy else "ok", "mcp server", inert(f"{name}: {told}"), remedy))
     for path, names in configured.untrusted.items():
         found.append(
-            Finding("missing", "mcp server", inert(f"{', '.join(names)}: {path} is not trusted"), f"hilt trust {path}")
+            Finding(
+                "missing",
+                "mcp server",
+                inert(f"{', '.join(names)}: {path} is not trusted"),
+                places.command("trust", path),
+            )
         )
     return found + [
-        Finding("wrong", "mcp server", inert(f"{problem.origin}: {problem.message}"), "hilt mcp list")
+        Finding("wrong", "mcp server", inert(f"{problem.origin}: {problem.message}"), places.command("mcp", "list"))
         for problem in configured.problems
     ]
 

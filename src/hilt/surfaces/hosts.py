@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 Entry = dict[str, Any]
@@ -15,7 +15,8 @@ class Host(NamedTuple):
     """A program: its files, the keys that lead to its servers, and how it starts them.
 
     `inside` says that it starts a server in the folder of the project; for the others the entry names the folder, in a
-    project's own file by a `variable` where there is one.
+    project's own file by a `variable` where there is one. `alone` are keys by which it leaves all questions to the
+    server, and `step` is what a person has still to do there, NAME being the server.
     """
 
     title: str
@@ -26,6 +27,8 @@ class Host(NamedTuple):
     variable: str = ""
     scope: str = "project"  # what is meant when nobody says
     entry: Callable[[str, Sequence[str]], Entry] = lambda command, args: {"command": command, "args": list(args)}
+    alone: Mapping[str, Any] = MappingProxyType({})
+    step: str = ""
 
 
 def _home(*names: str) -> Callable[[Mapping[str, str]], tuple[str, ...]]:
@@ -59,8 +62,23 @@ def _typed(command: str, args: Sequence[str]) -> Entry:
 _SERVERS = ("mcpServers",)
 
 HOSTS: dict[str, Host] = {
-    "claude": Host("Claude Code", _SERVERS, (".mcp.json",), _home(".claude.json"), inside=True, entry=_typed),
-    "claude-desktop": Host("Claude Desktop", _SERVERS, (), _application("Claude", "claude_desktop_config.json")),
+    "claude": Host(
+        "Claude Code",
+        _SERVERS,
+        (".mcp.json",),
+        _home(".claude.json"),
+        inside=True,
+        entry=_typed,
+        step="Start claude in the folder and approve the server; /mcp shows its state. "
+        "In scripts: claude -p --mcp-config .mcp.json --allowedTools mcp__NAME",
+    ),
+    "claude-desktop": Host(
+        "Claude Desktop",
+        _SERVERS,
+        (),
+        _application("Claude", "claude_desktop_config.json"),
+        step="Quit it and start it again; it asks before the first use of each tool.",
+    ),
     "codex": Host(
         "Codex",
         ("mcp_servers",),
@@ -68,6 +86,8 @@ HOSTS: dict[str, Host] = {
         _below("CODEX_HOME", ".codex", "config.toml"),
         inside=True,
         scope="user",
+        alone={"default_tools_approval_mode": "approve", "required": True},
+        step="Start codex in the folder and trust it: a project's file counts in trusted folders only.",
     ),
     "copilot": Host(
         "Copilot CLI",
@@ -76,11 +96,38 @@ HOSTS: dict[str, Host] = {
         _below("COPILOT_HOME", ".copilot", "mcp-config.json"),
         inside=True,
         entry=lambda command, args: {**_typed(command, args), "tools": ["*"]},
+        step="Trust the folder when it asks. In scripts: copilot -p ... --allow-tool NAME",
     ),
-    "cursor": Host("Cursor", _SERVERS, (".cursor/mcp.json",), _home(".cursor/mcp.json"), variable="${workspaceFolder}"),
-    "gemini": Host("Gemini CLI", _SERVERS, (".gemini/settings.json",), _home(".gemini/settings.json"), inside=True),
-    "kiro": Host("Kiro", _SERVERS, (".kiro/settings/mcp.json",), _home(".kiro/settings/mcp.json")),
-    "lmstudio": Host("LM Studio", _SERVERS, (), _home(".lmstudio/mcp.json")),
+    "cursor": Host(
+        "Cursor",
+        _SERVERS,
+        (".cursor/mcp.json",),
+        _home(".cursor/mcp.json"),
+        variable="${workspaceFolder}",
+        step="Switch the server on in its settings, under MCP.",
+    ),
+    "gemini": Host(
+        "Gemini CLI",
+        _SERVERS,
+        (".gemini/settings.json",),
+        _home(".gemini/settings.json"),
+        inside=True,
+        step="Trust the folder where it asks: it connects no server in one that is not trusted.",
+    ),
+    "kiro": Host(
+        "Kiro",
+        _SERVERS,
+        (".kiro/settings/mcp.json",),
+        _home(".kiro/settings/mcp.json"),
+        step="Look whether the server is on, in the list of MCP servers.",
+    ),
+    "lmstudio": Host(
+        "LM Studio",
+        _SERVERS,
+        (),
+        _home(".lmstudio/mcp.json"),
+        step="Switch the server on in the chat that is to use it.",
+    ),
     "opencode": Host(
         "OpenCode",
         ("mcp",),
@@ -88,8 +135,16 @@ HOSTS: dict[str, Host] = {
         _open_code,
         inside=True,
         entry=lambda command, args: {"type": "local", "command": [command, *args], "enabled": True},
+        step="Nothing is left to do; opencode mcp list shows its state.",
     ),
-    "qwen": Host("Qwen Code", _SERVERS, (".qwen/settings.json",), _home(".qwen/settings.json"), inside=True),
+    "qwen": Host(
+        "Qwen Code",
+        _SERVERS,
+        (".qwen/settings.json",),
+        _home(".qwen/settings.json"),
+        inside=True,
+        step="Trust the folder where it asks: it connects no server in one that is not trusted.",
+    ),
     "vscode": Host(
         "Visual Studio Code",
         ("servers",),
@@ -97,9 +152,18 @@ HOSTS: dict[str, Host] = {
         _application("Code/User", "mcp.json"),
         variable="${workspaceFolder}",
         entry=_typed,
+        step="Trust the workspace, and the server when it asks at the first start.",
     ),
-    "windsurf": Host("Windsurf", _SERVERS, (), _home(".codeium/windsurf/mcp_config.json")),
-    "zed": Host("Zed", ("context_servers",), (), _below("XDG_CONFIG_HOME", ".config", "zed/settings.json")),
+    "windsurf": Host(
+        "Windsurf", _SERVERS, (), _home(".codeium/windsurf/mcp_config.json"), step="Refresh the list of MCP servers."
+    ),
+    "zed": Host(
+        "Zed",
+        ("context_servers",),
+        (),
+        _below("XDG_CONFIG_HOME", ".config", "zed/settings.json"),
+        step="Look for the green dot of the server in the settings of the agent panel.",
+    ),
 }
 
 
@@ -114,12 +178,3 @@ def folder_of(host: Host, scope: str, workspace: str) -> str | None:
     if host.inside:
         return None
     return host.variable if scope == "project" and host.variable else workspace
-
-
-def command_line() -> list[str]:
-    """Return how this very hilt is started, by absolute paths: programs with windows know no PATH of a shell."""
-    for path in (sys.argv[0], os.path.join(os.path.dirname(sys.executable), "hilt"), shutil.which("hilt") or ""):
-        if os.path.basename(path) == "hilt" and os.path.isfile(path) and os.access(path, os.X_OK):
-            return [os.path.abspath(path)]
-    # with -P nothing is imported from the working directory
-    return [os.path.abspath(sys.executable), "-P", "-m", "hilt"]

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from hilt import places
 from hilt.custom import discovery
 from hilt.custom.definition import FILE_BYTES, Loaded, Problem, fingerprint
 from hilt.custom.discovery import is_tool
@@ -112,7 +113,7 @@ def _install_one(screen: Terminal, staged: Staged, source: str) -> bool:
         raise ToolError(
             "already_exists",
             f"{one_line(target)} exists.",
-            suggestion=f"Remove it first: hilt tools remove {one_line(staged.name)}.",
+            suggestion=f"Remove it first: {places.command('tools', 'remove', one_line(staged.name))}",
         )
     page = screen.page()
     checksum = fingerprint(staged.files)
@@ -280,7 +281,7 @@ def remove(screen: Terminal, name: str) -> int:
         raise ToolError(
             "not_found",
             f"There is no tool {one_line(name)} in {one_line(folder)}.",
-            suggestion="hilt tools show NAME tells where a tool is from.",
+            suggestion=f"{places.command('tools', 'show', 'NAME')} tells where a tool is from.",
         )
     for path in found:
         screen.write(f"Remove {one_line(path)}? [y/n] > ")

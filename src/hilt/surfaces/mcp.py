@@ -17,6 +17,8 @@ from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.call import Call, Result
+    from hilt.surfaces.mcp_calls import HandOver
     from hilt.surfaces.mcp_resources import Provider
     from hilt.surfaces.mcp_wires import Wires
 
@@ -101,21 +103,40 @@ def _serve_stdio(options: dict[str, str], flags: Flags, providers: Sequence[Prov
     from hilt.surfaces.mcp_wires import Wires
 
     wires = Wires()
-    session = _named(options) or f"mcp-{secrets.token_hex(8)}"
-    with open_runtime({**options, "session": session}) as runtime:
-        ended = _run(runtime, _over_stdio(runtime, flags, wires, session, providers))
-        if _named(options) is None:
+    named = _named(options)
+    session = named or f"mcp-{secrets.token_hex(8)}"
+    options = {**options, "session": session}
+    # a client that names its session may connect anew for each call: its jobs are then not this process's to end
+    hand_over = _to_resident(options) if named and os.environ.get("HILT_RESIDENT") != "off" else None
+    with open_runtime(options, keeps_jobs=hand_over is None) as runtime:
+        ended = _run(runtime, _over_stdio(runtime, flags, wires, session, providers, hand_over))
+        if named is None:
             runtime.end_session(session)
     return ended
 
 
+def _to_resident(options: dict[str, str]) -> HandOver:
+    def hand_over(call: Call) -> Result:
+        from hilt.surfaces import resident
+
+        return resident.hand_over(call._replace(client=None), options)
+
+    return hand_over
+
+
 async def _over_stdio(
-    runtime: Runtime, flags: Flags, wires: Wires, session: str, providers: Sequence[Provider]
+    runtime: Runtime,
+    flags: Flags,
+    wires: Wires,
+    session: str,
+    providers: Sequence[Provider],
+    hand_over: HandOver | None,
 ) -> None:
     from hilt.surfaces.mcp_server import Choice, Serving
     from hilt.surfaces.mcp_stdio import serve as serve_stdio
 
-    serving = Serving(runtime, Choice(flags.search, flags.lean), single=session, providers=providers)
+    choice = Choice(flags.search, flags.lean)
+    serving = Serving(runtime, choice, single=session, providers=providers, hand_over=hand_over)
     gc.freeze()
     gc.enable()
     try:

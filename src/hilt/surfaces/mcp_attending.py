@@ -16,7 +16,15 @@ from typing import Any
 
 from hilt.consent import Answer
 from hilt.errors import ToolError
-from hilt.surfaces.mcp_asking import FORM, approval_form, question_form, read_answers, read_approval
+from hilt.surfaces.mcp_asking import (
+    FORM,
+    approval_form,
+    own_words_form,
+    question_form,
+    read_approval,
+    read_choices,
+    read_own_words,
+)
 from hilt.surfaces.mcp_content import sound
 
 TYPE_CHECKING = False
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
 NOTE_CHARACTERS = 10_000  # of what is told while a call runs
 NOTES_AT_ONCE = 200
 NOTES_PER_SECOND = 50
+AUTOMATIC_SECONDS = 1.0  # a form that is closed sooner was closed by a program
 
 APPROVAL = "approval"
 QUESTIONS = "questions"
@@ -37,8 +46,9 @@ Responses = dict[str, dict[str, Any] | None]
 class Told:
     """What the client has answered so far in one call, through all its rounds."""
 
-    approvals: dict[str, Answer] = field(default_factory=dict)  # by what they are bound to
-    questions: dict[str, Any] | None = None
+    approvals: dict[str, Answer | None] = field(default_factory=dict)  # by what they are bound to; None: nobody said
+    answers: dict[str, Any] | ToolError | None = None  # to questions
+    own_words: list[int] = field(default_factory=list)  # the numbers of questions that the person answers so
     inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -51,44 +61,65 @@ class Attending:
         can: frozenset[str],
         *,
         by: str,
-        lists: bool,
+        alone: bool = False,
         send: Callable[[str, tuple[Any, ...]], None],
         wait: Callable[[Mapping[str, Any]], Responses] | None,
     ) -> None:
-        """Take what the client can be asked; `wait`, unless None, asks it and returns its answers."""
+        """Take what the client can be asked; `wait`, unless None, asks it and returns its answers.
+
+        `alone` says that it has closed a form of this session by itself: no person sits in front of it.
+        """
         self.needs: dict[str, dict[str, Any]] = {}  # what must be asked before the call can go on
         self.missing: str | None = None  # what the call cannot do without and the client lacks
         self._told = told
         self._can = can
         self._by = by
-        self._lists = lists
+        self._alone = alone
         self._send = send
         self._wait = wait
         self._count = 0
         self._allowance = _Allowance()
         self._asked: tuple[Asked, str] | None = None
         self._questions: Sequence[Any] = ()
+        self._asked_at = 0.0
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person can be asked."""
+        return "form" in self._can and not self._alone
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether this run of the call ended to ask something."""
+        return bool(self.needs)
 
     def approve(self, asked: Asked, digest: str) -> Answer | None:
-        """Return what the person said to exactly this call; end the call to ask them."""
+        """Return what the person said to exactly this call, None if nobody did; end the call to ask them."""
         if "form" not in self._can:
             return None
-        found = self._told.approvals.get(digest)
-        if found is not None:
-            return found
+        if digest in self._told.approvals:
+            return self._told.approvals[digest]
         self._asked = asked, digest
-        self.needs[APPROVAL] = sound(approval_form(asked))
+        self._need(APPROVAL, approval_form(asked))
         raise ToolError("approval_required", f"{asked.tool} needs approval: {asked.reason.rstrip('.')}.")
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
         """Return the answers of the person; end the call to ask them."""
         if "form" not in self._can:
             return None
-        if self._told.questions is not None:
-            return self._told.questions
+        told = self._told
+        if isinstance(told.answers, ToolError):
+            raise told.answers
+        if told.answers is not None and not told.own_words:
+            return told.answers
         self._questions = questions
-        self.needs[QUESTIONS] = sound(question_form(questions, lists=self._lists))
+        form = own_words_form(questions, told.own_words) if told.own_words else question_form(questions)
+        self._need(QUESTIONS, form)
         raise ToolError("no_one_to_ask", "The user has not answered yet.")
+
+    def _need(self, name: str, form: dict[str, Any]) -> None:
+        self._asked_at = time.monotonic()
+        self.needs[name] = sound(form)
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
         """Return a form that the person filled in."""
@@ -139,11 +170,23 @@ class Attending:
                 continue
             if name == APPROVAL and self._asked is not None:
                 asked, digest = self._asked
-                self._told.approvals[digest] = read_approval(asked, response, self._by)
+                automatic = time.monotonic() - self._asked_at < AUTOMATIC_SECONDS
+                self._told.approvals[digest] = read_approval(asked, response, self._by, automatic=automatic)
             elif name == QUESTIONS and self._questions:
-                self._told.questions = read_answers(self._questions, response)
+                self._take_answers(response)
             else:
                 self._told.inputs[name] = response
+
+    def _take_answers(self, response: Mapping[str, Any]) -> None:
+        told = self._told
+        try:
+            if isinstance(told.answers, dict):
+                told.answers = read_own_words(self._questions, told.own_words, told.answers, response)
+                told.own_words = []
+            else:
+                told.answers, told.own_words = read_choices(self._questions, response)
+        except ToolError as error:
+            told.answers = error
 
     def _one(self, request: dict[str, Any]) -> dict[str, Any] | None:
         self._count += 1

@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import mcp_types as types
@@ -23,6 +24,7 @@ from hilt.call import Call, Result
 from hilt.catalog import built_in_names
 from hilt.errors import ToolError
 from hilt.pipeline import CALLS, Prepared
+from hilt.places import command
 from hilt.policy.modes import FINDERS
 from hilt.runtime import Running, Runtime
 from hilt.surfaces.mcp_attending import Attending, Responses, Told
@@ -31,6 +33,7 @@ from hilt.surfaces.mcp_names import APPROVAL, SESSION
 from hilt.surfaces.mcp_sessions import Session
 
 Ctx = ServerRequestContext[Any, Any]
+HandOver = Callable[[Call], Result]
 
 BEAT_SECONDS = 1.0
 STEP = 0.001  # of progress that only says that the call lives
@@ -38,13 +41,12 @@ ROUNDS_MAX = 1000  # of calls that wait for the client's next request
 ROUND_SECONDS = 600.0
 NAME_CHARACTERS = 60  # of a client
 EVENTS_MAX = 256  # that a client has not been told yet; more are not kept for it
-LISTS_SINCE = "2025-11-25"  # forms may ask for several answers
 
 
 class Open(NamedTuple):
     """A call that was answered with questions, and what is known of it when it comes again."""
 
-    attending: Attending
+    run: Run
     told: Told
     session: Session
     key: str
@@ -57,15 +59,14 @@ class Rounds:
     def __init__(self) -> None:
         self._open: dict[str, Open] = {}
 
-    def keep(self, attending: Attending, told: Told, session: Session, key: str) -> str:
+    def keep(self, run: Run, told: Told, session: Session, key: str) -> str:
         """Keep a call, and return what names it."""
         now = time.monotonic()
-        for state in [state for state, one in self._open.items() if one.until < now]:
-            del self._open[state]
+        self.end(before=now)
         while len(self._open) >= ROUNDS_MAX:
-            del self._open[next(iter(self._open))]
+            self._end(next(iter(self._open)))
         state = secrets.token_urlsafe(24)
-        self._open[state] = Open(attending, told, session, key, now + ROUND_SECONDS)
+        self._open[state] = Open(run, told, session, key, now + ROUND_SECONDS)
         return state
 
     def take(self, state: str, key: str, named: str | None) -> Open:
@@ -77,6 +78,14 @@ class Rounds:
             raise _bad_state()
         del self._open[state]
         return found
+
+    def end(self, before: float = float("inf")) -> None:
+        """End the calls whose time was over before then: nobody will answer."""
+        for state in [state for state, one in self._open.items() if one.until < before]:
+            self._end(state)
+
+    def _end(self, state: str) -> None:
+        self._open.pop(state).run.abandon(ToolError("approval_timeout", "The client did not come back with an answer."))
 
 
 def _key(params: types.CallToolRequestParams) -> str:
@@ -91,13 +100,27 @@ def _bad_state() -> MCPError:
 class Calls:
     """Runs the calls of all clients."""
 
-    def __init__(self, runtime: Runtime, offload: Callable[[Callable[[], Any]], asyncio.Future[Any]]) -> None:
-        """Take the runtime, and what runs something on another thread."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        offload: Callable[[Callable[[], Any]], asyncio.Future[Any]],
+        hand_over: HandOver | None = None,
+    ) -> None:
+        """Take the runtime, what runs something on another thread, and what runs a call that must outlive us."""
         self._runtime = runtime
+        self._hand_over = hand_over
         self._offload = offload
         self._near = frozenset(built_in_names()) - FINDERS  # found without looking through files
         self._rounds = Rounds()
         self.asking = 0  # calls that wait for an answer of a client
+
+    def close(self) -> None:
+        """End the calls that wait for their client."""
+        self._rounds.end()
+
+    def end_idle(self) -> None:
+        """End the calls whose client has not come back in time."""
+        self._rounds.end(before=time.monotonic())
 
     async def call(
         self, ctx: Ctx, params: types.CallToolRequestParams, session_of: Callable[[], Session]
@@ -112,10 +135,7 @@ class Calls:
             named = session_of().name if SESSION in meta else None
             found = self._rounds.take(params.request_state, _key(params), named)
             told, session = found.told, found.session
-            try:
-                found.attending.take(responses)
-            except ToolError as error:
-                return error_result(error)
+            found.run.attending.take(responses)
         else:
             session = session_of()
             told.inputs.update(responses)
@@ -127,17 +147,20 @@ class Calls:
         can = capabilities(ctx)
         session.calls += 1
         progress = Progress(ctx)
+        run = None
         try:
             while True:
-                run = Run(self, ctx, call, told, can, progress, by=by)
+                session.alone = session.alone or None in told.approvals.values()
+                run = Run(self, ctx, call, told, can, progress, by=by, alone=session.alone)
                 result = await run.result()
                 attending = run.attending
                 if attending.missing is not None and modern:
                     raise _lacks(attending.missing)
                 if not attending.needs:
+                    result = await self._handed_over(call, result, run.prepared)
                     return self._answer(session, call, result, run.prepared)
                 if modern:
-                    state = self._rounds.keep(attending, told, session, _key(params))
+                    state = self._rounds.keep(run, told, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}
                     return {**required, "requestState": state}
                 found_responses = await self.ask(ctx, attending.needs)
@@ -145,11 +168,28 @@ class Calls:
                     can = can - {"form"}  # it said it could
                 attending.take({name: one for name, one in found_responses.items() if one is not None})
         except ToolError as error:
+            if run is not None:
+                run.abandon(error)
             return error_result(error)
+        except asyncio.CancelledError:
+            if run is not None:
+                run.abandon(ToolError("cancelled", f"The call of {call.tool} was cancelled."))
+            raise
         finally:
             progress.end()
             session.calls -= 1
             session.used = time.monotonic()
+
+    async def _handed_over(self, call: Call, result: Result, prepared: Prepared | None) -> Result:
+        """Return the result of a call that needs what outlives this process, from where that is; any other as it is."""
+        hand_over = self._hand_over
+        if hand_over is None or result.error is None or result.error.code != "resident_required":
+            return result
+        result = await self._offload(lambda: hand_over(call))
+        if result.error is None and prepared is not None and prepared.tool.output is not None:
+            with suppress(ValueError):  # a tool may answer with text all the same
+                return result._replace(text="", data=json.loads(result.text))
+        return result
 
     def _answer(self, session: Session, call: Call, result: Result, prepared: Prepared | None) -> dict[str, Any]:
         error = result.error
@@ -159,7 +199,7 @@ class Calls:
         if error is not None and error.code == "approval_required" and "approval" in error.details:
             id = str(error.details["approval"])
             session.waits_for(call.tool, call.args, id)
-            error.suggestion = f"Ask the user to run: hilt approve {id}. Then make the same call again."
+            error.suggestion = f"Ask the user to run: {command('approve', id)}. Then make the same call again."
         # a dialect answers in shapes of its own
         output = prepared.tool.output if prepared is not None and prepared.entry is None else None
         trusted = prepared is None or prepared.tool.source == "built-in"
@@ -237,7 +277,16 @@ class Run:
     """One run of a call, from the event loop's side."""
 
     def __init__(
-        self, calls: Calls, ctx: Ctx, call: Call, told: Told, can: frozenset[str], progress: Progress, *, by: str
+        self,
+        calls: Calls,
+        ctx: Ctx,
+        call: Call,
+        told: Told,
+        can: frozenset[str],
+        progress: Progress,
+        *,
+        by: str,
+        alone: bool,
     ) -> None:
         self._calls = calls
         self._ctx = ctx
@@ -253,7 +302,7 @@ class Run:
             told,
             can,
             by=by,
-            lists=ctx.protocol_version >= LISTS_SINCE,
+            alone=alone,
             send=self._send,
             wait=None if is_modern(ctx) else self._wait,
         )
@@ -262,6 +311,11 @@ class Run:
     def prepared(self) -> Prepared | None:
         """The call as it was understood."""
         return None if self._running is None else self._running.prepared
+
+    def abandon(self, error: ToolError) -> None:
+        """Put the call on record when it ends here, between a question and its answer."""
+        if self.attending.needs and self._running is not None:
+            self._running.abandon(error)
 
     async def result(self) -> Result:
         """Run the call to its end; it is given up when the request is."""
@@ -361,7 +415,7 @@ def capabilities(ctx: Ctx) -> frozenset[str]:
     if said is None:
         return frozenset()
     found = set()
-    if said.elicitation is not None:
+    if said.elicitation is not None and not _is_headless(ctx):
         # who names no kind means forms, the only one there was at first
         if said.elicitation.form is not None or said.elicitation.url is None:
             found.add("form")
@@ -373,6 +427,15 @@ def capabilities(ctx: Ctx) -> frozenset[str]:
     if said.roots is not None:
         found.add("roots")
     return frozenset(found)
+
+
+def _is_headless(ctx: Ctx) -> bool:
+    """Whether the client says that no person sits in front of it, by its name or a capability of its own."""
+    client, said = ctx.session.client_params, ctx.session.client_capabilities
+    names = list((said.experimental if said is not None else None) or ())
+    if client is not None:
+        names += [client.client_info.name, client.client_info.title or ""]
+    return any("headless" in name.casefold() for name in names)
 
 
 def unknown_tool(name: str, error: ToolError) -> MCPError:

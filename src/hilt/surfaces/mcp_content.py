@@ -51,8 +51,9 @@ def call_result(result: Result, output: Schema | None = None, *, trusted: bool =
     text, data = result.result, result.data
     if not _is_sound(text):
         text, data = sound(text), sound(data)
-    if text or not content:
-        content.insert(0, {"type": "text", "text": text})
+    shown = text or _named_image(content, result)
+    if shown or not content:
+        content.insert(0, {"type": "text", "text": shown})
     answer: dict[str, Any] = {**COMPLETE, "content": content, "isError": False}
     if isinstance(data, dict) or (data is not None and output is not None):
         answer["structuredContent"] = structured(output, data)
@@ -69,6 +70,13 @@ def call_result(result: Result, output: Schema | None = None, *, trusted: bool =
     if meta:
         answer["_meta"] = meta
     return answer
+
+
+def _named_image(content: list[dict[str, Any]], result: Result) -> str:
+    """Return what the image of a file is, for hosts that show their model only text."""
+    if "path" not in result.meta or [block.get("type") for block in content] != ["image"]:
+        return ""
+    return str(sound(f"{result.meta['path']}: {content[0]['mimeType']}, {result.meta['size']} bytes"))
 
 
 def _broken(answer: dict[str, Any], output: Schema | None, *, trusted: bool) -> str | None:
@@ -100,11 +108,9 @@ def _block() -> Any:
 
 
 def error_result(error: ToolError, result: Result | None = None) -> dict[str, Any]:
-    """Return a failure: code, facts and next step as text, and the same for programs."""
+    """Return a failure: code, facts and next step as text, and for programs the code with its details."""
     text = f"{error.code}: {error.message}" + (f"\n{error.suggestion}" if error.suggestion else "")
-    told: dict[str, Any] = {"code": error.code, "message": error.message}
-    if error.suggestion:
-        told["suggestion"] = error.suggestion
+    told: dict[str, Any] = {"code": error.code}
     if error.details and _is_small(error.details):
         told["details"] = error.details
     meta = {f"{OWN}error": sound(told), **(_facts(result) if result is not None else {})}

@@ -19,7 +19,7 @@ from hilt.surfaces.ancestry import hilt_above
 from hilt.surfaces.approving import answered
 from hilt.surfaces.audit import valued
 from hilt.surfaces.cli import Usage
-from hilt.surfaces.hosts import HOSTS, Entry, Host, command_line, file_of, folder_of
+from hilt.surfaces.hosts import HOSTS, Entry, Host, file_of, folder_of
 from hilt.surfaces.prompt import Terminal, one_line, plain
 from hilt.text import jsonc, toml_tables
 from hilt.text.jsonc import NotEditable
@@ -47,7 +47,8 @@ def install(options: dict[str, str], words: list[str]) -> int:
     given, rest = valued(rest, ("--name",))
     flags = [word for word in rest if word.startswith("-")]
     names = [word for word in rest if not word.startswith("-")]
-    known = ("--project", "--user", "--print", "--yes", *(("--search", "--lean") if verb == "install" else ()))
+    own = ("--search", "--lean", "--ask-twice") if verb == "install" else ()
+    known = ("--project", "--user", "--print", "--yes", *own)
     unknown = [flag for flag in flags if flag not in known]
     if unknown or len(names) > 1:
         raise Usage(f"mcp {verb} takes the name of a program, --name NAME, {', '.join(known)}")
@@ -59,7 +60,10 @@ def install(options: dict[str, str], words: list[str]) -> int:
     host = _named(names[0])
     scope = _scope(host, flags)
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
+    if "--ask-twice" in flags and not host.alone:
+        raise Usage(f"{host.title} asks about tools as its user has set it: leave out --ask-twice")
     entry = _entry(host, scope, workspace, options, flags) if verb == "install" else None
+    closing = _closing(host, verb, name, flags)
     path = file_of(host, scope, workspace, os.environ)
     keys = _keys(host, path, name)
     if "--print" in flags and entry is not None:
@@ -80,13 +84,13 @@ def install(options: dict[str, str], words: list[str]) -> int:
             raise ToolError(
                 "denied",
                 f"hilt mcp {verb} is not for tools: this one was started below hilt itself ({one_line(above)}).",
-                suggestion=f"Ask the user to run hilt mcp {verb}.",
+                suggestion=f"Ask the user to run: {places.command('mcp', verb)}",
             )
         sys.stdout.write(_shown(change))
         _write(change, mode)
-        sys.stdout.write(_done(host, verb))
+        sys.stdout.write(closing)
         return 0
-    return answered(f"mcp {verb}", lambda screen: _asked(screen, host, verb, change, mode))
+    return answered(f"mcp {verb}", lambda screen: _asked(screen, closing, change, mode))
 
 
 def _list(options: dict[str, str]) -> int:
@@ -127,7 +131,7 @@ def _scope(host: Host, flags: list[str]) -> str:
 
 def _entry(host: Host, scope: str, workspace: str, options: dict[str, str], flags: list[str]) -> Entry:
     """Return the entry: the command of hilt by an absolute path, with what this command was given."""
-    command, *args = command_line()
+    command, *args = places.own_command()
     args.append("mcp")
     folder = folder_of(host, scope, workspace)
     if folder is None and scope == "user" and "workspace" in options:
@@ -140,7 +144,7 @@ def _entry(host: Host, scope: str, workspace: str, options: dict[str, str], flag
     for path in filter(None, options.get("tools-dir", "").split(os.pathsep)):
         args += ["--tools-dir", os.path.abspath(path)]
     args += [flag for flag in flags if flag in ("--search", "--lean")]
-    return host.entry(command, args)
+    return {**host.entry(command, args), **(host.alone if "--ask-twice" not in flags else {})}
 
 
 def _keys(host: Host, path: str, name: str) -> list[str]:
@@ -210,7 +214,7 @@ def _failed(path: str, error: OSError) -> ToolError:
     return ToolError(code, f"{one_line(path)}: {os.strerror(error.errno or 0)}.")
 
 
-def _asked(screen: Terminal, host: Host, verb: str, change: Change, mode: int) -> int:
+def _asked(screen: Terminal, closing: str, change: Change, mode: int) -> int:
     """Show the change and write it when the person says so."""
     screen.write(f"{_place(change)}\n" + screen.page().diff(_difference(change), whole=True))
     screen.write("Write this? [y/n] > ")
@@ -219,12 +223,22 @@ def _asked(screen: Terminal, host: Host, verb: str, change: Change, mode: int) -
         screen.write(("" if answer else "\n") + "Nothing was written.\n")
         return 1
     _write(change, mode)
-    screen.write(_done(host, verb))
+    screen.write(closing)
     return 0
 
 
-def _done(host: Host, verb: str) -> str:
-    return f"Written. {host.title} {'finds' if verb == 'install' else 'forgets'} hilt when it is started again.\n"
+def _closing(host: Host, verb: str, name: str, flags: list[str]) -> str:
+    """Return what a person is told in the end: what the entry means, and what is still to be done."""
+    if verb == "uninstall":
+        return f"Written. {host.title} forgets hilt when it is started again.\n"
+    lines = [f"Written. {host.title} finds hilt when it is started again."]
+    if host.alone and "--ask-twice" not in flags:
+        lines.append(
+            f"{host.title} itself does not ask about these tools: hilt decides on each call, and asks where its rules "
+            f"say so. --ask-twice has {host.title} ask as well; without a person it then refuses them."
+        )
+    lines.append(f"Next: {host.step.replace('NAME', name)}")
+    return "\n".join(lines) + "\n"
 
 
 def _shown(change: Change) -> str:

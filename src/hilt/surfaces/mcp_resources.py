@@ -70,7 +70,7 @@ class Resources:
                 "uriTemplate": f"{SNAPSHOTS}{{id}}/{{+path}}",
                 "name": "snapshot",
                 "title": "Snapshot",
-                "description": "A file as it was before a change; undo restores it.",
+                "description": "A file as it was before a change of this session; undo restores it.",
             },
         ]
         return [*(one for provider in self._providers for one in provider.templates()), *own]
@@ -145,7 +145,7 @@ class Resources:
 
     def _snapshots(self, session: str) -> list[dict[str, Any]]:
         found = []
-        for change in self._runtime.history().changes(LISTED_MAX):
+        for change in self._runtime.history().changes(LISTED_MAX, session=session):
             for file in change.snapshots:
                 if file.before is None or self._is_closed(session, file.path):
                     continue
@@ -159,6 +159,8 @@ class Resources:
         path = _unquoted(path)
         history = self._runtime.history()
         change = history.find(id)
+        if change.session != session:
+            raise _no_resource(uri)
         for file in change.snapshots:
             if file.path == path and file.before is not None and not self._is_closed(session, path):
                 if file.size > READ_BYTES:

@@ -28,8 +28,10 @@ from hilt import __version__
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.shown import Shown, shown
-from hilt.surfaces.mcp_calls import Calls, Ctx, connection_of, is_modern
+from hilt.surfaces.mcp_calls import Calls, Ctx, HandOver, capabilities, connection_of, is_modern
 from hilt.surfaces.mcp_content import COMPLETE, tool_entry
+from hilt.surfaces.mcp_instructions import instructions
+from hilt.surfaces.mcp_names import SESSION
 from hilt.surfaces.mcp_resources import Change, Provider, Resources
 from hilt.surfaces.mcp_sessions import Session, Sessions
 from hilt.workers import Workers
@@ -59,15 +61,24 @@ class Serving:
     """One server over one runtime, for any number of clients. Lives in one event loop."""
 
     def __init__(
-        self, runtime: Runtime, choice: Choice, *, single: str | None, providers: Sequence[Provider] = ()
+        self,
+        runtime: Runtime,
+        choice: Choice,
+        *,
+        single: str | None,
+        providers: Sequence[Provider] = (),
+        hand_over: HandOver | None = None,
     ) -> None:
-        """Take the session that all clients share, unless each has its own, and further resources and prompts."""
+        """Take the session that all clients share, unless each has its own, and further resources and prompts.
+
+        `hand_over` runs a call that must outlive this process.
+        """
         self._runtime = runtime
         self._choice = choice
         self._loop = asyncio.get_running_loop()
         self._threads = Workers(16)  # for what takes a while and is no call
         self._sessions = Sessions(runtime, single, self._threads.put)
-        self._calls = Calls(runtime, self.offload)
+        self._calls = Calls(runtime, self.offload, hand_over)
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
@@ -82,6 +93,7 @@ class Serving:
             stop()
         for task in self._tasks:
             task.cancel()
+        self._calls.close()
         self._threads.close()
 
     @property
@@ -113,6 +125,7 @@ class Serving:
         while True:
             await asyncio.sleep(TIDY_SECONDS)
             self._sessions.end_idle()
+            self._calls.end_idle()
 
     def _server(self, *, has_prompts: bool) -> Server[Any]:
         listen = ListenHandler(self._bus, max_subscriptions=SUBSCRIPTIONS_MAX)
@@ -120,6 +133,7 @@ class Serving:
             "hilt",
             version=__version__,
             title="hilt",
+            instructions=instructions(search=self._choice.search),
             cache_hints=dict.fromkeys(_CACHED, _FRESH),  # type: ignore[arg-type]
             get_tool_input_schema=lambda name: None,  # no argument of ours is to be repeated in a header
             on_list_tools=self._list_tools,  # type: ignore[arg-type]
@@ -150,9 +164,11 @@ class Serving:
 
     def _session(self, ctx: Ctx, *, calls: bool = False) -> Session:
         connection = connection_of(ctx)
-        if connection.session_id is None:
+        meta = (ctx.params or {}).get("_meta") or {}
+        # who names a session goes on with it, also on another connection
+        if connection.session_id is None or SESSION in meta:
             try:
-                return self._sessions.of_request((ctx.params or {}).get("_meta") or {}, calls=calls)
+                return self._sessions.of_request(meta, calls=calls)
             except ToolError as error:
                 raise MCPError(code=INVALID_PARAMS, message=error.message) from None
         session: Session | None = connection.state.get("session")
@@ -169,12 +185,14 @@ class Serving:
 
     async def _list_tools(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
         _refuse_cursor(params)
-        session = self._session(ctx).name
-        found = await self.offload(lambda: self._shown(session))
+        session = self._session(ctx)
+        asks = "form" in capabilities(ctx) and not session.alone
+        found = await self.offload(lambda: self._shown(session.name, client_asks=asks))
         return {**COMPLETE, "tools": [tool_entry(one) for one in found]}
 
-    def _shown(self, session: str) -> list[Shown]:
-        return shown(self._runtime, session=session, search=self._choice.search, lean=self._choice.lean)
+    def _shown(self, session: str, *, client_asks: bool) -> list[Shown]:
+        choice = self._choice
+        return shown(self._runtime, session=session, search=choice.search, lean=choice.lean, client_asks=client_asks)
 
     async def _call_tool(self, ctx: Ctx, params: types.CallToolRequestParams) -> dict[str, Any]:
         answer = await self._calls.call(ctx, params, lambda: self._session(ctx, calls=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from hilt import places
 from hilt.custom.servers import Servers, State
 from hilt.custom.servers_definitions import Difference, Kept, Raw, difference, named, shown_json, visible
 from hilt.errors import ToolError
@@ -36,7 +37,7 @@ def _list(options: dict[str, str]) -> int:
     for state in states:
         lines += _told(state)
     for path, names in configured.untrusted.items():
-        lines.append(f"{path} is not trusted, so not read (hilt trust {path}): {', '.join(names)}")
+        lines.append(f"{path} is not trusted, so not read ({places.command('trust', path)}): {', '.join(names)}")
     lines += [f"broken: {problem.origin}: {problem.message}" for problem in configured.problems]
     sys.stdout.write(
         "".join(inert(visible(one_line(line))) + "\n" for line in lines) or "No MCP server is configured.\n"
@@ -51,7 +52,7 @@ def _told(state: State) -> list[str]:
     lines += [f"  {kept.shown}" + (f"  {_first(kept)}" if _first(kept) else "") for kept in state.tools or ()]
     lines += _changes(state.difference)
     if state.difference:
-        lines.append(f"  hilt mcp trust {server.name} shows this and asks")
+        lines.append(f"  {places.command('mcp', 'trust', server.name)} shows this and asks")
     if state.failure:
         lines.append(f"  failed: {state.failure}")
     return [*lines, *(f"  note: {note}" for note in state.notes)]
@@ -84,7 +85,9 @@ def _trust(screen: Terminal, options: dict[str, str], name: str) -> int:
     with open_runtime(options) as runtime:
         found = runtime.servers()
         if found is None:
-            raise ToolError("not_found", "No MCP server is configured.", suggestion="See hilt mcp list.")
+            raise ToolError(
+                "not_found", "No MCP server is configured.", suggestion=f"See {places.command('mcp', 'list')}."
+            )
         known = _accepted(found, name)
         pins, server, now = found.offer(name)
         differs = difference((known or {}).values(), now)
@@ -119,9 +122,13 @@ def _accepted(found: Servers, name: str) -> dict[str, Kept] | None:
     for path, names in found.configured().untrusted.items():
         if name in names:
             raise ToolError(
-                "untrusted", f"{one_line(path)} is not trusted.", suggestion=f"First: hilt trust {one_line(path)}"
+                "untrusted",
+                f"{one_line(path)} is not trusted.",
+                suggestion=f"First: {places.command('trust', one_line(path))}",
             )
-    raise ToolError("not_found", f"There is no MCP server {one_line(name)}.", suggestion="See hilt mcp list.")
+    raise ToolError(
+        "not_found", f"There is no MCP server {one_line(name)}.", suggestion=f"See {places.command('mcp', 'list')}."
+    )
 
 
 def _show(screen: Terminal, page: Page, known: dict[str, Kept], now: list[Raw], differs: Difference) -> None:

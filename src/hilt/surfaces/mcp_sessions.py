@@ -33,6 +33,7 @@ class Session:
         self.name = name
         self.told = told  # the name that the client may go on with, when it does not know it yet
         self.calls = 0  # under way
+        self.alone = False  # its client closes forms by itself
         self.used = time.monotonic()
         self._waiting: dict[str, str] = {}  # approvals that calls wait for, by call
 

@@ -148,7 +148,8 @@ def hand_over(call: Call, options: dict[str, str]) -> Result:
         "resident_required",
         "The resident process, which keeps background jobs, cannot be reached: it does not start, or declines because "
         "it is confined in another way.",
-        suggestion="Look into resident.log in the state directory, or run hilt resident stop and send the call again.",
+        suggestion="Look into resident.log in the state directory, or send the call again after: "
+        + places.command("resident", "stop"),
     )
     return Result(error=error, id=call.id, request_id=call.request_id)
 

@@ -178,7 +178,7 @@ def _project(sources: Sources) -> Iterator[Problem]:
         if key in configuration.PERSONAL:
             yield Problem(sources.project, line, f"{key} is ignored: a project cannot set it", only_note=True)
         elif configuration.needs_trust(key) and not trusted:
-            text = f"{key} is ignored until the file is trusted (hilt trust)"
+            text = f"{key} is ignored until the file is trusted ({places.command('trust')})"
             yield Problem(sources.project, line, text, only_note=True)
 
 
@@ -213,7 +213,7 @@ def _policy(sources: Sources) -> Iterator[Problem]:
             for note in rules.notes:
                 yield Problem(path, None, note.rstrip("."), only_note=True)
             if not rules.trusted:
-                told = "it denies and asks, and allows nothing until it is trusted (hilt trust)"
+                told = f"it denies and asks, and allows nothing until it is trusted ({places.command('trust')})"
                 yield Problem(path, None, told, only_note=True)
         for hooks in runtime.authority.hooks_of_files():
             for broken in hooks.problems:

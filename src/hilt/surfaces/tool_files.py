@@ -93,7 +93,7 @@ def listed(found: Found) -> str:
         lines.append("broken:")
         lines += [f"  {problem.place}: {problem.message}" for problem in found.problems]
     if found.untrusted:
-        lines.append("not trusted, so not loaded (hilt tools trust shows them):")
+        lines.append(f"not trusted, so not loaded ({places.command('tools', 'trust')} shows them):")
         lines += [f"  {one.path}" for one in found.untrusted]
     if altered := changed():
         lines.append("changed since installed:")
@@ -178,7 +178,7 @@ def _new(options: dict[str, str], words: list[str]) -> int:
             file.write(text.replace("@NAME@", name))
     sys.stdout.write(f"{inert(one_line(path))}\n")
     if not personal:
-        sys.stdout.write("It runs once you trust it: hilt tools trust\n")
+        sys.stdout.write(f"It runs once you trust it: {places.command('tools', 'trust')}\n")
     return 0
 
 
@@ -295,7 +295,10 @@ def check(found: Found, call: Call, altered: Sequence[str] = ()) -> Checked:
         told, fine = _checked(definition, call)
         lines += told
         ok = ok and fine
-    lines += [f"{one.path}: not trusted, so not loaded; hilt tools trust shows it" for one in found.untrusted]
+    lines += [
+        f"{one.path}: not trusted, so not loaded; {places.command('tools', 'trust')} shows it"
+        for one in found.untrusted
+    ]
     lines += [f"{one.origin}: hidden by another tool {one.name}" for one in found.hidden]
     lines += [f"{path}: note: it was changed since it was installed" for path in altered]
     return Checked(tuple(lines) or ("There are no custom tools.",), ok)
@@ -314,7 +317,7 @@ def check_path(path: str, found: Found, root: str, call: Call) -> Checked:
     if not os.path.lexists(path):
         raise ToolError("file_not_found", f"{one_line(path)} does not exist.", suggestion="Name the file of a tool.")
     if discovery.format_of(path) in ("python", "javascript"):
-        return Checked((f"{path}: not trusted, so not loaded; hilt tools trust shows it",), ok=False)
+        return Checked((f"{path}: not trusted, so not loaded; {places.command('tools', 'trust')} shows it",), ok=False)
     with Workers() as workers:
         known = discovery.readers(workers, os.environ, root, places.state_dir(os.environ))
         loaded = discovery.read_tool(path, "project", known)
@@ -354,7 +357,7 @@ def _wrong(definition: Definition) -> list[str]:
 
     wrong = []
     try:
-        jsonschema_rs.validator_for(definition.parameters, retriever=schema.no_retrieval)
+        jsonschema_rs.validator_for(schema.with_numbered_groups(definition.parameters), retriever=schema.no_retrieval)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, ToolError) as error:
         wrong.append(f"{definition.origin}: its schema is not usable: {str(error).partition(chr(10))[0]}")
     if definition.format == "folder":

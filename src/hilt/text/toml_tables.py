@@ -27,7 +27,7 @@ def parsed(text: str) -> dict[str, Any]:
         raise NotEditable(f"it is not TOML: {error}") from None
 
 
-def with_table(text: str, path: Sequence[str], values: Mapping[str, str | Sequence[str]]) -> str:
+def with_table(text: str, path: Sequence[str], values: Mapping[str, str | bool | Sequence[str]]) -> str:
     """Return the document with a table of texts and lists of texts; comments inside an old one stay."""
     before = parsed(text)
     if _at(before, path) == {name: _plain(value) for name, value in values.items()}:
@@ -137,15 +137,17 @@ def _key(name: str) -> str:
     return name if _BARE.fullmatch(name) else _value(name)
 
 
-def _value(value: str | Sequence[str]) -> str:
+def _value(value: str | bool | Sequence[str]) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     # a JSON text is a basic string of TOML, but for the one character that must be escaped there
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return f"[{', '.join(map(_value, value))}]"
 
 
-def _plain(value: str | Sequence[str]) -> str | list[str]:
-    return value if isinstance(value, str) else list(value)
+def _plain(value: str | bool | Sequence[str]) -> str | bool | list[str]:
+    return value if isinstance(value, str | bool) else list(value)
 
 
 def _at(value: Any, path: Sequence[str]) -> Any:

@@ -156,9 +156,10 @@ def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout:
             **facts,
         )
     raw = printed.fits(output.head) if output.spill is None else None
+    note = ""
     if raw is None:
         path = output.spill or ctx.overflow.try_save(output.head, "run_shell")
-        raw = printed.excerpt(output.head, output.tail or output.head, output.total, path)
+        raw, note = printed.excerpt(output.head, output.tail or output.head, output.total, path)
         facts["truncation"] = {"truncated": True, "total_bytes": output.total, "output_file": path}
     text = printed.plain(raw)
     if compact:
@@ -179,7 +180,8 @@ def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout:
         f"[exit: {finished.exit_code}]",
         text,
         f"[classification: {outcome.classification} — {outcome.reason}]",
-        *(f"[disarmed: {note}]" for note in finished.notes),
+        *(f"[disarmed: {found}]" for found in finished.notes),
+        *([note] if note else []),
     ]
     return Output(
         "\n".join(lines),

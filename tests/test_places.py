@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from hilt.places import command, own_command
+from tests.surfaces.commands import HILT, Command
+
+
+@pytest.fixture
+def started_as(monkeypatch):
+    def start(program: str, *, path: str) -> None:
+        monkeypatch.setattr(sys, "argv", [program])
+        monkeypatch.setenv("PATH", path)
+
+    return start
+
+
+def program(folder, name: str) -> str:
+    folder.mkdir()
+    path = folder / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_hilt_that_path_leads_to_is_named_by_its_name(started_as):
+    started_as(HILT, path=os.path.dirname(HILT))
+
+    assert command("approve", "ID") == "hilt approve ID"
+
+
+def test_a_hilt_that_is_not_on_path_is_named_by_its_full_path(started_as):
+    started_as(HILT, path="/nowhere")
+
+    assert command("approve", "ID") == f"{shlex.quote(HILT)} approve ID"
+
+
+def test_another_hilt_on_path_is_not_meant(started_as, tmp_path):
+    other = program(tmp_path / "bin", "hilt")
+    started_as(HILT, path=os.path.dirname(other))
+
+    assert command("approve") == f"{shlex.quote(HILT)} approve"
+
+
+def test_a_link_on_path_to_this_hilt_is_this_hilt(started_as, tmp_path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "hilt").symlink_to(HILT)
+    started_as(HILT, path=str(folder))
+
+    assert command("approve") == "hilt approve"
+
+
+def test_without_a_script_the_interpreter_starts_it_and_no_module_of_the_working_directory(
+    started_as, monkeypatch, tmp_path
+):
+    python = program(tmp_path / "bin", "python3")
+    monkeypatch.setattr(sys, "executable", python)
+    started_as("prog.py", path=str(tmp_path / "bin"))
+
+    assert own_command() == [python, "-P", "-m", "hilt"]
+    assert command("doctor") == f"{shlex.quote(python)} -P -m hilt doctor"
+
+
+def test_words_are_quoted():
+    assert command("trust", "a b;c").endswith(" trust 'a b;c'")
+
+
+def test_what_a_person_is_told_to_type_works_where_hilt_is_not_on_path(tmp_path):
+    host = Command(str(tmp_path), PATH=os.defpath)
+    refused = host.ask({"tool": "register_hook", "args": {"action": "register", "event": "stop", "command": "true"}})
+    told = refused[0]["suggestion"].partition("run: ")[2].partition(" approve ")[0]
+
+    done = subprocess.run(f"{told} --version", shell=True, env=host.environ, capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout[:4]) == (0, "hilt")
