@@ -2,6 +2,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests benchmarks scripts
+STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_swapping.py tests/search/test_swapped_names.py tests/test_path_rules.py
 
 # program:Debian package, for what Python cannot install
 SYSTEM_PACKAGES := git:git ps:procps
@@ -36,8 +37,8 @@ fix: setup ## format, and mend what lint can mend
 	$(BIN)/ruff check --fix
 
 .PHONY: stress
-stress: setup ## run every hostile command 200 times
-	HILT_STRESS=200 $(BIN)/python -m pytest -n auto tests/sandbox/test_hostile.py
+stress: setup ## run every hostile command 200 times, and every race thousands of times
+	HILT_STRESS=200 $(BIN)/python -m pytest -n auto $(STRESS)
 
 .PHONY: bench
 bench: setup ## run the benchmarks

@@ -106,6 +106,7 @@ def request(
     `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin is to be the controlling terminal. A
     `shielded` program is told to end through its descendants alone: it confines them, and would take them with it.
     A `trusted` program keeps its capabilities under a ruleset: for root, files that belong to others are among them.
+    It follows no links from its folder.
     `mounts` are what mounting.py carries out before the program starts. The program is ended when its processes have
     more than so many bytes of `memory` together, unless that is 0. When `grouped`, the last descriptor is the entrance
     of a control group.
@@ -321,7 +322,9 @@ class _Warden:
             _enter(entered)
             if mounts:
                 mounting.carry_out(*mounts)
-            if entered or mounts:
+            if trusted:
+                mounting.follow_no_links()
+            if entered or mounts or trusted:
                 # entering a user namespace makes the kernel forget it
                 self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
                 if os.getppid() != warden:

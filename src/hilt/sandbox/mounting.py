@@ -27,7 +27,7 @@ _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _OPENAT2, _MOUNT_SETATTR 
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _CLOEXEC, _OPEN_TREE_CLONE, _MOVE_MOUNT_BY_HANDLES = 0o2000000, 1, 0x44
 _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 1, 6
-_READ_ONLY, _NO_SET_USER_ID, _NO_DEVICES = 1, 2, 4
+_READ_ONLY, _PLAIN, _NO_SYMLINKS = 1, 2 | 4, 0x200000  # plain: no set-user-id programs, no devices
 _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x04, 0x08
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
@@ -36,22 +36,38 @@ _HANDLE = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
 
 def carry_out(stage: bytes, mounts: list[Mount]) -> None:
     """Enter a new mount namespace and make the file system of a plan at the folder `stage`."""
-    _Mounter(stage).make(mounts)
+    kernel = _Kernel()
+    kernel.separate()
+    _Mounter(kernel, stage).make(mounts)
+
+
+def follow_no_links() -> None:
+    """Replace the working directory by a copy of itself in which no link leads anywhere; stay where there can be none.
+
+    A program of our own then finds nothing through a link that someone puts in the place of a folder.
+    """
+    kernel = _Kernel()
+    try:
+        # in a user namespace root would not be the owner of everything any more
+        kernel.separate(alone=os.geteuid() == 0)
+        folder = os.open(".", _HANDLE)
+        tree = kernel.clone(folder, _NO_SYMLINKS)
+        kernel.attach(os.dup(tree), folder)
+        os.fchdir(tree)
+    except OSError:
+        return
 
 
 class _Mounter:
-    def __init__(self, stage: bytes) -> None:
-        import ctypes
+    """The stage, and the mounts that were made on it."""
 
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._number = ctypes.c_long
-        self._errno = ctypes.get_errno
-        self._separate()
+    def __init__(self, kernel: _Kernel, stage: bytes) -> None:
+        self._kernel = kernel
         self._folder = stage
         self._host = os.open("/", _HANDLE)
-        whole = self._clone(self._host, read_only=True)
-        self._attach(whole, self._open(self._host, stage))
-        self._stage = self._open(self._host, stage)
+        whole = kernel.clone(self._host, _PLAIN | _READ_ONLY)
+        kernel.attach(whole, kernel.open(self._host, stage))
+        self._stage = kernel.open(self._host, stage)
         self._empty: dict[int, int] = {}  # devices of empty folders, and their mounts, which are closed at the end
 
     def make(self, mounts: list[Mount]) -> None:
@@ -60,49 +76,33 @@ class _Mounter:
                 origin = self._source(source)
                 _compare(origin, source_identity)
                 target = self._target(path, like=origin)
-                tree = self._clone(origin, read_only=not writable)
+                tree = self._kernel.clone(origin, _PLAIN if writable else _PLAIN | _READ_ONLY)
                 os.close(origin)
             else:
                 target = self._target(path)
                 tree = self._empty_folder(source)
             _compare(target, identity)
-            self._attach(tree, target)
+            self._kernel.attach(tree, target)
             if path == b"/":
-                self._stage = self._open(self._host, self._folder)
+                self._stage = self._kernel.open(self._host, self._folder)
         for mount in self._empty.values():
-            self._restrict(mount, _READ_ONLY, whole_tree=False)
+            self._kernel.restrict(mount, _READ_ONLY, whole_tree=False)
             os.close(mount)
-
-    def _separate(self) -> None:
-        """Enter a mount namespace of our own, if need be with a user namespace that allows to."""
-        user, group = os.geteuid(), os.getegid()
-        try:
-            self._call("unshare", _CLONE_NEWNS)
-        except OSError as error:
-            if error.errno != EPERM:
-                raise
-            self._call("unshare", _CLONE_NEWUSER | _CLONE_NEWNS)
-            maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
-            for name, text in maps.items():
-                fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
-                os.write(fd, text.encode())
-                os.close(fd)
-        self._call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
 
     def _source(self, path: bytes) -> int:
         try:
-            return self._open(self._host, path)
+            return self._kernel.open(self._host, path)
         except FileNotFoundError as error:
             raise OSError(ESTALE, path) from error
 
     def _target(self, path: bytes, like: int | None = None) -> int:
         """Open what is to be covered; in an empty folder of ours it is made first, as a folder or a file."""
         try:
-            return self._open(self._stage, path)
+            return self._kernel.open(self._stage, path)
         except FileNotFoundError:
             self._make(path, is_folder=like is None or _is_folder(like))
         try:
-            return self._open(self._stage, path)
+            return self._kernel.open(self._stage, path)
         except FileNotFoundError as error:
             raise OSError(ESTALE, path) from error
 
@@ -110,7 +110,7 @@ class _Mounter:
         at = b""
         names = path.strip(b"/").split(b"/")
         for name in names:
-            folder = self._open(self._stage, at)
+            folder = self._kernel.open(self._stage, at)
             at += b"/" + name
             if os.fstat(folder).st_dev in self._empty:
                 try:
@@ -124,33 +124,67 @@ class _Mounter:
             os.close(folder)
 
     def _empty_folder(self, mode: int) -> int:
-        context = self._system(_FSOPEN, b"tmpfs", 1)
-        self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, b"mode", b"%o" % mode, 0)
-        # room for mount points alone
-        self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, b"size", b"1m", 0)
-        self._system(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
-        mount = self._system(_FSMOUNT, context, 1, _NO_SET_USER_ID | _NO_DEVICES)
-        os.close(context)
+        mount = self._kernel.make_tmpfs(mode)
         self._empty[os.fstat(mount).st_dev] = os.dup(mount)
         return mount
 
-    def _clone(self, handle: int, *, read_only: bool) -> int:
+
+class _Kernel:
+    """System calls that Python does not have."""
+
+    def __init__(self) -> None:
+        import ctypes
+
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._number = ctypes.c_long
+        self._errno = ctypes.get_errno
+
+    def separate(self, *, alone: bool = False) -> None:
+        """Enter a mount namespace of our own; if need be, and unless `alone`, with a user namespace that allows to."""
+        user, group = os.geteuid(), os.getegid()
+        try:
+            self._call("unshare", _CLONE_NEWNS)
+        except OSError as error:
+            if error.errno != EPERM or alone:
+                raise
+            self._call("unshare", _CLONE_NEWUSER | _CLONE_NEWNS)
+            maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+            for name, text in maps.items():
+                fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+                os.write(fd, text.encode())
+                os.close(fd)
+        self._call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
+
+    def make_tmpfs(self, mode: int) -> int:
+        """Return the mount of an empty folder, with room for mount points alone."""
+        context = self._system(_FSOPEN, b"tmpfs", 1)
+        self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, b"mode", b"%o" % mode, 0)
+        self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, b"size", b"1m", 0)
+        self._system(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
+        mount = self._system(_FSMOUNT, context, 1, _PLAIN)
+        os.close(context)
+        return mount
+
+    def clone(self, handle: int, attributes: int) -> int:
+        """Return a copy of what is at a handle, with everything that is mounted in it."""
         flags = _OPEN_TREE_CLONE | _CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
         tree = self._system(_OPEN_TREE, handle, b"", flags)
-        self._restrict(tree, _NO_SET_USER_ID | _NO_DEVICES | (_READ_ONLY if read_only else 0))
+        self.restrict(tree, attributes)
         return tree
 
-    def _restrict(self, mount: int, attributes: int, *, whole_tree: bool = True) -> None:
+    def restrict(self, mount: int, attributes: int, *, whole_tree: bool = True) -> None:
+        """Add attributes to a mount."""
         wanted = attributes.to_bytes(8, sys.byteorder) + bytes(24)
         flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if whole_tree else 0)
         self._system(_MOUNT_SETATTR, mount, b"", flags, wanted, len(wanted))
 
-    def _attach(self, mount: int, target: int) -> None:
+    def attach(self, mount: int, target: int) -> None:
+        """Put a mount over what is at a handle; both are closed."""
         self._system(_MOVE_MOUNT, mount, b"", target, b"", _MOVE_MOUNT_BY_HANDLES)
         os.close(mount)
         os.close(target)
 
-    def _open(self, folder: int, path: bytes) -> int:
+    def open(self, folder: int, path: bytes) -> int:
         """Open a path below a folder through no link at all."""
         numbers = _HANDLE, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH
         wanted = b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)

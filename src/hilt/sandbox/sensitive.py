@@ -265,67 +265,78 @@ class Search:
         repositories: list[str] = []
         unreadable: list[str] = []
         guarded: list[str] = []
-        pending = [root]
+        # from here on paths are relative to the root, which is quicker than to have every path walked from the top
+        prefix = root.rstrip("/") + "/"
+        shunned = {path[len(prefix) :] for path in skipped if path.startswith(prefix)}
+        longest = _LONGEST - len(prefix)
+        pending = ["."]
         unsettled = 0
-        lstat, get, is_bounded = os.lstat, known.get, most_folders is not None
-        while pending:
-            path = pending.pop()
-            if path in skipped:
-                continue
-            try:
-                status = lstat(path)
-                listing = get(path)
-                # no program can set ctime, as it can mtime
-                if (
-                    listing is not None
-                    and listing.changed == status.st_ctime_ns
-                    and listing.inode == status.st_ino
-                    and listing.device == status.st_dev
-                ):
-                    fresh[path] = listing
-                else:
-                    if not stat.S_ISDIR(status.st_mode):
-                        continue  # replaced since it was listed, and links lead nowhere new
-                    if len(path) > _LONGEST and is_bounded:
-                        unreadable.append(path)
-                        continue
-                    now = time_ns()
-                    listing = _list(path, root, judge)
-                    # what is too long is not kept for a walk that has limits
-                    if now - listing.changed > _SETTLED_NS and len(path) <= _LONGEST:
+        look, get, is_bounded = os.stat, known.get, most_folders is not None
+        try:
+            top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            # as if it had been closed or removed a moment later
+            return Found((), (), (root,) if os.path.isdir(root) else ())
+        try:
+            while pending:
+                path = pending.pop()
+                if path in shunned:
+                    continue
+                try:
+                    status = look(path, dir_fd=top, follow_symlinks=False)
+                    listing = get(path)
+                    # no program can set ctime, as it can mtime
+                    if (
+                        listing is not None
+                        and listing.changed == status.st_ctime_ns
+                        and listing.inode == status.st_ino
+                        and listing.device == status.st_dev
+                    ):
                         fresh[path] = listing
                     else:
-                        unsettled += 1
-                    if most_folders is not None and len(fresh) + unsettled > most_folders:
-                        raise _too_large(root, most_folders)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError:
-                unreadable.append(path)
-                continue
-            if listing.folders:
-                pending += listing.folders
-            if listing.finds:
-                sensitive += listing.sensitive
-                repositories += listing.repositories
-                if not is_bounded:
-                    pending += listing.sensitive
-                guarded += listing.guarded
+                        if not stat.S_ISDIR(status.st_mode):
+                            continue  # replaced since it was listed, and links lead nowhere new
+                        if len(path) > longest and is_bounded:
+                            unreadable.append(prefix + path)
+                            continue
+                        now = time_ns()
+                        listing = _list(top, path, prefix, judge)
+                        # what is too long is not kept for a walk that has limits
+                        if now - listing.changed > _SETTLED_NS and len(path) <= longest:
+                            fresh[path] = listing
+                        else:
+                            unsettled += 1
+                        if most_folders is not None and len(fresh) + unsettled > most_folders:
+                            raise _too_large(root, most_folders)
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+                except OSError:
+                    unreadable.append(root if path == "." else prefix + path)
+                    continue
+                if listing.folders:
+                    pending += listing.folders
+                if listing.finds:
+                    sensitive += listing.sensitive
+                    repositories += listing.repositories
+                    guarded += listing.guarded
+                    if not is_bounded:
+                        pending += [full[len(prefix) :] for full in listing.sensitive]
+        finally:
+            os.close(top)
         with self._lock:
             self._listings[root] = judge, fresh
         return Found(*(tuple(sorted(paths)) for paths in (sensitive, repositories, unreadable, guarded)))
 
 
-def _list(path: str, root: str, judge: Judge) -> _Listing:
+def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
     folders: list[str] = []
     sensitive: list[str] = []
     guarded: list[str] = []
     repositories: list[str] = []
     parts: set[str] = set()
-    prefix = path.rstrip("/") + "/"
-    below = len(root.rstrip("/")) + 1
+    below = "" if path == "." else path + "/"
     # by handle: a listing must not be that of a folder which was put in the place of this one meanwhile
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
     try:
         status = os.fstat(fd)
         if not os.access(".", os.X_OK, dir_fd=fd):
@@ -333,24 +344,24 @@ def _list(path: str, root: str, judge: Judge) -> _Listing:
             raise PermissionError
         with os.scandir(fd) as entries:
             for entry in entries:
-                full = prefix + entry.name
+                inner = below + entry.name
                 folded = entry.name.lower()  # some file systems take other cases for the same
                 if folded == ".git":
                     # git must work; what must not be written in there is protected
-                    repositories.append(full)
-                elif (kind := judge(full[below:])) == Kind.HIDDEN:
-                    sensitive.append(full)
+                    repositories.append(prefix + inner)
+                elif (kind := judge(inner)) == Kind.HIDDEN:
+                    sensitive.append(prefix + inner)
                 else:
                     if kind == Kind.GUARDED:
-                        guarded.append(full)
+                        guarded.append(prefix + inner)
                     if entry.is_dir(follow_symlinks=False):
-                        folders.append(full)
+                        folders.append(inner)
                 if folded in _REPOSITORY_PARTS:
                     parts.add(folded)
     finally:
         os.close(fd)
     if "head" in parts and ("commondir" in parts or {"objects", "refs"} <= parts):
-        repositories.append(path)
+        repositories.append((prefix + below).rstrip("/") or "/")
     return _Listing(
         status.st_dev,
         status.st_ino,
