@@ -334,9 +334,6 @@ class _View:
                 self._refuse_link(os.path.join(root, name))
             if not os.path.lexists(os.path.join(root, ".git")):
                 self._guard(os.path.join(root, ".git"), "repository")
-            if repositories.is_bare(root):
-                for path in repositories.guarded(root):
-                    self._guard(path, "repository")
         for git in found.repositories:
             for path in repositories.guarded(git):
                 # further in, programs may have made links themselves; what these lead to is guarded

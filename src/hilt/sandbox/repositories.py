@@ -25,13 +25,6 @@ def guarded(git: str) -> Iterator[str]:
     yield from _guarded_modules(os.path.join(git, "modules"))
 
 
-def is_bare(folder: str) -> bool:
-    """Whether git would take a folder itself for a repository."""
-    return os.path.lexists(os.path.join(folder, "HEAD")) and all(
-        os.path.isdir(os.path.join(folder, name)) for name in ("objects", "refs")
-    )
-
-
 def _guarded_in(git: str) -> Iterator[str]:
     yield os.path.join(git, "hooks")
     yield os.path.join(git, "config")

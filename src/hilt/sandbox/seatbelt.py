@@ -140,8 +140,6 @@ def _guarded(profile: Profile, found: Found, home: str) -> Iterator[str]:
             yield os.path.join(root, name)
         if not os.path.lexists(os.path.join(root, ".git")):
             yield os.path.join(root, ".git")
-        if repositories.is_bare(root):
-            yield from repositories.guarded(root)
     for git in found.repositories:
         yield from repositories.guarded(git)
         yield os.path.join(git, "commondir")
