@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     """Import a public name from its module on first use."""
     if name not in _HOMES:
-        raise AttributeError(f"module 'hilt's has no attribute {name!r}")
+        raise AttributeError(f"module 'hilt' has no attribute {name!r}")
     from importlib import import_module
 
     value: object = getattr(import_module(f"hilt.{_HOMES[name]}"), name)

@@ -34,6 +34,7 @@ NEEDED = (
     "variables.py",
     "jobs.py",
     "output/__init__.py",
+    "output/overflow.py",
     "output/printed.py",
     "policy/__init__.py",
     "policy/paths.py",

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from errno import EACCES, ELOOP
 
 import pytest
 
@@ -41,14 +42,14 @@ def run(tmp_path) -> Iterator[Callable[..., str]]:
 
 def test_a_program_that_may_read_a_folder_reads_nothing_beside_it(run, tmp_path):
     assert run(CAT, "file") == "inside"
-    assert run(CAT, "link") == f"{CAT}: link: Permission denied\n"
+    assert run(CAT, "link") in [f"{CAT}: link: {reason}\n" for reason in (os.strerror(EACCES), os.strerror(ELOOP))]
     assert run(CAT, "../secret") == f"{CAT}: ../secret: Permission denied\n"
     assert run(CAT, str(tmp_path / "secret")) == f"{CAT}: {tmp_path}/secret: Permission denied\n"
 
 
 def test_a_file_that_is_open_can_be_allowed(run, tmp_path):
     with open(tmp_path / "secret", "rb") as file:
-        assert run(CAT, "link", files=(file.fileno(),)) == "SECRET"
+        assert run(CAT, str(tmp_path / "secret"), files=(file.fileno(),)) == "SECRET"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_table_is_removed_with_those_below_it():
         ("a = 1\n", "a = 1\n\n" + TABLE),
         ("[b]\nc = 1\r\n", "[b]\nc = 1\r\n\r\n" + TABLE.replace("\n", "\r\n")),
         ("[mcp_servers]\nx = { command = 'y' }\n", "[mcp_servers]\nx = { command = 'y' }\n\n" + TABLE),
-        ("[ mcp_servers . 'hilt's ]\n", TABLE.replace("[mcp_servers.hilt]", "[ mcp_servers . 'hilt's ]")),
+        ("[ mcp_servers . 'hilt' ]\n", TABLE.replace("[mcp_servers.hilt]", "[ mcp_servers . 'hilt' ]")),
         ("[mcp_servers.hilt]", TABLE),
         ("[mcp_servers.hilt] # see [b]\nx = 1\n", TABLE.replace("t]\n", "t] # see [b]\n", 1)),
         ("[mcp_servers.'a[b']\nx = 1\n", "[mcp_servers.'a[b']\nx = 1\n\n" + TABLE),
