@@ -130,8 +130,8 @@ def attack(runtime: Runtime, calls: int) -> dict[str, Any]:
         if NAME in text:
             leaks[f"name: {name}"] += 1
         facts = {"data": result.data, "meta": dict(result.meta)}
-        # how many names there are is counted by name, and tells none of them
-        if any(number >= LINES for number in numbers(facts)):
+        most = NAMES if name.startswith(("find_files", "Glob")) else LINES
+        if any(number >= most for number in numbers(facts)):
             leaks[f"number: {name}"] += 1
         if result.error is not None:
             errors[result.error.code] += 1
