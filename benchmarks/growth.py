@@ -50,6 +50,7 @@ def _inputs() -> Iterator[Figure]:
             ("apply_patch, hunks", 1000, _hunks),
             ("search_replace, matches on one line", 5000, _replacements),
             ("diff_files, changed lines", 5000, _changed_lines),
+            ("run_shell, sensitive files in the workspace", 240, _sensitive_files),
         ):
             low, high = (_least(hilt, call, place, count) for count in (size, TIMES * size))
             yield Figure(f"{name}: {TIMES * size:,}", high, "ms", f"{size:,}", low, most_ratio=LINEAR)
@@ -110,6 +111,12 @@ def _changed_lines(place: Place, count: int) -> dict[str, Any]:
     place.write("a.txt", "a\nb\n" * count)
     place.write("b.txt", "b\na\nc\n" * count)
     return {"tool": "diff_files", "path_a": "a.txt", "path_b": "b.txt"}
+
+
+def _sensitive_files(place: Place, count: int) -> dict[str, Any]:
+    for number in range(count):
+        place.write(f"packages/{number}/.env", "TOKEN=x\n")
+    return {"tool": "run_shell", "command": "true"}
 
 
 def _requests(count: int) -> Callable[[], object]:
