@@ -115,6 +115,22 @@ def test_a_picture_comes_as_a_picture(command, kind):
 
 
 @each_way
+def test_the_list_announces_results_as_long_as_read_file_returns(command, kind):
+    command.folder.write("long.txt", "".join(f"line {number} of a long file\n" for number in range(20_000)))
+
+    async def test() -> None:
+        async with connected(command, kind) as client:
+            tools = (await client.list_tools()).tools
+            read = text_of(await client.call_tool("read_file", {"path": "long.txt"}))
+
+        claude_code_default = 50_000
+        announced = {tool.meta["anthropic/maxResultSizeChars"] for tool in tools}
+        assert claude_code_default < len(read) <= min(announced)
+
+    run(test())
+
+
+@each_way
 def test_a_name_that_no_tool_has_is_an_error_of_the_caller(command, kind):
     async def test() -> None:
         async with connected(command, kind) as client:

@@ -10,7 +10,7 @@ from hilt.call import Result
 from hilt.errors import ToolError
 from hilt.schema import Schema, fit, promised, structured
 from hilt.shown import Shown
-from hilt.surfaces.mcp_names import META_CHARACTERS, OWN
+from hilt.surfaces.mcp_names import META_CHARACTERS, OWN, RESULT_CHARACTERS
 
 COMPLETE = {"resultType": "complete"}  # of every result that is no question; older clients are not sent it
 
@@ -23,6 +23,7 @@ def tool_entry(shown: Shown) -> dict[str, Any]:
         "description": shown.description,
         "inputSchema": shown.schema,
         "annotations": hints(shown.effects),
+        "_meta": {"anthropic/maxResultSizeChars": RESULT_CHARACTERS},
     }
     if shown.output is not None:
         entry["outputSchema"] = shown.output
