@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from errno import EINVAL, ELOOP, ENOENT, ENOTDIR, ESTALE
+from typing import Self
 
 from hilt.errors import ToolError
 
@@ -44,15 +43,26 @@ def open_below(root: str, relative: str) -> int:
         os.close(handle)
 
 
-@contextmanager
-def parent(path: str) -> Iterator[tuple[int, str]]:
-    """Yield a handle of the folder around a path, and the name of the path in it."""
-    outer, name = os.path.split(path)
-    handle = open_folder(outer)
-    try:
-        yield handle, name
-    finally:
-        os.close(handle)
+class Parents:
+    """Handles of the folders around paths, each opened once; closed together."""
+
+    def __init__(self) -> None:
+        self._handles: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles.values():
+            os.close(handle)
+
+    def of(self, path: str) -> tuple[int, str]:
+        """Return a handle of the folder around a path, and the name of the path in it."""
+        outer, name = os.path.split(path)
+        handle = self._handles.get(outer)
+        if handle is None:
+            handle = self._handles[outer] = open_folder(outer)
+        return handle, name
 
 
 def renamed() -> ToolError:

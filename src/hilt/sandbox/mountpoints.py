@@ -21,7 +21,7 @@ from time import sleep
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.sandbox.handles import SWAPPED, parent, renamed
+from hilt.sandbox.handles import SWAPPED, Parents, renamed
 
 _ATTEMPTS = 400
 _PAUSE_SECONDS = 0.005
@@ -82,7 +82,8 @@ class MountPoints:
             fresh = [path for path in paths if path not in self._held]
             try:
                 if fresh:
-                    self._lay(fresh)
+                    with Parents() as parents:
+                        self._lay(fresh, parents)
             except BaseException:
                 self._let_go([path for path in fresh if path in self._held])
                 raise
@@ -95,21 +96,21 @@ class MountPoints:
                 self._held[path].users -= 1
             self._let_go([path for path in paths if not self._held[path].users])
 
-    def _lay(self, paths: list[str]) -> None:
+    def _lay(self, paths: list[str], parents: Parents) -> None:
         """Make the folders unless they are there, and hold a shared lock on each."""
         missing = paths
         for _ in range(_ATTEMPTS):
             absent = [path for path in missing if not os.path.lexists(path)]
             if absent:
-                self._make(absent)
-            missing = [path for path in missing if path not in self._held and not self._lock_existing(path)]
+                self._make(absent, parents)
+            missing = [path for path in missing if path not in self._held and not self._lock_existing(path, parents)]
             if not missing:
                 return
             # removed or being removed by another process, which found itself to be the last; or the workspace is gone
             sleep(_PAUSE_SECONDS)
         raise _unprotected(missing[0], "it cannot be made, or another process keeps it locked")
 
-    def _make(self, paths: list[str]) -> None:
+    def _make(self, paths: list[str], parents: Parents) -> None:
         """Make folders, recorded, and lock them; one that another process makes meanwhile is not ours."""
         self._log.add([Made(path, _UNKNOWN) for path in paths])
         new: list[str] = []
@@ -117,26 +118,26 @@ class MountPoints:
         try:
             for path in paths:
                 with suppress(FileExistsError, FileNotFoundError):
-                    _make_folder(path)
+                    _make_folder(path, parents)
                     new.append(path)
                     # one that cannot be locked is being removed by another process, which may crash: it stays recorded
-                    if self._lock_existing(path, is_ours=True):
+                    if self._lock_existing(path, parents, is_ours=True):
                         made.append(Made(path, os.fstat(self._held[path].fd).st_ino))
         finally:
             self._log.add(made)
             self._log.drop([path for path in paths if path not in new], self._held)
 
-    def _lock_existing(self, path: str, *, is_ours: bool = False) -> bool:
+    def _lock_existing(self, path: str, parents: Parents, *, is_ours: bool = False) -> bool:
         """Hold the folder at a path; False when there is none any more, or it is being removed."""
         try:
-            fd = _open(path)
+            fd = _open(path, parents)
         except FileNotFoundError:
             return False
         except OSError as error:
             raise _refusal(path, error) from error
         with suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if _is_at(fd, path):
+            if _is_at(fd, path, parents):
                 self._held[path] = _Held(fd, is_ours)
                 return True
         os.close(fd)
@@ -144,24 +145,25 @@ class MountPoints:
 
     def _let_go(self, paths: list[str]) -> None:
         gone: list[str] = []
-        for path in paths:
-            held = self._held.pop(path)
-            try:
-                if not held.is_ours:
-                    self._remove_left(held.fd, path)
-                elif _remove(held.fd, path):
-                    gone.append(path)
-            finally:
-                os.close(held.fd)
+        with Parents() as parents:
+            for path in paths:
+                held = self._held.pop(path)
+                try:
+                    if not held.is_ours:
+                        self._remove_left(held.fd, path, parents)
+                    elif _remove(held.fd, path, parents):
+                        gone.append(path)
+                finally:
+                    os.close(held.fd)
         self._log.drop(gone, self._held)
 
-    def _remove_left(self, fd: int, path: str) -> None:
+    def _remove_left(self, fd: int, path: str, parents: Parents) -> None:
         """Remove a folder that was there before us, if another process has made it and left it to us."""
         found = Made(path, os.fstat(fd).st_ino)
         for record in self._find_records():
             # a record may vanish while we look
             with suppress(OSError):
-                if found in _read(record) and _remove(fd, path):
+                if found in _read(record) and _remove(fd, path, parents):
                     _clear(record)
 
     def _find_records(self) -> list[str]:
@@ -300,24 +302,25 @@ def _read(record: str) -> list[Made]:
     return [Made(*one) for one in found.items()]
 
 
-def _make_folder(path: str) -> None:
+def _make_folder(path: str, parents: Parents) -> None:
     try:
-        with parent(path) as (folder, name):
-            os.mkdir(name, 0o755, dir_fd=folder)
+        folder, name = parents.of(path)
+        os.mkdir(name, 0o755, dir_fd=folder)
     except (FileExistsError, FileNotFoundError):
         raise
     except OSError as error:
         raise _refusal(path, error) from error
 
 
-def _open(path: str) -> int:
-    with parent(path) as (folder, name):
-        return os.open(name, _OPEN, dir_fd=folder)
+def _open(path: str, parents: Parents) -> int:
+    folder, name = parents.of(path)
+    return os.open(name, _OPEN, dir_fd=folder)
 
 
 def _clear(record: str) -> None:
     """Remove the folders of a record that a crash has left, and the record when its process is gone."""
-    settled = [_clear_one(made) for made in _read(record)]
+    with Parents() as parents:
+        settled = [_clear_one(made, parents) for made in _read(record)]
     fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         with suppress(BlockingIOError):
@@ -328,28 +331,28 @@ def _clear(record: str) -> None:
         os.close(fd)
 
 
-def _clear_one(made: Made) -> bool:
+def _clear_one(made: Made, parents: Parents) -> bool:
     try:
-        fd = _open(made.path)
+        fd = _open(made.path, parents)
     except OSError:
         return True  # never made, gone, or no folder any more
     try:
         is_ours = made.inode in (_UNKNOWN, os.fstat(fd).st_ino)
-        return not is_ours or _remove(fd, made.path)
+        return not is_ours or _remove(fd, made.path, parents)
     finally:
         os.close(fd)
 
 
-def _remove(fd: int, path: str) -> bool:
+def _remove(fd: int, path: str, parents: Parents) -> bool:
     """Remove an open folder when it is empty and nobody covers it; False when that is left to others."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False  # the last of its users removes it, else the next use
     try:
-        with parent(path) as (folder, name):
-            if os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=folder, follow_symlinks=False)):
-                os.rmdir(name, dir_fd=folder)
+        if _is_at(fd, path, parents):
+            folder, name = parents.of(path)
+            os.rmdir(name, dir_fd=folder)
     except PermissionError:
         return False  # the program has closed the folder around it: left to the next use
     except OSError:
@@ -371,11 +374,11 @@ def _is_left(made: Made) -> bool:
         return True  # nobody can look
 
 
-def _is_at(fd: int, path: str) -> bool:
+def _is_at(fd: int, path: str, parents: Parents) -> bool:
     try:
-        with parent(path) as (folder, name):
-            return os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=folder, follow_symlinks=False))
-    except OSError:
+        folder, name = parents.of(path)
+        return os.path.samestat(os.fstat(fd), os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 
