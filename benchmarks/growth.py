@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from io import BytesIO
 from itertools import count as counted
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.clock import best, best_median, milliseconds
@@ -14,9 +17,11 @@ from benchmarks.place import Place, fresh_place, small_name
 from benchmarks.program import Pipe, request, session
 from benchmarks.startup import one_shot
 from hilt.policy.commands import classify
+from hilt.state.trail import Entry, Trail
 from hilt.wire import read_requests
 
 FILES = 1000
+SESSIONS = 2000
 SAME = 1.15  # what two measurements of the same thing may differ by on a machine that does other work too
 
 
@@ -51,12 +56,17 @@ def _inputs() -> Iterator[Figure]:
             ("search_replace, matches on one line", 5000, _replacements),
             ("diff_files, changed lines", 5000, _changed_lines),
             ("run_shell, sensitive files in the workspace", 240, _sensitive_files),
+            ("write_file over a sparse file, GB", 256, _sparse_file),
         ):
             low, high = (_least(hilt, call, place, count) for count in (size, TIMES * size))
             yield Figure(f"{name}: {TIMES * size:,}", high, "ms", f"{size:,}", low, most_ratio=LINEAR)
     for name, size, work in (("requests on one line", 4000, _requests), ("bytes that are no command", 8192, _noise)):
         low, high = best(3, work(size), work(TIMES * size))
         yield Figure(f"{name}: {TIMES * size:,}", high, "ms", f"{size:,}", low, most_ratio=LINEAR)
+    with _trail(SESSIONS) as few, _trail(TIMES * SESSIONS) as many:
+        low, high = best(20, *(partial(trail.was_used, "w", "s0", 0.0) for trail in (few, many)))
+    name = f"looking a session up, sessions: {TIMES * SESSIONS:,}"
+    yield Figure(name, high, "ms", f"{SESSIONS:,}", low, most_ratio=LINEAR)
 
 
 _Call = Callable[[Place, int], dict[str, Any]]
@@ -64,7 +74,7 @@ _Call = Callable[[Place, int], dict[str, Any]]
 
 def _least(hilt: Pipe, call: _Call, place: Place, count: int) -> float:
     """Return the shortest milliseconds of a call, which is made ready anew each time."""
-    send = hilt.exchange if call is _failing_edits else hilt.ask
+    send = hilt.exchange if call in (_failing_edits, _sparse_file) else hilt.ask
     lines = (request(**call(place, count)) for _ in range(3))
     return min(milliseconds(partial(send, line)) for line in lines)
 
@@ -117,6 +127,20 @@ def _sensitive_files(place: Place, count: int) -> dict[str, Any]:
     for number in range(count):
         place.write(f"packages/{number}/.env", "TOKEN=x\n")
     return {"tool": "run_shell", "command": "true"}
+
+
+def _sparse_file(place: Place, count: int) -> dict[str, Any]:
+    os.truncate(place.write("sparse", ""), count << 30)
+    return {"tool": "write_file", "path": "sparse", "content": "x", "force": True}
+
+
+@contextmanager
+def _trail(sessions: int) -> Iterator[Trail]:
+    """Yield a record of calls by so many sessions."""
+    with TemporaryDirectory() as folder, closing(Trail(os.path.join(folder, "trail.db"))) as trail:
+        for number in range(sessions):
+            trail.record(Entry(number + 1, "w", f"s{number}", "read_file", "", "allow", "", "", "ok", 1), {})
+        yield trail
 
 
 def _requests(count: int) -> Callable[[], object]:
