@@ -1,0 +1,35 @@
+"""One program at a time writes in a folder, where a sandbox cannot be made by handle."""
+
+from __future__ import annotations
+
+import pytest
+
+from hilt.errors import ToolError
+from hilt.sandbox import alone as module
+from hilt.sandbox.alone import alone
+
+
+@pytest.fixture
+def locks(tmp_path, monkeypatch) -> str:
+    monkeypatch.setattr(module, "_WAIT_SECONDS", 0.05)
+    return str(tmp_path / "locks")
+
+
+@pytest.mark.parametrize("other", ["/p", "/p/sub", "/p/sub/deep", "/"])
+def test_no_other_program_writes_in_the_folder_in_what_it_holds_or_around_it(locks, other):
+    with alone(locks, ("/p/sub",)), pytest.raises(ToolError) as raised, alone(locks, (other,)):
+        pass
+
+    assert raised.value.code == "busy"
+    with alone(locks, (other,)):
+        pass
+
+
+def test_folders_beside_each_other_are_independent(locks):
+    with alone(locks, ("/p/a",)), alone(locks, ("/p/b", "/q")):
+        pass
+
+
+def test_roots_may_lie_in_each_other(locks):
+    with alone(locks, ("/p", "/p/sub")):
+        pass
