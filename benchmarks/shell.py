@@ -12,7 +12,7 @@ from benchmarks.clock import best, milliseconds
 from benchmarks.figure import Figure
 from benchmarks.place import fresh_place
 from benchmarks.program import Program, request, session
-from hilt.policy.commands import classify
+from hilt.commands.risk import classify
 from hilt.sandbox.process import run
 
 ROUNDS = 40

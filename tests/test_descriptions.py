@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hilt.authority.visibility import definition, shown
 from hilt.declaration import Tool
 from hilt.schema import cost, lean
-from hilt.shown import definition, shown
 
 AVERAGE = 700  # characters of JSON for a tool
 LEAN_AVERAGE = 450

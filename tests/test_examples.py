@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from hilt.consent import Answer
+from hilt.authority.consent import Answer
 from hilt.runtime import Runtime
 from hilt.testing import environment
 from tests.programs import PATH, program

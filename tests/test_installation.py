@@ -15,12 +15,12 @@ import pytest
 
 import hilt
 from hilt import places
-from hilt.custom.servers_config import _is_hilt
 from hilt.errors import ToolError
 from hilt.sandbox import landlock
 from hilt.sandbox.profile import Profile, Sandbox
 from hilt.sandbox.running import Watches
 from hilt.sandbox.sensitive import Search
+from hilt.servers.declared import _is_hilt
 from hilt.testing import Folder, environment
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(hilt.__file__)))
@@ -133,7 +133,7 @@ def test_the_source_of_an_editable_installation_is_not_written_unless_the_user_l
     shutil.copytree(SOURCE, project.folder.join("src"), ignore=shutil.ignore_patterns("__pycache__"))
     project.point_to(project.folder.join("src"))
 
-    for path in ("src/hilt/door.py", "src/sitecustomize.py", "src/new.py", f"{SITE}/_hilt.pth"):
+    for path in ("src/hilt/files/door.py", "src/sitecustomize.py", "src/new.py", f"{SITE}/_hilt.pth"):
         assert project.write(path)["error_code"] == "protected_path", path
     assert project.write("tests/test_new.py")["ok"]
     inside = project.run(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hilt.policy.hooks import POST
+from hilt.policy.hook_protocol import POST
 from hilt.testing import Folder, temporary_runtime
 from tests.marks import wait_until
 from tests.tools.person import approved

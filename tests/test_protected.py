@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from hilt.authority.consent import Answer
 from hilt.call import Call, Result
-from hilt.consent import Answer
 from hilt.errors import ToolError
 from hilt.policy.modes import MODES
 from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, matcher, without
 from hilt.runtime import Runtime
 from hilt.state.approvals import Asked
-from hilt.surfaces.hosts import HOSTS
+from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.testing import Folder, environment
 
 REFUSED = (
@@ -257,7 +257,7 @@ def test_a_crash_in_the_middle_of_such_a_change_is_mended_without_a_question(wor
     with world.runtime(Person()) as runtime:
         store = runtime._store(runtime.session)[0]
         data = b"old\n"
-        from hilt.digests import sha256
+        from hilt.formats.digests import sha256
 
         file = Snapshot(".vscode/tasks.json", sha256(data), 0o644, len(data), sha256(b"new\n"), (), None)
         store.history().begin(runtime.session, "write_file", [(file, data)], lambda path, destination: False).release()

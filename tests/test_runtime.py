@@ -12,8 +12,8 @@ import pytest
 
 from hilt import Output, ToolError, tool
 from hilt.call import Call, Result
+from hilt.running.threads import WORKERS_MAX
 from hilt.testing import temporary_runtime
-from hilt.workers import WORKERS_MAX
 
 
 def code_of(result: Result) -> str | None:
@@ -69,7 +69,7 @@ def test_an_incident_is_in_the_log_under_the_id_that_the_answer_names(base):
 
 
 def test_a_fault_is_answered_when_no_file_can_be_opened(base, monkeypatch):
-    monkeypatch.delitem(sys.modules, "hilt.incidents", raising=False)
+    monkeypatch.delitem(sys.modules, "hilt.running.incidents", raising=False)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     @tool

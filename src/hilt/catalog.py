@@ -14,8 +14,8 @@ from hilt.schema import Schema, did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.custom.servers import Servers
     from hilt.custom.toolbox import Toolbox
+    from hilt.servers.tools import Servers
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 

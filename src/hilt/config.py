@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from hilt import places
 from hilt.choices import CHOICES
-from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 from hilt.policy import paths
 
 MAX_BYTES = 1024 * 1024

@@ -10,21 +10,21 @@ from hilt.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.authority.consent import Answer
+    from hilt.authority.hooks import Hooks
+    from hilt.authority.principal import Values
     from hilt.catalog import Catalog
     from hilt.config import Settings
-    from hilt.consent import Answer
     from hilt.declaration import Tool
-    from hilt.door import Door
-    from hilt.hooks import Hooks
-    from hilt.jobs import Jobs
+    from hilt.files.door import Door
+    from hilt.files.workspace import Workspace
     from hilt.knowledge.related import Knowledge
     from hilt.output.overflow import Overflow
     from hilt.policy.barriers import Barrier
-    from hilt.processes import Processes
-    from hilt.standing import Values
+    from hilt.processes.children import Processes
+    from hilt.processes.jobs import Jobs
     from hilt.state.approvals import Asked
     from hilt.state.memory import Memory
-    from hilt.workspace import Workspace
 
 
 class Fence:

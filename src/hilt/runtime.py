@@ -10,42 +10,43 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from hilt import config, pipeline, places, rulebook
-from hilt.authority import Authority, only_reads, reads
+from hilt import config, pipeline, places
+from hilt.authority import rulebook
+from hilt.authority.authority import Authority, only_reads, reads
+from hilt.authority.path_vote import paths
 from hilt.call import Call, Result
 from hilt.catalog import Catalog, built_in_names
 from hilt.context import Attendant, Context, Fence
 from hilt.custom.toolbox import Toolbox
 from hilt.declaration import TIMEOUT_SECONDS, Tool
-from hilt.door import Door, Root
 from hilt.errors import ToolError
-from hilt.lanes import Lanes
-from hilt.lanes import Ticket as Turn
+from hilt.files.door import Door, Root
+from hilt.files.workspace import Store, Workspace
 from hilt.output.overflow import Overflow
 from hilt.pipeline import Prepared, Voter
 from hilt.policy.decision import Vote, decide
 from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, without
+from hilt.running.lanes import Lanes
+from hilt.running.lanes import Ticket as Turn
+from hilt.running.threads import Workers
 from hilt.state.trail import Entry, Trail, digest
-from hilt.voters import paths
-from hilt.workers import Workers
-from hilt.workspace import Store, Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.confinement import Confinement
-    from hilt.consent import Asker
+    from hilt.authority.consent import Asker
+    from hilt.authority.explaining import Explanation
+    from hilt.authority.hooks import Hooks, Ran, Seen
+    from hilt.authority.principal import Questioner, Standing
     from hilt.custom.definition import Sandbox as CustomSandbox
     from hilt.custom.discovery import Found
-    from hilt.custom.servers import Servers
-    from hilt.explaining import Explanation
-    from hilt.hooks import Hooks, Ran, Seen
-    from hilt.jobs import Jobs
     from hilt.knowledge.related import Knowledge
-    from hilt.policy.hooks import Hook
-    from hilt.processes import Processes
+    from hilt.policy.hook_protocol import Hook
+    from hilt.processes.children import Processes
+    from hilt.processes.confinement import Confinement
+    from hilt.processes.jobs import Jobs
     from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Sandbox
-    from hilt.standing import Questioner, Standing
+    from hilt.servers.tools import Servers
     from hilt.state.history import History
     from hilt.state.memory import Memory
     from hilt.telemetry import Telemetry
@@ -331,7 +332,7 @@ class Runtime:
             raise ToolError("resident_required", "A background job would end together with this call.")
         with self._lock:
             if self._jobs is None:
-                from hilt.jobs import Jobs
+                from hilt.processes.jobs import Jobs
 
                 self._jobs = Jobs(folder=partial(session_folder, self.state, self.id))
             return self._jobs
@@ -373,7 +374,7 @@ class Runtime:
             return None
         with self._lock:
             if self._servers is None:
-                from hilt.custom.servers import Servers
+                from hilt.servers.tools import Servers
 
                 self._servers = Servers(
                     self.root,
@@ -386,7 +387,7 @@ class Runtime:
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Have `callback` called, from any thread, when there are other tools than before; return how to stop."""
-        from hilt.custom.servers_watch import watch
+        from hilt.servers.polling import watch
 
         stops = [self._toolbox.listen(callback), watch(self.servers, callback)]
 
@@ -404,7 +405,7 @@ class Runtime:
         """Return what confines the children of calls; opened on first use."""
         with self._lock:
             if self._confined is None:
-                from hilt.confinement import Confinement
+                from hilt.processes.confinement import Confinement
 
                 shared = self._shared.sandbox if self._shared else None
                 authority = self.authority
@@ -567,7 +568,7 @@ class Runtime:
 
     def _run_hooked(self, running: Running, prepared: Prepared, ctx: Context, hooks: Hooks) -> Result:
         """Decide and run a call between the hooks before and after it."""
-        from hilt.hooked import run, told
+        from hilt.running.hooked import run, told
 
         door = ctx.door
 
@@ -614,7 +615,7 @@ class Runtime:
 
     def explain(self, call: Call) -> Explanation:
         """Return the decision on a call with every vote, and the hooks it would meet; nothing runs."""
-        from hilt.explaining import explain
+        from hilt.authority.explaining import explain
 
         prepared = pipeline.prepare(call, self.catalog, self.settings["dialect"])
         ctx = self._context(Running(self, call, lambda result: None))
@@ -658,7 +659,7 @@ class Runtime:
         return ctx
 
     def _standing(self, ctx: Context, running: Running) -> Standing:
-        from hilt.standing import Standing
+        from hilt.authority.principal import Standing
 
         note_approver = partial(setattr, running, "approver")
         return Standing(self.authority, ctx, running.call, self._questioner, note_approver)
@@ -773,21 +774,21 @@ class Runtime:
         """Log a fault of our own and return the error that names it."""
         incident = os.urandom(4).hex()
         with suppress(Exception):  # no file can be opened, perhaps: the caller still waits for an answer
-            from hilt.incidents import log
+            from hilt.running.incidents import log
 
             log(self.state, incident, error)
         return ToolError("internal", f"hilt failed ({type(error).__name__}), incident {incident}.", incident=incident)
 
     def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:
         """Return name, description and schema of every tool a model is shown, in the names of the dialect in force."""
-        from hilt.shown import shown
+        from hilt.authority.visibility import shown
 
         return [(entry.name, entry.description, entry.schema) for entry in shown(self, session=self.session)]
 
 
 def share(state: str, workspace: str) -> Shared:
     """Return what the runtimes of one workspace share."""
-    from hilt.jobs import Jobs
+    from hilt.processes.jobs import Jobs
     from hilt.sandbox.profile import Sandbox
 
     return Shared(
@@ -804,7 +805,7 @@ def trusts_file(state: str, environ: Mapping[str, str], kind: str, path: str, da
     """Whether the person trusts a file of a project, as what it is, with this content."""
     from contextlib import closing
 
-    from hilt.digests import sha256
+    from hilt.formats.digests import sha256
     from hilt.state.trust import Trust, trusts_all
 
     with closing(Trust(state, everything=trusts_all(environ))) as trust:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from hilt.surfaces.mcp import Flags, serve
+from hilt.surfaces.mcp.command import Flags, serve
 from tests.conformance.provider import Fixtures
 
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from hilt.authority.consent import Answer
 from hilt.call import Result
-from hilt.consent import Answer
 from hilt.custom import folders
 from hilt.custom.definition import Content, Definition, Loaded, Source, to_tool
 from hilt.runtime import Runtime

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hilt.consent import Answer
+from hilt.authority.consent import Answer
 from hilt.runtime import Runtime
 from hilt.testing import Folder, environment, temporary_runtime
 from tests.programs import PATH, program

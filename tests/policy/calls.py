@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hilt.policy.commands import classify
+from hilt.commands.risk import classify
 from hilt.policy.forms import Names
 from hilt.policy.subject import Subject, Touched
 

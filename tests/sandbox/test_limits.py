@@ -145,7 +145,7 @@ def test_ten_commands_have_ten_limits(runtime, mark):
 
 
 def test_the_limit_is_never_more_than_the_machine_has(base):
-    from hilt.processes import machine_memory
+    from hilt.processes.children import machine_memory
 
     with temporary_runtime(base, flags={"shell.memory_mb": 1_000_000_000}) as (runtime, _):
         limits = runtime._processes(None, "s", None)._limits(1)  # type: ignore[arg-type]

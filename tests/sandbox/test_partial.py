@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from hilt.authority.consent import Answer
 from hilt.call import Call
-from hilt.consent import Answer
 from hilt.runtime import Runtime
 from hilt.sandbox import availability, landlock, ruleset
 from hilt.sandbox.profile import Availability

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from hilt.authority.consent import Answer
 from hilt.call import Result
-from hilt.consent import Answer
 from hilt.runtime import Runtime
 from hilt.testing import Folder, environment
 from tests.state.ordinary import obey_permissions

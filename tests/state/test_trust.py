@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 from hilt.state.trust import MAX_BYTES, PROJECT_FILES, Trust, kind_of, trusts_all
 
 

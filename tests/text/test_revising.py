@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hilt.editing import Document, context_lines
 from hilt.errors import ToolError
+from hilt.files.editing import Document, context_lines
 from hilt.text import revising
 from hilt.text.encodings import Span
 

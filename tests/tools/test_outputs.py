@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from hilt.digests import sha256
-from hilt.policy.hooks import PRE
+from hilt.formats.digests import sha256
+from hilt.policy.hook_protocol import PRE
 from hilt.runtime import Runtime
 from hilt.schema import promised, structured
 from hilt.testing import Folder, environment

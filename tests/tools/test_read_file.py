@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from hilt import wire
-from hilt.reading import image_type
+from hilt.files.reading import image_type
 
 KB50 = 50 * 1024
 

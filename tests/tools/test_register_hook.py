@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hilt.policy.hooks import EVENTS, POST, PRE
+from hilt.policy.hook_protocol import EVENTS, POST, PRE
 from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
 from hilt.testing import temporary_runtime

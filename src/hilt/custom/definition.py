@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from hilt.call import Output, Touch
-from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 from hilt.schema import TEXT, TOUCH, Checked, Schema, check_any
 
 TYPE_CHECKING = False

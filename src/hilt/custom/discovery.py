@@ -27,8 +27,8 @@ from hilt.custom.definition import (
     Source,
 )
 from hilt.custom.remembered import Cache, Entry, Signature
-from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 from hilt.places import command, config_dir, state_dir
 from hilt.state.trust import TOOL_FOLDERS
 

@@ -14,7 +14,6 @@ from weakref import WeakSet
 from hilt import schema as schemas
 from hilt.call import Output
 from hilt.custom import answers, launching, security
-from hilt.custom.confining import Confine, confined
 from hilt.custom.definition import (
     Content,
     Definition,
@@ -28,6 +27,7 @@ from hilt.custom.definition import (
 )
 from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter, json_file
 from hilt.errors import ToolError
+from hilt.processes.declared_sandbox import Confine, confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hilt import yaml12
 from hilt.custom.definition import FILE_BYTES
+from hilt.formats import yaml12
 
 _FENCE = re.compile(r"---[ \t]*(\w*)[ \t]*\Z")
 

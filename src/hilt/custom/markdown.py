@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hilt import variables
-from hilt.custom import binding
 from hilt.custom.definition import (
     Content,
     Definition,
@@ -25,6 +24,7 @@ from hilt.custom.definition import (
     sandbox_from,
 )
 from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter
+from hilt.custom.templates import binding
 from hilt.errors import ToolError
 from hilt.schema import ARTICLES, LISTED_MAX, TOLD_MAX, Schema, kind_of, numbered_groups, shown
 

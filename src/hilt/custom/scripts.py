@@ -17,19 +17,20 @@ from typing import Any, NamedTuple
 
 from hilt import variables
 from hilt.call import Output
-from hilt.custom import binding, markdown
-from hilt.custom.confining import Confine, confined
+from hilt.custom import markdown
 from hilt.custom.definition import Definition, Execute
+from hilt.custom.templates import binding
 from hilt.errors import ToolError
 from hilt.output import printed, shapes
 from hilt.output.overflow import OMITTED
 from hilt.places import SHELL_VARIABLES
 from hilt.policy.decision import OWN, Vote
+from hilt.processes.declared_sandbox import Confine, confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
-    from hilt.processes import Folder
+    from hilt.processes.children import Folder
     from hilt.sandbox.process import Captured, Finished
 
 SHOWN_CHARACTERS = 32_000

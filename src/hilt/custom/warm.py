@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from hilt.custom.answers import parsed
 from hilt.custom.workers import Confine, Recipe, Workers
-from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Who may do what: votes, and the strictest of them."""
+"""The pure part of deciding: votes, rules, modes, path rules, hosts."""

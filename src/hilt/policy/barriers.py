@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from hilt.errors import ToolError
-from hilt.policy import globs
+from hilt.policy import path_globs
 from hilt.policy.forms import Below, Matching
-from hilt.policy.globs import Component, Found
+from hilt.policy.path_globs import Component, Found
 from hilt.policy.rules import Rule, RuleSet
 from hilt.policy.subject import Subject, Touched
 
@@ -63,7 +63,7 @@ class Watch:
             return at.rule
         for pattern, states in at.live:
             last = len(pattern.components) - 1
-            if last in states and globs.matches_any(pattern.components[last]):
+            if last in states and path_globs.matches_any(pattern.components[last]):
                 return pattern.rule
         return None
 
@@ -89,8 +89,8 @@ class Watch:
         named = set()
         for rule in self.rules:
             glob = _glob(rule)
-            names = globs.literal(glob)
-            if names and all(map(globs.matches_any, glob.exact[len(names) :])):
+            names = path_globs.literal(glob)
+            if names and all(map(path_globs.matches_any, glob.exact[len(names) :])):
                 named.add(_spelled(glob, self._root))
         return named
 
@@ -114,15 +114,15 @@ class Watch:
         for end in range(depth, len(names)):
             current = "/" + "/".join(names[: end + 1])
             if at.rule is None:
-                name = globs.fold(names[end])
-                steps = ((pattern, globs.step(pattern.components, states, name)) for pattern, states in at.live)
+                name = path_globs.fold(names[end])
+                steps = ((pattern, path_globs.step(pattern.components, states, name)) for pattern, states in at.live)
                 at = self._started(current, [(pattern, states) for pattern, states in steps if states])
             known[current] = at
         return at
 
     def _started(self, path: str, live: list[tuple[_Pattern, set[int]]]) -> _At:
         """Start the patterns whose base this path is."""
-        live += [(pattern, globs.start(pattern.components)) for pattern in self._bases.get(path, ())]
+        live += [(pattern, path_globs.start(pattern.components)) for pattern in self._bases.get(path, ())]
         covering = (pattern.rule for pattern, states in live if len(pattern.components) in states)
         return _At(next(covering, None), live)
 
@@ -141,7 +141,7 @@ def find_links(rulesets: Iterable[RuleSet], root: str, resolve: Callable[[str], 
     """Return the paths that rules spell out and that lead elsewhere through links, with where they lead."""
     links = {}
     for rule in _path_rules(rulesets):
-        if globs.literal(_glob(rule)):
+        if path_globs.literal(_glob(rule)):
             path = _spelled(_glob(rule), root)
             real = resolve(path)
             if real != path:
@@ -270,22 +270,22 @@ def _effect(rule: Rule) -> str | None:
     return rule.form.effect if isinstance(rule.form, Below) else None
 
 
-def _glob(rule: Rule) -> globs.Glob:
+def _glob(rule: Rule) -> path_globs.Glob:
     return cast(Below, rule.form).glob
 
 
 def _patterns(rule: Rule, root: str, links: Links) -> Iterable[_Pattern]:
     glob = _glob(rule)
-    yield _Pattern(rule, "/" if glob.is_absolute else root, globs.wide(glob))
-    names = globs.literal(glob)
+    yield _Pattern(rule, "/" if glob.is_absolute else root, path_globs.wide(glob))
+    names = path_globs.literal(glob)
     real = links.get(_spelled(glob, root)) if names else None
     if real is not None:
         yield _Pattern(rule, real, glob.folded[len(names) :])
 
 
-def _spelled(glob: globs.Glob, root: str) -> str:
+def _spelled(glob: path_globs.Glob, root: str) -> str:
     """Return the path that a glob spells out before its first wildcard."""
-    return posixpath.join("/" if glob.is_absolute else root, *globs.literal(glob))
+    return posixpath.join("/" if glob.is_absolute else root, *path_globs.literal(glob))
 
 
 def _is_whole(rule: Rule, root: str, roots: Sequence[str]) -> bool:

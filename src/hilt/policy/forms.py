@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from hilt.policy import expressions, globs, hosts
-from hilt.policy.globs import Found
+from hilt.policy import expressions, hosts, path_globs
+from hilt.policy.path_globs import Found
 from hilt.policy.subject import Subject, Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.policy.commands import Part
+    from hilt.commands.risk import Part
 
 MAX_LENGTH = 4000
 
@@ -289,7 +289,7 @@ class Below(NamedTuple):
 
     names: frozenset[str] | None
     effect: str | None
-    glob: globs.Glob
+    glob: path_globs.Glob
 
     @property
     def scope(self) -> Scope:
@@ -306,14 +306,14 @@ class Below(NamedTuple):
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
         """Return whether the path, and all below it that the call may reach, is inside."""
-        return self._concerns(subject, touched) and globs.covers(self.glob, touched)
+        return self._concerns(subject, touched) and path_globs.covers(self.glob, touched)
 
     def finds(self, subject: Subject) -> Found:
         """Return whether one path is inside."""
         found: Found = "no"
         for touched in (*subject.touches, *subject.ways):
             if self._concerns(subject, touched):
-                one = globs.finds(self.glob, touched)
+                one = path_globs.finds(self.glob, touched)
                 if one == "yes":
                     return one
                 found = one if one == "maybe" else found
@@ -414,7 +414,7 @@ def parse(text: str, names: Names, home: str = "") -> Form:
         if not rest.endswith(")"):
             raise BadForm("the closing parenthesis is missing", scope)
         return _inside(rest[1:-1], name, twins, names, home)
-    except (expressions.BadExpression, globs.BadGlob, hosts.BadHost) as problem:
+    except (expressions.BadExpression, path_globs.BadGlob, hosts.BadHost) as problem:
         raise BadForm(str(problem), _reach(rest, name, twins, names)) from None
 
 
@@ -451,7 +451,7 @@ def _inside(inside: str, name: str, twins: frozenset[str], names: Names, home: s
         return Matching(twins, expressions.compile_expression(inside[1:-1]))
     if colon and kind == "path":
         effect = _path_effect(name, twins, names)
-        return Below(None if effect else twins, effect, globs.parse(value, home))
+        return Below(None if effect else twins, effect, path_globs.parse(value, home))
     if colon and kind == "domain":
         return Reaching(hosts.parse(value))
     if colon and kind == "action":
@@ -520,7 +520,7 @@ def _is_turned(part: Part) -> bool:
 def _is_dangerous(words: tuple[str | None, ...]) -> bool:
     import shlex
 
-    from hilt.policy.commands import classify
+    from hilt.commands.risk import classify
 
     return classify(shlex.join(word or "" for word in words)).level == "dangerous"
 
@@ -565,7 +565,7 @@ def _runs_unseen(part: Part) -> bool:
         return True
     if part.level != "dangerous" or part.kind != "command" or not part.words:
         return False
-    from hilt.policy import programs
+    from hilt.commands import programs
 
     name = posixpath.basename(part.words[0] or "")
     if name not in programs.SHELLS:

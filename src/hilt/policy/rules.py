@@ -22,15 +22,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from hilt import yaml12
-from hilt.policy import expressions, forms, globs, hosts
+from hilt.formats import yaml12
+from hilt.policy import expressions, forms, hosts, path_globs
 from hilt.policy.decision import Verdict
 from hilt.policy.forms import EVERYTHING, BadForm, Form, Names, Scope
 from hilt.policy.subject import Subject, Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.policy.commands import Part
+    from hilt.commands.risk import Part
 
 MAX_RULES = 2000
 
@@ -238,7 +238,7 @@ class _Reading:
             return Subject("", names, frozenset(("network",)), (Touched("network", url),))
         if not any("execute" in self._names.effects(name) for name in names if name in self._names.twins):
             return Subject("", names, texts=(example,))
-        from hilt.policy.commands import classify
+        from hilt.commands.risk import classify
 
         return Subject("", names, frozenset(("execute",)), (), example, classify(example).parts)
 
@@ -359,7 +359,7 @@ def _narrow_touch(tool: str, touched: Touched) -> str | None:
         return None if domain is None else f"{tool}(domain:{domain})"
     if touched.effect in _PATH_TOOLS:
         path = touched.target if touched.relative is None else f"./{touched.relative}".removesuffix("/.")
-        return f"{_PATH_TOOLS[touched.effect]}(path:{globs.quote(path)}{'/**' if touched.tree else ''})"
+        return f"{_PATH_TOOLS[touched.effect]}(path:{path_globs.quote(path)}{'/**' if touched.tree else ''})"
     return None
 
 

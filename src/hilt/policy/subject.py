@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.policy.commands import Part
+    from hilt.commands.risk import Part
 
 
 class Touched(NamedTuple):

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from time import monotonic, sleep
 
-from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 
 _WAIT_SECONDS = 20.0
 _PAUSE_SECONDS = 0.01

@@ -18,7 +18,7 @@ from math import inf
 from time import time_ns
 from typing import NamedTuple
 
-from hilt.digests import sha256
+from hilt.formats.digests import sha256
 from hilt.sandbox import gitfiles
 from hilt.sandbox.gitfiles import HARMLESS, Judged
 from hilt.sandbox.handles import open_below

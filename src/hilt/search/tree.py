@@ -21,8 +21,8 @@ from hilt.search.walking import FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.door import Door, Place
-    from hilt.processes import Stream
+    from hilt.files.door import Door, Place
+    from hilt.processes.children import Stream
 
 SECONDS = 60.0  # then what was found so far is the answer
 PATTERN_CHARACTERS = 30_000  # a program takes no longer argument than 128 KB

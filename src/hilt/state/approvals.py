@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
 from hilt.call import Json
-from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 from hilt.places import command
 from hilt.state.tables import open_state
 

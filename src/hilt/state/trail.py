@@ -13,8 +13,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
-from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 from hilt.state.db import Database
 from hilt.state.head import Head
 from hilt.state.reserve import Reserve

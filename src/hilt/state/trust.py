@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hilt.digests import sha256
 from hilt.errors import ToolError
+from hilt.formats.digests import sha256
 from hilt.places import command
 from hilt.state.tables import open_state
 

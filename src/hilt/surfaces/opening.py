@@ -13,8 +13,8 @@ from hilt.runtime import Runtime, Shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.consent import Asker
-    from hilt.standing import Questioner
+    from hilt.authority.consent import Asker
+    from hilt.authority.principal import Questioner
 
 
 def open_runtime(

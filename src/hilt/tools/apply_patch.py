@@ -6,11 +6,11 @@ from typing import Any
 from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
-from hilt.editing import Document, Shown, changed, diff_text, open_document, preview, require, shown_bytes
 from hilt.errors import ToolError
+from hilt.files.editing import Document, Shown, changed, diff_text, open_document, preview, require, shown_bytes
+from hilt.files.workspace import Draft
 from hilt.text.encodings import UTF8, encode
 from hilt.text.patching import Operation, apply_hunks, parse_patch
-from hilt.workspace import Draft
 
 
 def _touches(args: dict[str, Any]) -> Iterator[Touch]:

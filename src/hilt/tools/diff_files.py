@@ -3,7 +3,7 @@
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
-from hilt.digests import sha256
+from hilt.formats.digests import sha256
 from hilt.output import views
 from hilt.params import Count, ReadPath
 from hilt.text import diffing, encodings

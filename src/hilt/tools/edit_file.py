@@ -3,8 +3,8 @@
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
-from hilt.editing import changed, context_lines, described, edit_facts, open_document, preview, require
 from hilt.errors import ToolError
+from hilt.files.editing import changed, context_lines, described, edit_facts, open_document, preview, require
 from hilt.params import Count, WritePath
 
 

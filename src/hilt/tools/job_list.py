@@ -5,8 +5,8 @@ from typing import Any
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
+from hilt.formats.times import rfc3339
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
-from hilt.times import rfc3339
 
 COMMAND_CHARACTERS = 200
 

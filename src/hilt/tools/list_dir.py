@@ -84,7 +84,7 @@ def _utf8(name: str) -> str:
 
 
 def _detailed(name: str, entry: Any) -> dict[str, Any]:
-    from hilt.times import rfc3339
+    from hilt.formats.times import rfc3339
 
     is_folder = entry.is_dir(follow_symlinks=False)
     kind = "directory" if is_folder else "file" if entry.is_file(follow_symlinks=False) else "special"

@@ -8,11 +8,11 @@ from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
+from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds, Count, Items
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
 from hilt.state.memory import TAG_CHARACTERS, TAGS_MAX, Kept, Page, check_name
-from hilt.times import rfc3339
 
 ANSWER_CHARACTERS = 256 * 1024  # values beyond this come with the next call
 SEARCH_LIMIT = 20

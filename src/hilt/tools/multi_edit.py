@@ -6,7 +6,8 @@ from typing import Annotated, Any, NamedTuple
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
-from hilt.editing import (
+from hilt.errors import ToolError
+from hilt.files.editing import (
     Document,
     changed,
     context_lines,
@@ -17,11 +18,10 @@ from hilt.editing import (
     preview,
     require,
 )
-from hilt.errors import ToolError
+from hilt.files.workspace import Draft
 from hilt.params import Count, Items, WritePath
 from hilt.text.matching import Match
 from hilt.text.ranges import Ranges
-from hilt.workspace import Draft
 
 NEAREST_MOST = 10  # failures that name the nearest line
 

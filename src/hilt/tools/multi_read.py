@@ -6,8 +6,8 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
+from hilt.files.reading import read
 from hilt.params import Bounds, Count, Items, ReadPath
-from hilt.reading import read
 from hilt.schema import NEXT, STRING, mapping, record
 from hilt.text.windows import Truncate
 

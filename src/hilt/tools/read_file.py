@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
+from hilt.files.reading import read
 from hilt.params import Bounds, Count, ReadPath
-from hilt.reading import read
 from hilt.schema import BOOLEAN, STRING, TEXT, record
 from hilt.text.windows import Truncate
 

@@ -11,7 +11,7 @@ from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.output import views
 from hilt.params import Bounds, Count
-from hilt.policy.hooks import EVENTS, LONGEST_SECONDS, SECONDS
+from hilt.policy.hook_protocol import EVENTS, LONGEST_SECONDS, SECONDS
 from hilt.schema import INTEGER, NUMBER, STRING, TEXT, Schema, array, record
 
 _HELP = """\

@@ -10,14 +10,14 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
+from hilt.files.workspace import Workspace
+from hilt.formats.times import rfc3339
 from hilt.knowledge.folders import DEPTH_MAX, FILES_MAX, SKILL, Listing, Stamp, Survey, settled
 from hilt.knowledge.index import Entry
 from hilt.knowledge.locations import CLIENTS, PERSONAL, kind_of_folder
 from hilt.output import views
 from hilt.params import Bounds, Items
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
-from hilt.times import rfc3339
-from hilt.workspace import Workspace
 
 Kind = Literal["kb", "skill", "agent", "command"]
 

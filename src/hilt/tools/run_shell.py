@@ -16,8 +16,8 @@ from hilt.schema import STRING, TEXT, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.policy.commands import Risk
-    from hilt.processes import Folder
+    from hilt.commands.risk import Risk
+    from hilt.processes.children import Folder
     from hilt.sandbox.process import Finished
 
 LONGEST_SECONDS = 300
@@ -75,7 +75,7 @@ def run_shell(
         network: loopback: among this session's commands.
         compact: Show lines repeated 3+ times once.
     """
-    from hilt.policy.commands import classify
+    from hilt.commands.risk import classify
 
     if not command.strip():
         raise ToolError("invalid_args", "The command is empty.", suggestion="Say what to run.")
@@ -136,7 +136,7 @@ def _job(
 
 
 def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout: int, *, compact: bool) -> Output:
-    from hilt.policy.exits import classify_exit
+    from hilt.commands.exit_status import classify_exit
 
     output = finished.stdout
     facts: dict[str, Any] = {

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
-from hilt.editing import Document, Shown, changed, diff_text, diff_view
 from hilt.errors import ToolError
+from hilt.files.editing import Document, Shown, changed, diff_text, diff_view
+from hilt.files.workspace import FORCED_BYTES, MAX_BYTES
 from hilt.output import views
 from hilt.params import Items
 from hilt.search import replacing
@@ -18,7 +19,6 @@ from hilt.search.tree import open_tree, read_pattern, visible
 from hilt.text import encodings
 from hilt.text.diffing import Hunk, compare
 from hilt.text.encodings import Span
-from hilt.workspace import FORCED_BYTES, MAX_BYTES
 
 FILES_MAX = 50
 LINES_TOLD = 10

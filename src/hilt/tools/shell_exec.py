@@ -56,8 +56,8 @@ def shell_exec(
         timeout: Milliseconds, up to 600000; then exitCode 124.
         force: The user wants exactly this dangerous command.
     """
-    from hilt.policy.argv import harden_argv, refuse_argv
-    from hilt.policy.commands import classify
+    from hilt.commands.argv import harden_argv, refuse_argv
+    from hilt.commands.risk import classify
 
     refusal = refuse_argv(argv)
     if refusal is not None:

@@ -6,12 +6,12 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
+from hilt.files.workspace import MAX_BYTES
+from hilt.formats.times import rfc3339
 from hilt.params import ReadPath
 from hilt.schema import BOOLEAN, INTEGER, STRING, record
 from hilt.text import encodings
 from hilt.text.lines import count_lines
-from hilt.times import rfc3339
-from hilt.workspace import MAX_BYTES
 
 _ANSWER = record(
     {

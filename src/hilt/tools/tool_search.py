@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+from hilt.authority.visibility import Shown, definition, visible
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
@@ -10,7 +11,6 @@ from hilt.errors import ToolError
 from hilt.knowledge import lookup
 from hilt.params import Bounds
 from hilt.schema import INTEGER, STRING, array, cost, did_you_mean, record
-from hilt.shown import Shown, definition, visible
 
 SELECT = "select:"
 NAMES_MAX = 50

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
-from hilt.editing import Shown, changed, diff_text, diff_view, require, shown_bytes
 from hilt.errors import ToolError
+from hilt.files.editing import Shown, changed, diff_text, diff_view, require, shown_bytes
+from hilt.files.workspace import Draft
+from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds
 from hilt.schema import BOOLEAN, INTEGER, STRING, TEXT, array, record
 from hilt.state.history import Change, Snapshot
-from hilt.times import rfc3339
-from hilt.workspace import Draft
 
 
 def _touches(args: dict[str, Any]) -> Iterator[Touch]:

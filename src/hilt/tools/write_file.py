@@ -3,7 +3,7 @@
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
-from hilt.editing import changed, preview, require, shown_bytes
+from hilt.files.editing import changed, preview, require, shown_bytes
 from hilt.output import views
 from hilt.params import WritePath
 from hilt.text.encodings import UTF8, encode

@@ -1,0 +1,1 @@
+"""Who may do what in a workspace: rules in force, consent, grants, sessions, hooks."""

@@ -1,0 +1,203 @@
+"""A person's consent to a call that asks: by a flag, at a terminal, or from another process by way of the database.
+
+An approval is bound to the tool and its arguments; of a change also to the files as they were shown and to the diff.
+They are looked at again after the answer: while a person reads, files go on changing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from hilt.authority.rulebook import Place
+from hilt.authority.targets import has_dry_run
+from hilt.call import Call, Json, Output
+from hilt.config import Settings
+from hilt.context import Context, Fence
+from hilt.errors import ToolError
+from hilt.formats.digests import sha256
+from hilt.pipeline import Prepared
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.commands.risk import Risk
+    from hilt.state.approvals import Approval, Approvals, Asked
+
+DIFF_CHARACTERS = 50_000  # of a change that a person is shown
+
+
+class Answer(NamedTuple):
+    """What a person said to a call: once, always, all or deny, and why."""
+
+    kind: str
+    reason: str = ""
+    by: str = ""
+
+
+Asker = Callable[["Asked"], Answer]  # a person who can be asked here and now
+
+
+class Sight(NamedTuple):
+    """What a person must see of a call beside its arguments, and what their answer is bound to beside them."""
+
+    facts: Mapping[str, Any] = {}
+    files: Mapping[str, bytes | None] = {}
+
+
+NOTHING = Sight()
+
+
+class Consent:
+    """Obtains approvals in one workspace. Safe to use from many threads."""
+
+    def __init__(
+        self, place: Place, settings: Settings, approvals: Callable[[], Approvals], asker: Asker | None
+    ) -> None:
+        self._place = place
+        self._settings = settings
+        self._approvals = approvals
+        self._asker = asker
+        self._approves_all = ""  # who has answered "all", to this and everything that follows
+
+    def obtain(
+        self,
+        asked: Asked,
+        args: Mapping[str, Json],
+        ctx: Context,
+        call: Call,
+        sight: Sight = NOTHING,
+        look: Callable[[], Sight] = lambda: NOTHING,
+    ) -> str:
+        """Return who approved what is asked, or raise that nobody did.
+
+        It is bound to all arguments and to what there is to see; `look` says what that is after the answer.
+        """
+        from hilt.state.approvals import call_digest
+
+        files = sight.files
+        digest = call_digest(asked.tool, args, files)
+        approvals, workspace = self._approvals(), self._place.id
+        if call.approval is not None:
+            given: Approval | None = approvals.use(approvals.find(call.approval).id, workspace, ctx.session, digest)
+        else:
+            given = approvals.use_given(workspace, ctx.session, digest)
+        if given is not None:
+            return given.answered_by or "approval"
+        answer = self._answered(asked, digest, ctx)
+        by = self._settle(asked, answer) if answer is not None else self._wait(asked, ctx, digest)
+        if look().files != files:
+            raise ToolError(
+                "stale_file",
+                f"The files that {asked.tool} would change have changed while the user was asked.",
+                suggestion="Read them again, then repeat the call to ask anew.",
+            )
+        return by
+
+    def _answered(self, asked: Asked, digest: str, ctx: Context) -> Answer | None:
+        automatic = self._settings["approve"]
+        if automatic is not None:
+            return Answer(automatic, "--approve deny", "--approve")
+        if self._approves_all:
+            return Answer("once", by=self._approves_all)
+        answer = None if ctx.attendant is None else ctx.attendant.approve(asked, digest)
+        return self._asker(asked) if answer is None and self._asker is not None else answer
+
+    def _settle(self, asked: Asked, answer: Answer) -> str:
+        by = answer.by or "terminal"
+        if answer.kind == "deny":
+            why = f": {answer.reason}" if answer.reason else "; no reason was given."
+            raise ToolError("USER_REJECTION", f"The user denied this call of {asked.tool}{why}")
+        if answer.kind == "always":
+            for rule in asked.rules:
+                self._approvals().add_grant(self._place.id, rule, by=by, folder=asked.folder or asked.workspace)
+        if answer.kind == "all":
+            self._approves_all = by
+        return by
+
+    def _wait(self, asked: Asked, ctx: Context, digest: str) -> str:
+        """Ask by way of the database, and wait for the answer for as long as somebody is there to give it."""
+        from hilt.state.approvals import refusal
+
+        approvals, workspace = self._approvals(), self._place.id
+        seconds = self._settings["approvals.timeout_s"]
+        pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
+        if approvals.attended(workspace):
+            pending = approvals.wait(pending.id, lambda seconds: self._pause(seconds, ctx.fence, pending))
+            if pending.state == "approved":
+                return approvals.use(pending.id, workspace, ctx.session, digest).answered_by
+        raise refusal(pending)
+
+    def _pause(self, seconds: float, fence: Fence, pending: Approval) -> None:
+        from hilt.state.approvals import refusal
+
+        fence.check()
+        if not self._approvals().attended(self._place.id):
+            raise refusal(pending)  # the question stays, for whoever comes
+        time.sleep(seconds)
+
+
+def question(place: Place, tool: str, args: Mapping[str, Json], reason: str, session: str, **facts: Any) -> Asked:
+    """Return what a person is asked."""
+    from hilt.state.approvals import Asked
+
+    return Asked(tool=tool, arguments=dict(args), reason=reason, workspace=place.root, session=session, **facts)
+
+
+def told_arguments(prepared: Prepared) -> dict[str, Json]:
+    """Return the arguments that say something: those that are not as the tool has them anyway."""
+    known = prepared.tool.schema.get("properties", {})
+    return {
+        name: value
+        for name, value in prepared.args.items()
+        if "default" not in known.get(name, {}) or known[name]["default"] != value
+    }
+
+
+def look_at(prepared: Prepared, ctx: Context, risk: Risk | None) -> Sight:
+    """Return what a person must see of a call: the command and its risk, or the change as a diff."""
+    if risk is not None:
+        command = next(touch.target for touch in prepared.touches if touch.effect == "execute")
+        return Sight({"kind": "command", "command": command, "risk": risk.level, "part": risk.part})
+    if "write" not in prepared.tool.effects:
+        return Sight()
+    seen = ctx.workspace.seen
+    before = dict(seen)
+    try:
+        return _look_at_change(prepared, ctx)
+    finally:
+        # what a person is shown the session has not seen: a file that changed under it is still told as stale
+        seen.clear()
+        seen.update(before)
+
+
+def _look_at_change(prepared: Prepared, ctx: Context) -> Sight:
+    targets = [touch.target for touch in prepared.touches if touch.effect == "write"]
+    files = {path: _hash(path, ctx) for path in targets}
+    if not has_dry_run(prepared.tool):
+        return Sight({"kind": "edit"}, files)
+    try:
+        preview = prepared.tool.run(ctx, {**prepared.args, "dry_run": True})
+    except ToolError as error:
+        preview = Output(f"[there is no preview: {error.message}]")
+    # below a folder, the files that the diff shows, and the diff itself for those that may come to it
+    files |= {path: _hash(path, ctx) for path in _shown(preview.view)}
+    files[""] = sha256(preview.text.encode("utf-8", "surrogatepass"))
+    return Sight({"kind": "edit", "diff": preview.text[:DIFF_CHARACTERS]}, files)
+
+
+def _shown(view: Mapping[str, Any] | None) -> list[str]:
+    """Return the files that the view of a change shows."""
+    items = () if view is None else view.get("items", (view,))
+    return [item["path"] for item in items if item.get("type") == "diff"]
+
+
+def _hash(path: str, ctx: Context) -> bytes | None:
+    """Return what tells a file from the same one with other contents; None when there is none."""
+    try:
+        return sha256(ctx.workspace.read(path, remember=False).data)
+    except ToolError as error:
+        if error.code != "file_too_large":
+            return None
+    found = ctx.workspace.status(path)[1]
+    return sha256(f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}".encode())

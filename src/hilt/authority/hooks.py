@@ -1,0 +1,529 @@
+"""The hooks of a call: read from where they are kept, run in order, and their answers joined."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from hilt import variables
+from hilt.call import Json, Output, Touch
+from hilt.errors import ToolError
+from hilt.policy import hook_protocol as rules
+from hilt.policy.decision import Vote, decide
+from hilt.policy.hook_protocol import FAILURE, POST, PRE, Answer, BadAnswer, Hook, HookSet, Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.context import Fence
+    from hilt.policy.forms import Names
+    from hilt.policy.subject import Subject
+    from hilt.processes.children import Processes
+    from hilt.sandbox.process import Finished
+
+FILE = "hooks.yaml"
+SCRIPTS = "hooks"  # beside a project's file: what its hooks run, trusted with it
+FILE_BYTES = 1 << 20
+SCRIPTS_MAX = 1000
+OUTPUT_BYTES = 1 << 20
+VALUE = "hooks"  # the key of the session's own
+
+DEPTH = "HILT_HOOK_DEPTH"
+MAX_DEPTH = 3  # a hook may call tools, which have hooks
+
+_HELP = 'See action "help".'
+
+Run = Callable[[Hook, bytes], "Finished"]
+Change = Callable[[Callable[[Json], Json]], Json]  # replaces what a session keeps under VALUE, all at once
+
+
+class Seen(NamedTuple):
+    """A call as hooks see it. The subject, which a `match` is held against, is made only when there is one."""
+
+    tool: str
+    args: dict[str, Any]
+    touches: Sequence[Touch]
+    subject: Callable[[], Subject]
+
+
+class Ran(NamedTuple):
+    """The record of one hook: the decision or "changed" or "ok" or "failed", and why."""
+
+    name: str
+    event: str
+    outcome: str
+    milliseconds: float
+    reason: str = ""
+
+
+class Before(NamedTuple):
+    """What the hooks before a call came to. `skipped` is the answer of a call that is not to run."""
+
+    args: dict[str, Any]
+    changed: bool = False
+    vote: Vote | None = None
+    context: str = ""
+    skipped: Output | None = None
+    ran: tuple[Ran, ...] = ()
+
+
+class After(NamedTuple):
+    """What the hooks after a call came to: a new result, or the error that is answered instead of it.
+
+    Of a call that failed, the text of `result` is the new message. `stop` is why the agent should end here.
+    """
+
+    result: Output | None = None
+    error: ToolError | None = None
+    context: str = ""
+    stop: str | None = None
+    ran: tuple[Ran, ...] = ()
+
+
+class Heard(NamedTuple):
+    """What the hooks of another event came to; arguments and result are as the last hook left them."""
+
+    arguments: Json = None
+    result: Json = None
+    decision: str | None = None
+    reason: str = ""
+    context: str = ""
+    ran: tuple[Ran, ...] = ()
+
+
+class Hooks:
+    """The hooks in force for a session, in order: personal, the project's, the session's."""
+
+    def __init__(
+        self,
+        sets: Sequence[HookSet],
+        run: Run,
+        *,
+        session: str,
+        names: Callable[[], Names],
+        change: Change,
+        home: str = "",
+        record: Callable[[Hook, Ran], None] = lambda hook, ran: None,
+    ) -> None:
+        self._record = record
+        self._sets = tuple(sets)
+        self._run = run
+        self._session = session
+        self._names = names
+        self._change = change
+        self._home = home
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """All hooks, in the order in which they run."""
+        return tuple(hook for known in self._sets for hook in known.hooks)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is broken."""
+        return tuple(problem for known in self._sets for problem in known.problems)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What does not run, and why."""
+        return tuple(note for known in self._sets for note in known.notes)
+
+    def register(self, data: dict[str, Json], commit: Callable[[], None]) -> Hook:
+        """Keep one more hook for the session, from the next call on; `commit` is called before that."""
+        try:
+            hook = rules.check(data, self._names, home=self._home)
+        except rules.BadHook as error:
+            raise ToolError("invalid_args", _sentence(error.message), suggestion=_HELP) from None
+        commit()
+        kept = self._change(lambda value: _added(value, hook.kept()))
+        return hook._replace(number=sum(item["event"] == hook.event for item in kept) - 1)
+
+    def remove(self, event: str, number: int, commit: Callable[[], None]) -> dict[str, Json]:
+        """Forget a hook of the session, from the next call on, and return it as it was kept."""
+        removed: list[dict[str, Json]] = []
+
+        def without(value: Json) -> Json:
+            left: list[Json] = []
+            for place, item in rules.numbered(value or []):
+                found = item["event"] == event and place == number
+                (removed if found else left).append(item)
+            return left or None
+
+        commit()
+        self._change(without)
+        if not removed:
+            raise ToolError(
+                "not_found",
+                f"The session has no hook {number} at {event}.",
+                suggestion='Use action "list": hooks of the source session can be removed, by event and index.',
+            )
+        return removed[0]
+
+    def would_run(self, seen: Seen, event: str = PRE) -> list[Hook]:
+        """Return the hooks that a call would meet; none of them is run."""
+        return [hook for hook in self.hooks if hook.event == event and _concerns(hook, seen)]
+
+    def before(self, seen: Seen, again: Callable[[dict[str, Any]], Seen]) -> Before:
+        """Ask the hooks before a call; `again` checks arguments that one of them rewrote, or raises.
+
+        A hook sees what the hooks before it have made of the arguments. When a later one changes them, the earlier ones
+        are asked once more, so that nothing runs which they have not seen; then they can only judge.
+        """
+        judging = _Judging(self, seen, again)
+        found = [hook for hook in self.hooks if hook.event == PRE]
+        rewritten = 0
+        for place, hook in enumerate(found):
+            if judging.hear(hook):
+                rewritten = place
+            if judging.ended:
+                return judging.outcome()
+        for hook in found[:rewritten]:
+            if judging.hear(hook):
+                judging.disagree(hook, found[rewritten])
+            if judging.ended:
+                break
+        return judging.outcome()
+
+    def after(self, seen: Seen, result: Json, error: ToolError | None = None) -> After:
+        """Ask the hooks after a call about its result (text, or the data of a structured answer) or its error."""
+        event = POST if error is None else FAILURE
+        outcome = After()
+        message = "" if error is None else error.message
+        for hook in self.would_run(seen, event):
+            facts = _facts(seen)
+            if error is None:
+                facts["result"] = result
+            else:
+                facts["error"] = {"code": error.code, "message": message}
+            answer, ran = self.ask(hook, facts)
+            outcome = outcome._replace(ran=(*outcome.ran, ran))
+            if answer is None:
+                if hook.on_failure == "block":
+                    return outcome._replace(error=rules.failed(hook, ran.reason))
+                continue
+            if answer.result:
+                result = answer.result[0]
+                message = str(result)
+                outcome = outcome._replace(result=_output(result))
+            outcome = outcome._replace(context=_joined(outcome.context, answer.context))
+            if answer.decision == "deny":
+                return outcome._replace(error=rules.blocked(hook, ran.reason))
+            if answer.decision == "stop":
+                return outcome._replace(stop=ran.reason)
+        return outcome
+
+    def event(self, name: str, *, arguments: Json = None, result: Json = None, **facts: Json) -> Heard:
+        """Tell the hooks of an event that is no call; what they decide is for the caller to follow."""
+        heard = Heard(arguments, result)
+        blocks = rules.EVENTS[name].on_failure == "block"
+        for problem in self.problems:
+            if blocks and problem.event in (None, name):
+                return heard._replace(decision="deny", reason=problem.reason)
+        for hook in self.hooks:
+            if hook.event != name:
+                continue
+            given = {"arguments": heard.arguments, "result": heard.result}
+            known = {key: value for key, value in given.items() if value is not None}
+            answer, ran = self.ask(hook, {**facts, **known})
+            heard = heard._replace(ran=(*heard.ran, ran))
+            if answer is None:
+                if hook.on_failure == "block":
+                    return heard._replace(decision="deny", reason=f"The hook {hook.name} failed: {ran.reason}.")
+                continue
+            if answer.arguments is not None:
+                heard = heard._replace(arguments=answer.arguments)
+            if answer.result:
+                heard = heard._replace(result=answer.result[0])
+            heard = heard._replace(context=_joined(heard.context, answer.context))
+            if answer.decision not in (None, "allow"):
+                return heard._replace(decision=answer.decision, reason=ran.reason)
+        return heard
+
+    def ask(self, hook: Hook, facts: dict[str, Any]) -> tuple[Answer | None, Ran]:
+        """Run one hook and return its answer, None when it failed, and the record."""
+        began = perf_counter()
+
+        def ran(outcome: str, reason: str = "") -> Ran:
+            told = Ran(hook.name, hook.event, outcome, round((perf_counter() - began) * 1000, 3), reason)
+            self._record(hook, told)
+            return told
+
+        try:
+            answer = self._answer(hook, rules.told(hook.event, self._session, facts))
+        except BadAnswer as error:
+            return None, ran("failed", str(error))
+        changed = answer.arguments is not None or answer.result != ()
+        reason = answer.reason
+        if answer.decision is not None and not reason:
+            reason = f"the hook {hook.name} says {answer.decision}"
+        return answer, ran(answer.decision or ("changed" if changed else "ok"), reason)
+
+    def _answer(self, hook: Hook, data: bytes) -> Answer:
+        try:
+            finished = self._run(hook, data)
+        except ToolError as error:
+            if error.code in ("cancelled", "timeout"):  # of the call, not of the hook
+                raise
+            raise BadAnswer(error.message.rstrip(".")) from None
+        if finished.reason == "timeout":
+            raise BadAnswer(f"it took longer than {hook.timeout:g} s")
+        if finished.reason == "limit" or finished.stdout.omitted:
+            raise BadAnswer(f"it printed more than {OUTPUT_BYTES >> 10} KiB")
+        if finished.reason != "exit":
+            raise BadAnswer(f"it ended by a {finished.reason}, exit status {finished.exit_code}")
+        return rules.understand(hook.event, finished.exit_code, finished.stdout.head, finished.stderr.head)
+
+
+class _Judging:
+    """The hooks before one call, as they are heard one by one."""
+
+    def __init__(self, hooks: Hooks, seen: Seen, again: Callable[[dict[str, Any]], Seen]) -> None:
+        self._hooks = hooks
+        self._seen = seen
+        self._again = again
+        self._first = seen.args
+        self._votes: list[Vote] = []
+        self._contexts: dict[str, str] = {}
+        self._skipped: Output | None = None
+        self._ran: list[Ran] = []
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further hook is asked: the call is blocked, or not to run."""
+        return self._skipped is not None or any(vote.verdict == "deny" for vote in self._votes)
+
+    def hear(self, hook: Hook) -> bool:
+        """Ask one hook, if it wants to see the call; return whether it changed the arguments."""
+        if not _concerns(hook, self._seen):
+            return False
+        answer, ran = self._hooks.ask(hook, _facts(self._seen))
+        changed = False
+        if answer is not None and answer.arguments is not None:
+            try:
+                changed = self._rewrite(answer.arguments)
+            except ToolError as error:
+                answer, ran = None, ran._replace(outcome="failed", reason=f"its arguments are refused: {error.message}")
+        self._ran.append(ran)
+        if answer is None:
+            if hook.on_failure == "block":
+                self._deny(rules.failed(hook, ran.reason.rstrip(".")))
+            return False
+        self._contexts[hook.name] = answer.context  # of the last time it was asked
+        if answer.decision == "skip":
+            said = answer.result[0] if answer.result else f"The call was not made: {ran.reason}"
+            self._skipped = _output(said)
+        vote = rules.vote(hook, answer)
+        if vote is not None:
+            self._votes.append(vote)
+        return changed
+
+    def _rewrite(self, args: dict[str, Any]) -> bool:
+        seen = self._again(args)
+        changed = seen.args != self._seen.args
+        self._seen = seen
+        return changed
+
+    def disagree(self, earlier: Hook, later: Hook) -> None:
+        """Block the call: two hooks would go on changing the arguments for ever."""
+        message = f"The hooks {earlier.name} and {later.name} do not agree on the arguments."
+        self._deny(ToolError("hook_blocked", message, suggestion="Ask the user to mend one of the hooks."))
+
+    def _deny(self, error: ToolError) -> None:
+        self._votes.append(Vote("deny", "hooks", error.message, error))
+
+    def outcome(self) -> Before:
+        """Return what the hooks came to."""
+        votes = [*self._votes, *self._broken()]
+        return Before(
+            self._seen.args,
+            self._seen.args != self._first,
+            decide(votes) if votes else None,
+            _joined(*self._contexts.values()),
+            self._skipped,
+            tuple(self._ran),
+        )
+
+    def _broken(self) -> Iterator[Vote]:
+        for problem in self._hooks.problems:
+            if problem.event in (None, PRE) and problem.scope.governs(self._seen.subject()):
+                yield Vote("ask", "hooks", f"A hook is broken, so this asks: {problem.reason}")
+
+
+def _concerns(hook: Hook, seen: Seen) -> bool:
+    if hook.source == "session" and seen.tool == "register_hook":
+        return False  # else one that fails could never be removed
+    return hook.speaks_of(seen.subject)
+
+
+def _added(value: Json, item: dict[str, Json]) -> Json:
+    kept = [*(value or ()), item]
+    if len(kept) > rules.MAX_HOOKS:
+        most = f"A session has at most {rules.MAX_HOOKS} hooks."
+        raise ToolError("limit_exceeded", most, suggestion='Remove one with action "remove".')
+    return kept
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")
+
+
+def _facts(seen: Seen) -> dict[str, Any]:
+    touches = [{"effect": touch.effect, "target": touch.target} for touch in seen.touches]
+    return {"tool": seen.tool, "arguments": seen.args, "touches": touches}
+
+
+def _output(result: Json) -> Output:
+    return Output(result) if isinstance(result, str) else Output(data=result)
+
+
+def _joined(*texts: str) -> str:
+    return "\n".join(text for text in texts if text)
+
+
+# --- where hooks come from ----------------------------------------------------------------------------------------
+
+
+class _Unreadable(Exception):
+    """A file that cannot be used, and why."""
+
+
+def load(
+    *,
+    config: str,
+    root: str,
+    session: Json,
+    names: Callable[[], Names],
+    trusted: Callable[[str, bytes], bool],
+    home: str = "",
+) -> list[HookSet]:
+    """Read the hooks of the person, of the project and of the session; `session` is what it keeps under VALUE.
+
+    `trusted` says whether the person trusts a file with this content. A project's hooks run only when that holds for
+    all of `project_files`.
+    """
+    found = of_files(config=config, root=root, names=names, trusted=trusted, home=home)
+    return found if session is None else [*found, of_session(session, names, home)]
+
+
+def of_files(
+    *, config: str, root: str, names: Callable[[], Names], trusted: Callable[[str, bytes], bool], home: str = ""
+) -> list[HookSet]:
+    """Read the hooks of the person and of the project."""
+    found = [_personal(config, names, home), _project(root, names, trusted, home)]
+    return [known for known in found if known is not None]
+
+
+def of_session(value: Json, names: Callable[[], Names], home: str = "") -> HookSet:
+    """Return the hooks of a session, from what it keeps under VALUE."""
+    return rules.collect(value, "session", names, home=home)
+
+
+def files(*, config: str, root: str) -> list[str]:
+    """Return the files that hooks come from, the person's first; it may be missing."""
+    return [os.path.join(config, FILE), *project_files(root)]
+
+
+def project_files(root: str) -> list[str]:
+    """Return what a person trusts when they trust the hooks of a project: its hook file, and the scripts beside it."""
+    folder = os.path.join(root, ".hilt")
+    first, scripts = os.path.join(folder, FILE), os.path.join(folder, SCRIPTS)
+    if not os.path.lexists(first):
+        return []
+    if os.path.islink(scripts):
+        return [first, scripts]
+    found = []
+    for inner, folders, files in os.walk(scripts):
+        paths = [os.path.join(inner, name) for name in (*files, *folders)]
+        found += [path for path in paths if os.path.islink(path) or not os.path.isdir(path)]
+    return [first, *sorted(found)]
+
+
+def _personal(config: str, names: Callable[[], Names], home: str) -> HookSet | None:
+    path = os.path.join(config, FILE)
+    if not os.path.lexists(path):
+        return None
+    try:
+        return _parse(path, _contents(path), "personal", names, home)
+    except _Unreadable as error:
+        return rules.broken("personal", path, str(error))
+
+
+def _project(root: str, names: Callable[[], Names], trusted: Callable[[str, bytes], bool], home: str) -> HookSet | None:
+    files = project_files(root)
+    if not files:
+        return None
+    if len(files) > SCRIPTS_MAX:
+        note = f"The project's hooks do not run: {SCRIPTS} holds more than {SCRIPTS_MAX} files."
+        return HookSet("project", notes=(note,))
+    found: list[bytes] = []
+    for path in files:
+        try:
+            found.append(_contents(path, follow=False))
+        except _Unreadable as error:
+            return HookSet("project", notes=(f"The project's hooks do not run: {error}.",))
+        if not trusted(path, found[-1]):
+            return HookSet("project", notes=(f"The project's hooks do not run: {path} is not trusted.",))
+    return _parse(files[0], found[0], "project", names, home)
+
+
+def _parse(path: str, data: bytes, source: rules.Source, names: Callable[[], Names], home: str) -> HookSet:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return rules.broken(source, path, f"{path} is not UTF-8")
+    return rules.parse(text, path, source, names, home=home)
+
+
+def _contents(path: str, *, follow: bool = True) -> bytes:
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    try:
+        with open(os.open(path, flags), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                raise _Unreadable(f"{path} is not a regular file")
+            if facts.st_size > FILE_BYTES:
+                raise _Unreadable(f"{path} is larger than {FILE_BYTES >> 20} MiB")
+            return file.read(FILE_BYTES)
+    except OSError as error:
+        raise _Unreadable(f"{path} cannot be read: {os.strerror(error.errno or 0)}") from None
+
+
+# --- how they run -------------------------------------------------------------------------------------------------
+
+
+def runner(processes: Callable[[], Processes], fence: Fence, environ: Mapping[str, str], root: str) -> Run:
+    """Return what runs a hook in the workspace: the person's own with their rights, a session's in the sandbox."""
+    depth = _depth(environ)
+
+    def run(hook: Hook, data: bytes) -> Finished:
+        if depth >= MAX_DEPTH:
+            raise ToolError("hook_blocked", f"Hooks call tools that have hooks, more than {MAX_DEPTH} deep.")
+        argv = ["bash", "-c", hook.command]
+        if hook.source == "session":
+            with processes().folder(".") as folder:
+                return processes().run(argv, cwd=folder, seconds=hook.timeout, stdin=data, keep_bytes=OUTPUT_BYTES)
+        env = {**variables.neutral(environ), DEPTH: str(depth + 1)}
+        return _run_freely(argv, data, hook.timeout, fence, env, root)
+
+    return run
+
+
+def _run_freely(
+    argv: list[str], data: bytes, seconds: float, fence: Fence, environ: Mapping[str, str], root: str
+) -> Finished:
+    from hilt.sandbox import process
+
+    given_up = threading.Event()
+    fence.watch(given_up.set)
+    limits = process.Limits(timeout=seconds, keep_bytes=OUTPUT_BYTES, max_bytes=2 * OUTPUT_BYTES)
+    finished = process.run(argv, cwd=root, env=environ, stdin=data, limits=limits, cancelled=given_up)
+    fence.check()
+    return finished
+
+
+def _depth(environ: Mapping[str, str]) -> int:
+    text = environ.get(DEPTH, "0")
+    return int(text) if text.isdecimal() and len(text) < 4 else MAX_DEPTH

@@ -1,0 +1,38 @@
+"""The voter that every call meets beside the authority: where its paths lead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from hilt.authority.targets import effects_of
+from hilt.call import Touch
+from hilt.context import Context
+from hilt.errors import ToolError
+from hilt.pipeline import Prepared
+from hilt.policy.decision import Vote
+
+
+def paths(prepared: Prepared, ctx: Context) -> Vote | None:
+    """The path boundary, sensitive names and write protection; names that can run programs ask in every mode."""
+    asked: dict[str, None] = {}
+    for touch in _touches(prepared, ctx):
+        if touch.effect == "write":
+            with suppress(ToolError):
+                asked |= dict.fromkeys(ctx.workspace.ask(touch.target))
+        if touch.effect in ("read", "write") and not touch.partial:
+            try:
+                ctx.workspace.judge(touch.target, write=touch.effect == "write")
+            except ToolError as error:
+                return Vote("deny", "paths", error.message, error)
+    only_looks = "write" in prepared.tool.effects and "write" not in effects_of(prepared)
+    if not asked or only_looks:
+        return None
+    names = ", ".join(asked)
+    return Vote("ask", "paths", f"{names} can run programs by {'themselves' if len(asked) > 1 else 'itself'}")
+
+
+def _touches(prepared: Prepared, ctx: Context) -> Iterator[Touch]:
+    yield from prepared.touches
+    if prepared.tool.writes is not None:
+        yield from (Touch("write", path) for path in prepared.tool.writes(ctx, prepared.args))

@@ -1,0 +1,91 @@
+"""What one call may know and ask of the people it works for: its mode, what its session keeps, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hilt.authority.authority import MODE, Authority
+from hilt.call import Call, Json
+from hilt.context import Context
+from hilt.declaration import Tool
+from hilt.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.authority.hooks import Hooks
+
+Questioner = Callable[[Sequence[Any]], dict[str, Any]]  # answers questions, by question
+
+
+class Standing:
+    """The standing of one call."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        ctx: Context,
+        call: Call,
+        questioner: Questioner | None,
+        note_approver: Callable[[str], None],
+    ) -> None:
+        self._authority = authority
+        self._note_approver = note_approver
+        self._ctx = ctx
+        self._call = call
+        self._questioner = questioner
+
+    @property
+    def mode(self) -> str:
+        """The mode that the session is in."""
+        return self._authority.mode(self._ctx.session)
+
+    @property
+    def values(self) -> Values:
+        """What the session keeps."""
+        return Values(self._authority, self._ctx.session)
+
+    @property
+    def hooks(self) -> Hooks:
+        """The hooks of the session."""
+        return self._authority.all_hooks(self._ctx, self._ctx.fence)
+
+    def set_mode(self, mode: str | None) -> None:
+        """Change the mode of the session; None goes back to that of the settings."""
+        self.values.set(MODE, mode)
+
+    def hidden(self, tool: Tool) -> str | None:
+        """Return why a tool is not there in this mode and profile, or without a person."""
+        attendant = self._ctx.attendant
+        asks = attendant is None or attendant.can_ask
+        return self._authority.hidden(tool, self._ctx.session) or self._authority.lacks_person(tool, client_asks=asks)
+
+    def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
+        """Ask the user; answers come by question."""
+        attendant = self._ctx.attendant
+        answers = None if attendant is None else attendant.ask(questions)
+        if answers is not None:
+            return answers
+        if self._questioner is None:
+            raise ToolError("no_one_to_ask", "Nobody is there who could answer.")
+        return self._questioner(questions)
+
+    def approve(self, summary: str, **facts: Any) -> None:
+        """Return when the user approves, raise when not."""
+        self._note_approver(self._authority.approve_summary(self._call.tool, summary, self._ctx, self._call, facts))
+
+
+class Values:
+    """What one session keeps, for its tools."""
+
+    def __init__(self, authority: Authority, session: str) -> None:
+        self._authority = authority
+        self._session = session
+
+    def get(self, key: str) -> Json:
+        """Return a value, None when there is none."""
+        return self._authority.values().get(self._authority.place.id, self._session, key)
+
+    def set(self, key: str, value: Json) -> None:
+        """Keep a value; None removes it."""
+        self._authority.values().set(self._authority.place.id, self._session, key, value)

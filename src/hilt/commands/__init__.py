@@ -1,0 +1,1 @@
+"""Shell command lines, read and rated by risk. Pure: nothing is run."""

@@ -1,0 +1,393 @@
+"""What shell_exec refuses to start: programs off the allowlist, and allowed programs told to start others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hilt.commands import programs
+from hilt.commands.awk_sed import SedScripts, awk_starts, sed_starts
+
+ALLOWED_PROGRAMS = frozenset(
+    (
+        *("git", "node", "npm", "npx", "bun", "deno", "python3", "python", "pip"),
+        *("ls", "cat", "grep", "find", "echo", "mkdir", "touch", "cp", "mv"),
+        *("head", "tail", "wc", "sort", "uniq", "diff"),
+        *("curl", "wget", "tar", "zip", "unzip", "jq", "sed", "awk"),
+        *("which", "env", "date"),
+        *("cargo", "rustc", "go", "make", "cmake"),
+    )
+)
+
+_FIND_ACTIONS = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls"))
+_GIT_COMMANDS = frozenset(
+    (
+        *("add", "am", "annotate", "apply", "archive", "bisect", "blame", "branch", "bundle", "cat-file"),
+        *("check-attr", "check-ignore", "check-mailmap", "check-ref-format", "checkout", "checkout-index", "cherry"),
+        *(
+            "cherry-pick",
+            "clean",
+            "clone",
+            "column",
+            "commit",
+            "commit-graph",
+            "commit-tree",
+            "config",
+            "count-objects",
+        ),
+        *("describe", "diff", "diff-files", "diff-index", "diff-tree", "fast-export", "fast-import", "fetch"),
+        *("fetch-pack", "fmt-merge-msg", "for-each-ref", "format-patch", "fsck", "gc", "get-tar-commit-id", "grep"),
+        *("hash-object", "help", "index-pack", "init", "interpret-trailers", "log", "ls-files", "ls-remote", "ls-tree"),
+        *("mailinfo", "mailsplit", "maintenance", "merge", "merge-base", "merge-file", "merge-tree", "mktag", "mktree"),
+        *("multi-pack-index", "mv", "name-rev", "notes", "pack-objects", "pack-refs", "patch-id", "prune", "pull"),
+        *(
+            "push",
+            "range-diff",
+            "read-tree",
+            "rebase",
+            "reflog",
+            "remote",
+            "repack",
+            "replace",
+            "request-pull",
+            "rerere",
+        ),
+        *("reset", "restore", "rev-list", "rev-parse", "revert", "rm", "send-pack", "shortlog", "show", "show-branch"),
+        *("show-index", "show-ref", "sparse-checkout", "stash", "status", "stripspace", "submodule", "switch"),
+        *("symbolic-ref", "tag", "unpack-file", "unpack-objects", "update-index", "update-ref", "var", "verify-commit"),
+        *("verify-pack", "verify-tag", "version", "whatchanged", "worktree", "write-tree"),
+    )
+)
+_GIT_LEADS = ("config-env", "exec-path", "git-dir", "bare")
+_GIT_SIGNS = ("show-signature", "verify-signatures", "gpg-sign", "local-user", "sign")
+_GIT_OPTIONS = ("exec", "upload-pack", "receive-pack", "ext-diff", "textconv", "open-files-in-pager")
+_NPM_OPENS = frozenset(("explore", "edit", "docs", "home", "bugs", "issues", "repo"))
+_CARGO_HARMLESS = ("net.", "http.", "profile.", "term.", "build.jobs", "build.target")
+# Settings that only change how git speaks or records; any other might name a program.
+_GIT_HARMLESS = (
+    *(
+        "user.",
+        "author.",
+        "committer.",
+        "color.",
+        "advice.",
+        "log.",
+        "status.",
+        "i18n.",
+        "column.",
+        "branch.",
+        "stash.",
+    ),
+    *(
+        "core.quotepath",
+        "core.autocrlf",
+        "core.eol",
+        "core.safecrlf",
+        "core.filemode",
+        "core.abbrev",
+        "core.whitespace",
+    ),
+    *("core.ignorecase", "core.precomposeunicode", "core.symlinks", "core.longpaths", "diff.renames", "diff.algorithm"),
+    *(
+        "diff.context",
+        "diff.noprefix",
+        "diff.mnemonicprefix",
+        "diff.colormoved",
+        "diff.statgraphwidth",
+        "diff.renamelimit",
+    ),
+    *("format.pretty", "init.defaultbranch", "commit.gpgsign", "tag.gpgsign", "merge.conflictstyle", "merge.ff"),
+    *("pull.rebase", "pull.ff", "push.default", "push.autosetupremote", "fetch.prune", "rebase.autostash", "gc.auto"),
+    *("rebase.autosquash", "rerere.", "blame.", "grep.linenumber", "safe.directory", "pack.", "index.", "feature."),
+)
+
+
+# What git is given with every call, so that nothing of a repository runs: no settings of a bare repository that merely
+# lies where git is started, no hooks, watchers, pagers, editors (":" is none to git) nor other transports.
+_GIT_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.alternateRefsCommand": "true",
+    "safe.bareRepository": "explicit",
+    "log.showSignature": "false",
+    "protocol.ext.allow": "never",
+}
+_GIT_VARIABLES = {
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": ":",
+    "GIT_SEQUENCE_EDITOR": ":",
+    "GIT_SSH_COMMAND": "ssh",
+    "GIT_ASKPASS": "",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "file:http:https:ssh",
+    "GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS)),
+    **{f"GIT_CONFIG_KEY_{index}": key for index, key in enumerate(_GIT_SETTINGS)},
+    **{f"GIT_CONFIG_VALUE_{index}": value for index, value in enumerate(_GIT_SETTINGS.values())},
+}
+# commands of git that show differences, and those of them that only convert
+_GIT_SHOWS = frozenset(("diff", "log", "show", "whatchanged", "diff-files", "diff-index", "diff-tree", "range-diff"))
+_GIT_CONVERTS = frozenset(("blame", "annotate", "grep"))
+
+
+def harden_argv(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return what to run for an argv that is not refused, and the variables to set for it."""
+    if argv[0] != "git":
+        return list(argv), {}
+    at, _ = programs.command_at(argv[1:], programs.GIT_OPTIONS)
+    verb = argv[at + 1] if at + 1 < len(argv) else ""
+    added: list[str] = []
+    if verb in _GIT_SHOWS:
+        added = ["--no-ext-diff", "--no-textconv"]
+    elif verb in _GIT_CONVERTS:
+        added = ["--no-textconv"]
+    return [*argv[: at + 2], *added, *argv[at + 2 :]], dict(_GIT_VARIABLES)
+
+
+def refuse_argv(argv: Sequence[str]) -> str | None:
+    """Return why an argv must not run; None when it may."""
+    if not argv:
+        return "argv is empty; its first element names the program."
+    if any("\0" in word for word in argv):
+        return "An argument holds a NUL character."
+    name = argv[0]
+    if "/" in name or "\\" in name:
+        return f"{name!r} is a path; the program is given by its name alone."
+    if name not in ALLOWED_PROGRAMS:
+        return f"{name!r} is not on the allowlist."
+    check = _CHECKS.get(name)
+    reason = check(list(argv[1:])) if check is not None else None
+    return None if reason is None else f"{name} would start another program or hide what it does: {reason}."
+
+
+def _check_env(arguments: list[str]) -> str | None:
+    at, _ = programs.command_at(arguments, programs.WRAPPERS["env"], assignments=True)
+    if programs.has_flag(arguments[:at], "S", "split-string", values="uC"):
+        return "-S splits a text into a command"
+    if at < len(arguments):
+        return f"it is given the command {arguments[at]}"
+    return None
+
+
+def _check_find(arguments: list[str]) -> str | None:
+    found = next((word for word in arguments if word in _FIND_ACTIONS), None)
+    return None if found is None else f"it is given {found}"
+
+
+def _check_awk(arguments: list[str]) -> str | None:
+    stops = "Fv"
+    if programs.has_flag(arguments, "fEilW", "file", "exec", "include", "load", values=stops + "e"):
+        return "its program, or a part of it, is in a file"
+    operands = programs.positionals(arguments, programs.Options("Fve", ("assign", "field-separator", "source")))
+    texts = [*programs.option_values(arguments, "e", "source", stops=stops), *operands[:1]]
+    for text in texts:
+        if text is not None and awk_starts(text):
+            return "its program runs a command"
+    return None
+
+
+def _check_sed(arguments: list[str]) -> str | None:
+    if "--sandbox" in arguments:
+        return None
+    found = SedScripts(arguments)
+    if found.files:
+        return "its script is in a file; --sandbox allows that"
+    if any(script is not None and sed_starts(script) for script in found.scripts):
+        return "its script runs a command"
+    return None
+
+
+def _check_tar(arguments: list[str]) -> str | None:
+    if arguments and not arguments[0].startswith("-"):
+        arguments = ["-" + arguments[0], *arguments[1:]]
+        if "I" in arguments[0] or "F" in arguments[0] or "T" in arguments[0]:
+            return f"the letters {arguments[0][1:]} name a program or a file of options"
+    stops = "fCbXgHKLNV"
+    names = ("checkpoint-action", "to-command", "use-compress-program", "rsh-command", "info-script", "rmt-command")
+    options = [word for word in arguments if word != "--checkpoint"]
+    if programs.has_flag(options, "IF", *names, "new-volume-script", values=stops):
+        return "an option names a program"
+    if programs.has_flag(options, "T", "files-from", values=stops) and not (
+        "--null" in arguments or "--verbatim-files-from" in arguments
+    ):
+        return "-T reads options from a file; --verbatim-files-from allows that"
+    archives = programs.option_values(arguments, "f", "file", stops="CbXgHKLNV")
+    if "--force-local" not in arguments and any(":" in (archive or "") for archive in archives):
+        return "an archive with a colon is fetched by a remote shell; --force-local allows that"
+    return None
+
+
+def _check_git(arguments: list[str]) -> str | None:
+    at, is_known = programs.command_at(arguments, programs.GIT_OPTIONS)
+    if not is_known or programs.has_flag(arguments[:at], "", *_GIT_LEADS, values="Cc"):
+        return "an option of git tells it where its programs or its settings are, or is not known"
+    for setting in programs.option_values(arguments[:at], "c", stops="C"):
+        reason = _check_setting(setting)
+        if reason is not None:
+            return reason
+    if at >= len(arguments):
+        return None
+    verb, rest = arguments[at], arguments[at + 1 :]
+    if verb not in _GIT_COMMANDS:
+        return f"{verb} is not a plain command of git"
+    return _check_git_command(verb, rest)
+
+
+def _check_git_command(verb: str, arguments: list[str]) -> str | None:
+    words = [word for word in arguments if word != "--text"]
+    if programs.has_flag(words, "", *_GIT_OPTIONS):
+        return "an option names a program"
+    if verb in ("clone", "init") and programs.has_flag(words, "", "template"):
+        return "--template brings hooks"
+    if verb in ("clone", "init") and programs.has_flag(words, "", "separate-git-dir"):
+        return "--separate-git-dir keeps settings that name programs in a folder as any other"
+    if "--help" in words or (verb == "help" and programs.positionals(words)):
+        return "help would start a viewer"
+    if verb in ("verify-commit", "verify-tag") or any("%G" in word for word in words):
+        return "a signature is checked by another program"
+    letters = {"commit": "S", "merge": "S", "rebase": "S", "cherry-pick": "S", "revert": "S", "am": "S", "tag": "suv"}
+    if programs.has_flag(words, letters.get(verb, ""), *_GIT_SIGNS, values="mFCct"):
+        return "signatures are made and checked by another program"
+    if verb == "maintenance" and any(word in ("start", "stop", "register", "unregister") for word in words):
+        return "maintenance would change what runs by time"
+    if any(word.startswith("ext::") or "=ext::" in word for word in words):
+        return "ext:: is a transport that runs a command"
+    if verb == "rebase" and programs.has_flag(words, "x", values="sXC"):
+        return "rebase -x runs a command"
+    if verb == "grep" and programs.has_flag(words, "O", values="efABCm"):
+        return "grep -O starts a program"
+    if verb == "bisect" and any(word in ("run", "visualize", "view") for word in words[:1]):
+        return f"bisect {words[0]} starts a program"
+    if verb == "submodule" and "foreach" in words:
+        return "submodule foreach runs a command"
+    if verb == "clone" and programs.has_flag(words, "u", values="obcj"):
+        return "clone -u names a program"
+    if verb == "help" and programs.has_flag(words, "wi", "web", "info"):
+        return "help would start a viewer"
+    settings: list[str | None] = []
+    if verb == "clone":
+        settings = programs.option_values(words, "c", "config", stops="obuj")
+    elif verb == "config":
+        if programs.has_flag(words, "e", "edit") or "edit" in words[:1]:
+            return "config would start an editor"
+        operands = programs.positionals(words, programs.Options("f", ("file", "blob", "type", "default", "comment")))
+        operands = operands[1:] if operands[:1] in (["set"], ["add"]) else operands
+        settings = operands[:1] if len(operands) > 1 else []
+    return next((reason for setting in settings if (reason := _check_setting(setting)) is not None), None)
+
+
+def _check_setting(setting: str | None) -> str | None:
+    key = (setting or "").partition("=")[0]
+    return None if key.lower().startswith(_GIT_HARMLESS) else f"the setting {key} may name a program"
+
+
+def _check_sort(arguments: list[str]) -> str | None:
+    return "--compress-program names a program" if programs.has_flag(arguments, "", "compress-program") else None
+
+
+def _check_diff(arguments: list[str]) -> str | None:
+    is_paged = programs.has_flag(arguments, "l", "paginate", values="CUIxXFLSWD")
+    return "-l starts pr" if is_paged else None
+
+
+def _check_curl(arguments: list[str]) -> str | None:
+    if programs.has_flag(arguments, "K", "config", "engine", values="oHdAeubTXFwmxYyzrQtPCcDE"):
+        return "an option loads code, or hides options in a file"
+    return None
+
+
+def _check_wget(arguments: list[str]) -> str | None:
+    if programs.has_flag(arguments, "", "use-askpass", "config"):
+        return "an option names a program, or hides options in a file"
+    for text in programs.option_values(arguments, "e", "execute", stops="OoaPUtTwQADlIXRBi"):
+        if "askpass" in (text or "").lower().replace("_", "").replace("-", ""):
+            return "-e names a program"
+    return None
+
+
+def _check_zip(arguments: list[str]) -> str | None:
+    is_short = any("TT" in word for word in arguments if word.startswith("-") and not word.startswith("--"))
+    if is_short or programs.has_flag(arguments, "", "unzip-command"):
+        return "-TT names a program"
+    return None
+
+
+def _check_npm(arguments: list[str]) -> str | None:
+    at, _ = programs.command_at(arguments, programs.Options("cpw", ("call", "package", "workspace", "prefix")))
+    verb = arguments[at] if at < len(arguments) else ""
+    own = arguments[: at + 1 + programs.command_at(arguments[at + 1 :], programs.Options("pw", ("package",)))[0]]
+    if programs.has_flag(arguments, "", "script-shell"):
+        return "--script-shell names a program"
+    if verb in _NPM_OPENS or (verb in ("config", "c") and "edit" in arguments):
+        return f"npm {verb} starts an editor, a browser or a command"
+    if verb in ("exec", "x") and programs.has_flag(own, "c", "call"):
+        return "-c is a text for a shell"
+    return None
+
+
+def _check_npx(arguments: list[str]) -> str | None:
+    at, _ = programs.command_at(arguments, programs.Options("pw", ("package", "workspace")))
+    return "-c is a text for a shell" if programs.has_flag(arguments[:at], "c", "call", values="pw") else None
+
+
+def _check_pip(arguments: list[str]) -> str | None:
+    is_editing = "config" in arguments and ("edit" in arguments or programs.has_flag(arguments, "", "editor"))
+    return "pip config edit starts an editor" if is_editing else None
+
+
+def _check_bun(arguments: list[str]) -> str | None:
+    return "bun exec runs a text as a shell does" if "exec" in programs.positionals(arguments)[:1] else None
+
+
+def _check_make(arguments: list[str]) -> str | None:
+    if programs.has_flag(arguments, "E", "eval", values="CfIjloW"):
+        return "--eval is a text that it runs"
+    found = next((word for word in arguments if word.lstrip().startswith(("SHELL", ".SHELLFLAGS", "MAKEFLAGS"))), None)
+    return None if found is None or "=" not in found else f"{found} names a program"
+
+
+def _check_cmake(arguments: list[str]) -> str | None:
+    is_starting = arguments[:1] == ["-E"] and arguments[1:2] and arguments[1] in ("env", "time", "chdir")
+    return f"-E {arguments[1]} starts a command" if is_starting else None
+
+
+def _check_go(arguments: list[str]) -> str | None:
+    names = [word.lstrip("-").partition("=")[0] for word in arguments if word.startswith("-")]
+    if any(name in ("exec", "toolexec", "vettool") for name in names):
+        return "an option names a program"
+    if arguments[:1] == ["bug"] or (arguments[:1] == ["env"] and "w" in names):
+        return f"go {arguments[0]} starts a browser, or changes what later calls start"
+    return None
+
+
+def _check_cargo(arguments: list[str]) -> str | None:
+    settings = programs.long_values(arguments, "config", exact=True)
+    found = next((setting for setting in settings if not (setting or "").startswith(_CARGO_HARMLESS)), None)
+    return None if found is None else f"the setting {found} may name a program"
+
+
+def _check_rustc(arguments: list[str]) -> str | None:
+    settings = programs.option_values(arguments, "C", "codegen")
+    return "-C linker names a program" if any((text or "").startswith("linker=") for text in settings) else None
+
+
+_CHECKS: dict[str, Callable[[list[str]], str | None]] = {
+    "env": _check_env,
+    "find": _check_find,
+    "awk": _check_awk,
+    "sed": _check_sed,
+    "tar": _check_tar,
+    "git": _check_git,
+    "sort": _check_sort,
+    "diff": _check_diff,
+    "curl": _check_curl,
+    "wget": _check_wget,
+    "zip": _check_zip,
+    "npm": _check_npm,
+    "npx": _check_npx,
+    "pip": _check_pip,
+    "bun": _check_bun,
+    "make": _check_make,
+    "cmake": _check_cmake,
+    "go": _check_go,
+    "cargo": _check_cargo,
+    "rustc": _check_rustc,
+}

@@ -1,0 +1,283 @@
+"""What a git command would do: read, change, throw away, or start a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hilt.commands import programs
+from hilt.commands.quoting import Word
+from hilt.commands.rating import Place, Rate, Rated, Rater, has_unknown, joined, worse
+
+_PAGERS = frozenset(("", "cat", "less", "more", "less -R", "less -FRX", "false", "true"))
+
+
+class _Loss(NamedTuple):
+    """Options with which a command throws something away for good: letters, names, letters with a value; and what."""
+
+    letters: str
+    names: tuple[str, ...]
+    values: str
+    what: str
+
+
+_CHANGES = "changes that are not committed"
+_LOSSES = {
+    "checkout": _Loss("f", ("force", "ours", "theirs", "pathspec-from-file"), "bB", _CHANGES),
+    "switch": _Loss("f", ("force", "discard-changes"), "cC", _CHANGES),
+    "checkout-index": _Loss("f", ("force",), "", _CHANGES),
+    "read-tree": _Loss("", ("reset",), "", _CHANGES),
+    "reset": _Loss("", ("hard", "merge"), "", _CHANGES),
+    "mv": _Loss("f", ("force",), "", "the file it replaces"),
+    "tag": _Loss("df", ("delete", "force"), "mFu", "a tag"),
+    "replace": _Loss("d", ("delete",), "", "a reference"),
+    "symbolic-ref": _Loss("d", ("delete",), "m", "a reference"),
+    "update-ref": _Loss("d", ("stdin",), "m", "a reference"),
+}
+# commands of commands that throw away for good, with or without --force
+_LOSING = {
+    "stash": ("drop", "clear"),
+    "reflog": ("expire", "delete", "drop"),
+}
+_LOSING_BY_FORCE = {"worktree": ("remove",), "submodule": ("deinit", "update")}
+_REACHING = frozenset(
+    ("fetch", "clone", "pull", "push", "ls-remote", "fetch-pack", "send-pack", "archive", "remote", "submodule")
+)
+_SENDING = ("smtp-server", "sendmail-cmd", "to-cmd", "cc-cmd", "header-cmd")
+_BRANCH_PLACES = ("/", "./", "../", ":", "~")
+
+
+def _rate_git(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+    values = [word.value for word in arguments]
+    at, is_known = programs.command_at(values, programs.GIT_OPTIONS)
+    rated = Rated("safe", "git only reads")
+    if not is_known:
+        rated = Rated("caution", "git has an option that is not known")
+    if programs.has_flag(values[:at], "p", "git-dir", "work-tree", "paginate", values="Cc"):
+        rated = worse(rated, Rated("caution", "git is given settings of another place, or starts a pager"))
+    for setting in programs.option_values(values[:at], "c"):
+        rated = worse(rated, _rate_setting(rater, setting, place))
+    if programs.has_flag(values[:at], "", "config-env", "exec-path", values="Cc"):
+        rated = worse(rated, rater.start_unseen(place, "git is told to run other programs"))
+    if at >= len(values):
+        return worse(rated, Rated("caution", programs.CHANGERS["git"]))
+    verb = values[at]
+    if verb is None:
+        return Rated("dangerous", "the command of git is only known at run time")
+    rest = arguments[at + 1 :]
+    return worse(rated, _rate_git_verb(rater, verb, rest, place))
+
+
+def _rate_git_verb(rater: Rater, verb: str, arguments: Sequence[Word], place: Place) -> Rated:
+    values = [word.value for word in arguments]
+    rated = _rate_loss(verb, arguments)
+    if verb in _REACHING:
+        rated = worse(rated, _rate_reaching(rater, verb, values, place))
+    if verb == "push":
+        return worse(rated, _rate_push(values))
+    if verb == "config":
+        return _rate_git_config(rater, values, place)
+    if verb in ("rebase", "bisect", "submodule", "filter-branch", "difftool", "mergetool", "grep", "send-email"):
+        return worse(rated, _rate_git_starting(rater, verb, values, place))
+    if verb in ("clone", "init") and programs.has_flag(values, "", "template", values="bcjou"):
+        return rater.start_unseen(place, f"git {verb} --template brings hooks that git runs")
+    if verb == "maintenance" and "start" in values[:1]:
+        return Rated("dangerous", "git maintenance start makes commands run by time")
+    if verb in programs.SHELL_WORDS_OF_GIT:
+        return worse(rated, _rate_git_reading(rater, verb, arguments))
+    return worse(Rated("caution", f"git {verb} can change the repository"), rated)
+
+
+def _rate_loss(verb: str, arguments: Sequence[Word]) -> Rated:
+    """Rate what a command throws away, so that no other command of git brings it back."""
+    what = _loss(verb, arguments)
+    return Rated("safe", "") if what is None else Rated("dangerous", f"git {verb} throws away {what}")
+
+
+def _loss(verb: str, arguments: Sequence[Word]) -> str | None:
+    values = [word.value for word in arguments]
+    first = next(iter(programs.positionals(values)), None)
+    is_forced = programs.has_flag(values, "f", "force")
+    if verb == "reset" and programs.has_flag(values, "", "hard"):
+        return "changes: reset --hard"
+    if verb == "clean":
+        return "files: git clean deletes them"
+    if verb in ("filter-branch", "filter-repo"):
+        return "the history that it rewrites"
+    known = _LOSSES.get(verb)
+    if known is not None and programs.has_flag(values, known.letters, *known.names, values=known.values):
+        return known.what
+    if first in _LOSING.get(verb, ()) or (is_forced and first in _LOSING_BY_FORCE.get(verb, ())):
+        return f"what it {first}s" if first != "expire" else "what could be brought back"
+    if verb == "rm" and is_forced and not programs.has_flag(values, "", "cached"):
+        return _CHANGES
+    if verb == "branch" and (
+        programs.has_flag(values, "D", values="u") or (is_forced and programs.has_flag(values, "d", "delete"))
+    ):
+        return "a branch that may not be merged"
+    if verb == "restore" and (
+        programs.has_flag(values, "W", "worktree", values="s")
+        or not programs.has_flag(values, "S", "staged", values="s")
+    ):
+        return _CHANGES
+    if verb == "checkout" and _checks_out_files(arguments):
+        return _CHANGES
+    is_trial = programs.has_flag(values, "n", "dry-run")
+    expires_early = any((value or "").startswith("--pr") and "=" in (value or "") for value in values)
+    if (verb == "prune" and not is_trial) or (verb == "gc" and expires_early and "--prune=never" not in values):
+        return "commits that nothing names"
+    if verb == "repack" and programs.has_flag(values, "a") and programs.has_flag(values, "d"):
+        return "commits that nothing names"
+    return None
+
+
+def _checks_out_files(arguments: Sequence[Word]) -> bool:
+    """Whether git checkout is given files, which it replaces, and not a branch alone."""
+    values = [word.value for word in arguments]
+    if "--" in values:
+        return len(values) > values.index("--") + 1
+    if programs.has_flag(values, "p", "patch", values="bB"):
+        return True
+    if programs.has_flag(values, "bBdlt", "track", "orphan", "detach", "guess", values="bB"):
+        return False
+    operands = [word for word in arguments if word.value is None or not word.value.startswith("-") or word.value == "-"]
+    return len(operands) > 1 or any(_is_file(word) for word in operands)
+
+
+def _is_file(word: Word) -> bool:
+    """Whether a word is the name of a file, and not of a branch or a commit."""
+    value = word.value or ""
+    if word.pattern or value == "." or value.endswith("/") or value.startswith(_BRANCH_PLACES):
+        return True
+    stem, dot, suffix = value.rpartition("/")[2].rpartition(".")
+    # main.c and a.py, but neither v1.2, 10.x nor release/3.rc1
+    is_version = not stem.strip("v0123456789.")
+    return bool(dot) and suffix[:1].isalpha() and suffix.isalnum() and len(suffix) < 6 and not is_version
+
+
+def _rate_reaching(rater: Rater, verb: str, values: Sequence[str | None], place: Place) -> Rated:
+    """Rate what starts a program to reach another repository."""
+    rated = Rated("safe", "")
+    if any(value is not None and value.startswith("ext::") for value in values):
+        rated = rater.start_unseen(place, f"git {verb} ext:: starts a program")
+    texts = [*programs.long_values(values, "upload-pack"), *programs.long_values(values, "receive-pack")]
+    if verb in ("archive", "push", "ls-remote", "fetch-pack", "send-pack"):
+        texts += programs.long_values(values, "exec")
+    if verb == "clone":
+        texts += programs.option_values(values, "u", stops="bcjo")
+        for setting in programs.option_values(values, "c", "config", stops="bjou"):
+            rated = worse(rated, _rate_setting(rater, setting, place))
+    for text in texts:
+        rated = worse(rated, rater.start_text(text, place, f"git {verb}"))
+    return rated
+
+
+def _rate_git_reading(rater: Rater, verb: str, arguments: Sequence[Word]) -> Rated:
+    values = [word.value for word in arguments]
+    if not rater.sandboxed:
+        return Rated("caution", f"git {verb} runs helpers of the repository when there is no sandbox")
+    if has_unknown(arguments):
+        return Rated("caution", f"an argument of git {verb} is only known at run time")
+    options = [value for value in values if value != "--text"]
+    if programs.has_flag(options, "", "output", "ext-diff", "textconv", "show-signature") or any(
+        "%G" in (value or "") for value in values
+    ):
+        return Rated("caution", f"an option of git {verb} writes a file or runs a helper")
+    if verb == "branch" and not _lists_branches(values):
+        return Rated("caution", "git branch changes branches")
+    return Rated("safe", f"git {verb} only reads")
+
+
+def _rate_git_starting(rater: Rater, verb: str, values: Sequence[str | None], place: Place) -> Rated:
+    rated = Rated("caution", f"git {verb} can change the repository")
+    texts: list[str | None] = []
+    if verb == "rebase":
+        texts = [*programs.option_values(values, "x"), *programs.long_values(values, "exec")]
+    elif verb == "bisect" and values[:1] == ["run"]:
+        texts = [joined(values[1:])]
+    elif verb == "submodule" and "foreach" in values:
+        texts = [
+            joined([v for v in values[values.index("foreach") + 1 :] if v not in ("--recursive", "-q", "--quiet")])
+        ]
+    elif verb == "filter-branch":
+        texts = [
+            values[i + 1] if i + 1 < len(values) else None
+            for i, v in enumerate(values)
+            if (v or "").endswith("-filter")
+        ]
+    elif verb in ("difftool", "mergetool"):
+        texts = [*programs.option_values(values, "x"), *programs.long_values(values, "extcmd")]
+    elif verb == "send-email":
+        texts = [text for option in _SENDING for text in programs.long_values(values, option)]
+    elif programs.has_flag(values, "O", "open-files-in-pager", values="efABCm"):
+        return rater.start_unseen(place, "git grep -O starts a program")
+    for text in texts:
+        rated = worse(rated, rater.start_text(text, place, f"git {verb}"))
+    return rated
+
+
+def _rate_git_config(rater: Rater, values: Sequence[str | None], place: Place) -> Rated:
+    operands = programs.positionals(values, programs.Options("f", ("file", "blob", "type", "default")))
+    if operands[:1] in (["set"], ["add"]):
+        operands = operands[1:]
+    if programs.has_flag(values, "e", "edit") or operands[:1] in ([None], ["edit"]):
+        return Rated("dangerous", "git config is not known before it runs")
+    if len(operands) >= 2:
+        setting = None if operands[1] is None else f"{operands[0]}={operands[1]}"
+        return worse(Rated("caution", "git config changes settings"), _rate_setting(rater, setting, place))
+    return Rated("caution", "git config shows or changes settings")
+
+
+def _rate_setting(rater: Rater, setting: str | None, place: Place) -> Rated:
+    """Rate a setting of git: some values are programs that git runs."""
+    if setting is None:
+        return rater.start_unseen(place, "a setting of git is only known at run time")
+    key, _, value = setting.partition("=")
+    lowered = key.lower()
+    if not lowered.startswith(programs.GIT_RUNS) and not lowered.endswith(programs.GIT_RUNS_ENDS):
+        return Rated("caution", f"git runs with {key}")
+    if lowered in ("core.pager", "pager.log", "pager.diff", "pager.show", "pager.branch") and value in _PAGERS:
+        return Rated("caution", f"git runs with {key}")
+    if lowered.startswith("alias."):
+        rater.start_text(value[1:] if value.startswith("!") else f"git {value}", place, "a git alias")
+    return rater.start_unseen(place, f"the setting {key} makes git run a program")
+
+
+def _rate_push(values: Sequence[str | None]) -> Rated:
+    operands = programs.positionals(values, programs.Options("o", ("repo", "push-option", "receive-pack", "exec")))
+    names = ("force", "force-with-lease", "force-if-includes", "mirror", "delete", "prune")
+    if programs.has_flag(values, "fd", *names, values="o") or any(
+        operand is not None and operand.startswith(("+", ":")) for operand in operands
+    ):
+        return Rated("dangerous", "git push --force overwrites or deletes what others have")
+    if programs.has_flag(values, "", "receive-pack", "exec"):
+        return Rated("dangerous", "git push is told to start a program")
+    return Rated("caution", "git push changes the remote repository")
+
+
+def _lists_branches(values: Sequence[str | None]) -> bool:
+    plain = ("list", "show-current", "all", "remotes", "verbose", "color", "no-color", "column", "no-column", "abbrev")
+    takes = ("sort", "format", "contains", "no-contains", "merged", "no-merged", "points-at")
+    expects = is_listing = False
+    for value in values:
+        if value is None:
+            return False
+        if not value.startswith("-"):
+            if not expects and not is_listing:
+                return False
+        elif value.startswith("--"):
+            name, equals, _ = value[2:].partition("=")
+            if name not in plain and name not in takes:
+                return False
+            is_listing = is_listing or name == "list"
+            expects = name in takes and not equals
+            continue
+        elif set(value[1:]) - set("arvli"):
+            return False
+        elif "l" in value:
+            is_listing = True
+        expects = False
+    return True
+
+
+RATED: dict[str, Rate] = {"git": _rate_git}

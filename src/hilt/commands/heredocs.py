@@ -1,0 +1,94 @@
+"""Here-documents taken out of bash source: the grammar reads one that ends its line, and little else."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from hilt.commands.quoting import unquote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+
+# Only what leaves no doubt where quotes, comments and subscripts end; any other text is left as it is.
+_TOKENS = r"""
+    (?P<comment>(?<![^ \t\n;&|()<>])\#[^\n]*)
+  | <<(?!<)(?P<dash>-?)[ \t]*
+      (?P<word>(?:[\w.!@%+=:,/-]|'[^'\n]*'|"[^"\\`$\n]*"|\\[^\n])+)(?=[ \t\n;&|()<>]|\Z)
+  | (?P<line>\n)
+  | (?P<quoted>'[^']*'|\$'(?:[^'\\]|\\.)*'|\$?"(?:[^"\\`$]|\\.|EXPANSION)*")
+  | (?:[^ \t\n;&|()<>\\'"`$\#[]|(?<!\w)\[|(?<=[^ \t\n;&|()<>])\#)+
+  | (?:EXPANSION|[<>]\([^()'"`\\\n\#<]*\)|\\[^\n])\#*
+  | \\\n(?=[ \t]) | [ \t;&|)>] | (?<![?*+@!])\((?!\() | <<<(?![<\\]) | <(?![<(\\])
+    """
+_EXPANSION = r"""\$(?:\([^()'"`\\\n\#<]*\)|\{[^{}'"`\\\n$(<]*\}|[\w?\#$!@*-]|(?![({['"\\]))"""
+_EXPANDED = ("$(", "${", "$[", "`")
+
+
+class Body(NamedTuple):
+    """The text of a here-document that the shell expands, with its offsets."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Outside(NamedTuple):
+    """A source of the same length with plain redirections and blanks in place of its here-documents."""
+
+    text: str
+    bodies: tuple[Body, ...]  # those that hold an expansion
+
+
+def take_out(text: str) -> Outside | None:
+    """Return a source without its here-documents; None when their ends are not certain."""
+    if "=~" in text:
+        return None  # a regular expression has quotes of its own
+    signs = list(text)
+    bodies: list[Body] = []
+    pending: list[re.Match[str]] = []
+    position, last = 0, text.rfind("<<")
+    while pending or position <= last:
+        token = _pattern().match(text, position)
+        if token is None or (pending and "\n" in (token["quoted"] or "")):
+            return None
+        position = token.end()
+        if token["word"]:
+            pending.append(token)
+            signs[token.start() : position] = "<" + "x" * (position - token.start() - 1)
+        elif token["line"]:
+            for start in pending:
+                body, end = _body(text, position, start)
+                if body is None:
+                    return None
+                if any(sign in body.text for sign in _EXPANDED):
+                    bodies.append(body)
+                signs[position:end] = [sign if sign == "\n" else " " for sign in text[position:end]]
+                position = end
+            pending = []
+    return Outside("".join(signs), tuple(bodies))
+
+
+def _body(text: str, begin: int, token: re.Match[str]) -> tuple[Body | None, int]:
+    """Return what the shell expands of a here-document, nothing when it is quoted, and where the next line begins."""
+    delimiter = unquote(token["word"]).value
+    is_quoted = any(sign in token["word"] for sign in "'\"\\")
+    start = begin
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        line = text[start:end]
+        if (line.lstrip("\t") if token["dash"] else line) == delimiter:
+            return Body("" if is_quoted else text[begin:start], begin, start), min(end + 1, len(text))
+        if line.endswith("\\") and not is_quoted:
+            break  # the shell joins it with the next line before it looks for the delimiter
+        start = end + 1
+    return None, begin
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    import re
+
+    return re.compile(_TOKENS.replace("EXPANSION", _EXPANSION), re.VERBOSE | re.DOTALL)

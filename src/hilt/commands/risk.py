@@ -1,0 +1,335 @@
+"""How risky a shell command is: safe, caution or dangerous, with the reason and the part that caused it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from hilt import variables
+from hilt.commands import arguments as argument_rules
+from hilt.commands import builtins, clients, git, programs, starters
+from hilt.commands.quoting import Word
+from hilt.commands.rating import ORDER, Level, Place, Rate, Rated, worse
+from hilt.commands.syntax import MAX_LENGTH, Assignment, Command, Redirection, Unparsed, read
+
+_MAX_WRAPPERS = 20
+_HARMLESS_DEVICES = frozenset(("null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty", "ptmx"))
+_DISKS = (
+    *("sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk", "dm-", "md", "mapper/", "loop", "mem", "kmem"),
+    *("port", "nbd", "zram", "sr"),
+)
+_EVALUATED = ("$(", "`", "${")
+
+_REMEMBERED_LENGTH = 2000
+
+
+class Part(NamedTuple):
+    """One simple command of a command line, one file that it writes, or code that it runs and that is not rated."""
+
+    text: str
+    words: tuple[str | None, ...]
+    level: Level
+    reason: str
+    start: int
+    end: int
+    kind: Literal["command", "redirection", "unseen"] = "command"  # unseen: code that is no command of its own here
+    writes: tuple[str, ...] = ()
+
+
+class Risk(NamedTuple):
+    """The level of a whole command line: that of its worst part."""
+
+    level: Level
+    reason: str
+    part: str
+    parts: tuple[Part, ...]
+
+
+def classify(command: str, *, sandboxed: bool = True) -> Risk:
+    """Rate a bash command line by its worst part; what cannot be parsed is dangerous."""
+    # one call is rated by several who vote on it
+    return (_remembered if len(command) <= _REMEMBERED_LENGTH else _classify)(command, sandboxed)
+
+
+def _classify(command: str, sandboxed: bool) -> Risk:
+    rating = _Rating(sandboxed=sandboxed)
+    try:
+        rating.rate_text(command, None)
+    except Unparsed as problem:
+        reason = f"The command cannot be rated: {problem}."
+        whole = Part(command, (None,), "dangerous", reason, 0, len(command))
+        return Risk("dangerous", reason, command, (*rating.parts, whole))
+    if not rating.parts:
+        return Risk("safe", "nothing runs", "", ())
+    worst = max(rating.parts, key=lambda part: ORDER[part.level])
+    return Risk(worst.level, worst.reason, worst.text, tuple(rating.parts))
+
+
+_remembered = lru_cache(maxsize=64)(_classify)
+
+_RATED: dict[str, Rate] = {
+    **builtins.RATED,
+    **starters.RATED,
+    **argument_rules.RATED,
+    **clients.RATED,
+    **git.RATED,
+}
+
+
+class _Rating:
+    """Collects the parts of one command line."""
+
+    def __init__(self, *, sandboxed: bool) -> None:
+        self.parts: list[Part] = []
+        self.sandboxed = sandboxed
+        self._redefined: set[str] = set()
+        self._loops: frozenset[str] = frozenset()
+        self._left = 4 * MAX_LENGTH  # characters of texts inside texts: the time stays linear
+
+    def rate_text(self, text: str, place: Place | None) -> None:
+        """Rate a source; one inside another, such as the argument of sh -c, stands where that one stands."""
+        self._left -= len(text) + 100
+        if self._left < 0:
+            raise Unparsed("it holds too many commands inside commands")
+        script = read(text)
+        self._redefined |= script.functions
+        self._loops |= script.loops
+        feeds_all = any(_feeds_the_shell(command) for command in script.commands)
+        for command in script.commands:
+            fed = command.fed or feeds_all or (place is not None and place.fed)
+            start, end = (command.start, command.end) if place is None else (place.start, place.end)
+            self._rate_command(command, Place(start, end, fed, 0 if place is None else place.depth + 1))
+
+    def _rate_command(self, command: Command, place: Place) -> None:
+        writes = tuple(
+            path
+            for found in command.redirections
+            if (path := _path(found)) is not None and _rate_redirection(found) is not None
+        )
+        if command.words or command.assignments:
+            at = len(self.parts)
+            rated = self._rate_words(command.words, place) if command.words else Rated("safe", "sets a variable")
+            for assignment in command.assignments:
+                rated = worse(rated, self.rate_assignment(assignment, place))
+            values = tuple(word.value for word in command.words)
+            self.parts.insert(at, Part(command.text, values, *rated, place.start, place.end, "command", writes))
+        for redirection in command.redirections:
+            found = _rate_redirection(redirection)
+            if found is not None:
+                target = _path(redirection)
+                start, end = (redirection.start, redirection.end) if place.depth == 0 else (place.start, place.end)
+                self.parts.append(
+                    Part(
+                        redirection.text,
+                        (redirection.operator, target),
+                        *found,
+                        start,
+                        end,
+                        "redirection",
+                        () if target is None else (target,),
+                    )
+                )
+
+    def start(self, words: Sequence[Word], place: Place) -> Rated:
+        """Add the command that another one starts as a part of its own, and rate it."""
+        if place.depth > _MAX_WRAPPERS:
+            raise Unparsed("too many programs start one another")
+        at = len(self.parts)
+        inner = place._replace(depth=place.depth + 1)
+        rated = self._rate_words(words, inner)
+        text = " ".join(word.text for word in words if word.text)
+        self.parts.insert(at, Part(text, tuple(word.value for word in words), *rated, place.start, place.end))
+        return rated
+
+    def start_text(self, text: str | None, place: Place, starter: str) -> Rated:
+        """Rate a text that a program hands to a shell; None is a text that is computed at run time."""
+        if text is None:
+            return self.start_unseen(place, f"{starter} runs text that is computed at run time")
+        if place.depth > _MAX_WRAPPERS:
+            raise Unparsed("too many programs start one another")
+        self.rate_text(text, place)
+        return Rated("safe", f"{starter} runs a text that is rated on its own")
+
+    def start_unseen(self, place: Place, reason: str) -> Rated:
+        """Add a part for code that a program runs and that is not rated: a rule for the program does not allow it."""
+        self.parts.append(Part("", (), "dangerous", reason, place.start, place.end, "unseen"))
+        return Rated("dangerous", reason)
+
+    def write(self, path: str | None, place: Place) -> Rated:
+        """Add a file that a program writes by an option or its script as a part of its own, and rate it."""
+        target = Word(path or "", path)
+        rated = _rate_redirection(Redirection(">", target, place.start, place.end, f"> {path}"))
+        if rated is None:
+            return Rated("safe", "writes no file")
+        writes = () if path is None else (path,)
+        self.parts.append(Part(f"> {path}", (">", path), *rated, place.start, place.end, "redirection", writes))
+        return rated
+
+    def redefine(self, name: str) -> None:
+        """Take note that a name no longer means the program of that name."""
+        self._redefined.add(name)
+
+    def rate_assignment(self, assignment: Assignment, place: Place) -> Rated:
+        """Rate the setting of a variable."""
+        name, value = assignment
+        if variables.loads_code(name, value):
+            return self.start_unseen(place, f"{name}= makes programs run other code")
+        if name in programs.OPTIONS_OF:
+            code = None if value is None else f"{programs.OPTIONS_OF[name]} {value}"
+            self.start_text(code, place, f"{name}=")
+        if name.startswith(("PS4", "PS0")):
+            if value is None or any(sign in value for sign in _EVALUATED):
+                return self.start_unseen(place, f"{name}= is run by the shell")
+            return Rated("safe", "a prompt")
+        if name in programs.RUNS_VALUE:
+            if value is None:
+                return self.start_unseen(place, f"{name}= can make programs run other code")
+            command = value.lstrip("|-") if name.startswith("LESS") else value
+            return worse(
+                Rated("caution", f"{name}= names a program to run"),
+                self.start_text(command, place, f"{name}=") if command else Rated("safe", ""),
+            )
+        if name in programs.CHANGES_LOOKUP or name.startswith(programs.CHANGES_LOOKUP_STARTS):
+            return Rated("caution", f"{name}= changes what programs do")
+        if value is not None and "[" in value and any(sign in value for sign in _EVALUATED):
+            return Rated("dangerous", f"{name}= holds text that arithmetic would run")
+        return Rated("safe", f"sets {name}")
+
+    def _rate_words(self, words: Sequence[Word], place: Place) -> Rated:
+        verb = words[0]
+        name = verb.name
+        if name is None or verb.pattern:
+            return Rated("dangerous", "the program is only known at run time")
+        if place.depth > _MAX_WRAPPERS:
+            raise Unparsed("too many programs start one another")
+        rated = self._rate_program(name, words[1:], place)
+        rated = worse(rated, _rate_disks(name, words[1:], rated.level))
+        if place.fed and rated.level == "caution" and _names_a_shell(words[1:]):
+            rated = Rated("dangerous", f"{name} feeds its input to a shell")
+        if rated.level == "safe" and not _is_standard(verb):
+            return Rated("caution", f"{verb.text} is a file of its own, not the system's {name}")
+        if name in self._loops:
+            return Rated("dangerous", f"{name} is a function that calls itself")
+        if rated.level == "safe" and name in self._redefined:
+            return Rated("caution", f"{name} has a new meaning here")
+        return rated
+
+    def _rate_program(self, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+        values = [word.value for word in arguments]
+        if len(values) == 1 and values[0] in ("--help", "--version"):
+            return Rated("safe", f"{name} {values[0]} prints information")
+        lowered = name.lower()
+        usual = programs.GNU.get(lowered, lowered)
+        if usual != name and (usual in _RATED or usual in programs.WRAPPERS or usual in programs.DESTROYERS):
+            # some systems find a program by another spelling
+            unsure = Rated("caution", f"{name} is not known to be harmless")
+            return worse(unsure, self._rate_program(usual, arguments, place))
+        rate = _RATED.get(name)
+        if rate is not None:
+            return worse(rate(self, name, arguments, place), argument_rules.rate_removal(name, values))
+        family = lowered.partition(".")[0]
+        if lowered in programs.DESTROYERS or family in ("mkfs", "fsck"):
+            return Rated("dangerous", programs.DESTROYERS.get(lowered) or programs.DESTROYERS[family])
+        if lowered in programs.ELEVATORS:
+            return starters.rate_elevator(self, lowered, arguments, place)
+        if name in programs.READERS:
+            return Rated("safe", programs.READERS[name])
+        if name in programs.BUILTINS:
+            return Rated("safe", f"{name} changes nothing but this shell")
+        if lowered in programs.SHELLS:
+            return starters.rate_shell(self, name, arguments, place)
+        interpreter = programs.INTERPRETERS.get(name) or programs.INTERPRETERS.get(name.rstrip("0123456789.-"))
+        if interpreter is not None:
+            found = starters.rate_interpreter(self, name, interpreter, arguments, place)
+            return worse(found, argument_rules.rate_removal(name, values))
+        if name in programs.WRAPPERS:
+            return starters.rate_wrapper(self, name, arguments, place)
+        rated = worse(argument_rules.rate_removal(name, values), starters.rate_runner(self, name, arguments, place))
+        return worse(Rated("caution", programs.CHANGERS.get(name, f"{name} is not known to be harmless")), rated)
+
+
+def _feeds_the_shell(command: Command) -> bool:
+    """Whether `exec <file` turns the input of the shell itself."""
+    return (
+        bool(command.words)
+        and command.words[0].value == "exec"
+        and any(found.operator.startswith("<") for found in command.redirections)
+    )
+
+
+def _path(redirection: Redirection) -> str | None:
+    """Return the file that a redirection opens; None where a wildcard or an expansion decides at run time."""
+    target = redirection.target
+    return None if target is None or target.pattern else target.value
+
+
+def _rate_redirection(redirection: Redirection) -> Rated | None:
+    """Rate what a redirection writes; None when it writes no file."""
+    operator, target = redirection.operator, redirection.target
+    if target is None or operator in (">&-", "<&-"):
+        return None
+    value = target.value
+    if value is None:
+        if not operator.startswith("<"):
+            if target.text.startswith(">("):
+                return None
+            return Rated("caution", "writes a file that is named at run time")
+        return None
+    if operator in (">&", "<&") and value.rstrip("-").isdigit():
+        return None
+    path = _normal(value)
+    device = _device(path)
+    if operator.startswith("<"):
+        if device.startswith(("tcp/", "udp/")):
+            return Rated("dangerous", f"opens a connection through {path}")
+        return None
+    if device in _HARMLESS_DEVICES or device.startswith(("fd/", "shm/", "pts/")):
+        return None
+    if device:
+        return Rated("dangerous", f"writes to the device {path}")
+    if path.startswith(("/proc/", "/sys/")):
+        return Rated("dangerous", f"writes to the system through {path}")
+    return Rated("caution", f"writes {value}")
+
+
+def _normal(path: str) -> str:
+    return posixpath.normpath("/" + path.lstrip("/") if path.startswith("/") else path)
+
+
+def _device(path: str) -> str:
+    """Return the name of a device, out of a path that leads to /dev; nothing for any other."""
+    climbed = path
+    while climbed.startswith("../"):
+        climbed = climbed[3:]
+    if climbed.startswith("/dev/"):
+        return climbed[5:]
+    return climbed[4:] if climbed != path and climbed.startswith("dev/") else ""
+
+
+def _rate_disks(name: str, arguments: Sequence[Word], level: Level) -> Rated:
+    """Rate the naming of a disk, alone, behind = or behind a short option."""
+    for word in arguments if level != "safe" else ():
+        if word.value is None or "dev/" not in word.value:
+            continue
+        tails = (word.value, word.value.rpartition("=")[2], word.value.rpartition("@")[2])
+        paths = (*tails, word.value[2:]) if word.value.startswith("-") else tails
+        if any(_device(_normal(path)).startswith(_DISKS) for path in paths):
+            return Rated("dangerous", f"{name} can write to the device {word.value}")
+    return Rated("safe", "")
+
+
+def _is_standard(verb: Word) -> bool:
+    if verb.value is None:
+        return False
+    folder, slash, _ = verb.value.rpartition("/")
+    return not slash or folder in programs.STANDARD_FOLDERS
+
+
+def _names_a_shell(arguments: Sequence[Word]) -> bool:
+    return any(
+        word.name is not None
+        and (word.name in programs.SHELLS or word.name.rstrip("0123456789.") in ("python", "perl"))
+        for word in arguments
+    )

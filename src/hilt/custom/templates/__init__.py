@@ -1,0 +1,1 @@
+"""Binding values into shell scripts without pasting them into the text."""

@@ -1,0 +1,1 @@
+"""Files for tools: the walk by handle, the workspace, changes, reading and editing."""

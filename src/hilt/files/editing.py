@@ -1,0 +1,393 @@
+"""Changing text in a draft, and telling about it: for every tool that writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hilt.call import Output
+from hilt.errors import ToolError
+from hilt.files.workspace import Draft
+from hilt.formats.digests import sha256
+from hilt.output import views
+from hilt.text import diffing, encodings
+from hilt.text.encodings import Span
+from hilt.text.matching import Match, find_edit, match_alike, match_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.text.likeness import Page
+    from hilt.text.revising import Revision
+
+LARGE_BYTES = 1024 * 1024
+AROUND_LINES = 8  # more than a diff shows around a change
+AROUND_MOST = 256 * 1024  # characters in which the lines around a change are looked for
+
+
+class Document:
+    """A file's bytes and their text, changed together so that bytes outside the changes stay as they are."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        if encodings.is_binary(data[:512]):
+            raise ToolError("binary_file", f"{path} is binary ({len(data)} bytes); tools change text only.", path=path)
+        self.path = path
+        self._data = data
+        self._original = data
+        self._change: Shown | None = None  # known without looking at the whole
+        # of a large file in plain ASCII the text is made only when an edit needs more than its surroundings
+        self._plain = len(data) > LARGE_BYTES and data.isascii()
+        self._text: str | None = None
+        self._before: str | None = None
+        self._expected: Sequence[str] = ()
+        self._first: Revision | None = None  # the text as it was, where several edits are expected
+        self._revision: Revision | None = None  # the text with edits that are not made in it yet
+        self._pages: list[Page] = []
+        self.encoding = encodings.UTF8
+        if not self._plain:
+            self._text, self.encoding = encodings.decode(data)
+            self._before = self._text
+
+    @property
+    def data(self) -> bytes:
+        """The bytes as they are now."""
+        self._catch_up()
+        return self._data
+
+    @property
+    def text(self) -> str:
+        """The text as it is now."""
+        self._catch_up()
+        if self._text is None:
+            self._text = self._data.decode()
+        return self._text
+
+    @property
+    def before(self) -> str:
+        """The text as it was."""
+        if self._before is None:
+            self._before = self._original.decode()
+        return self._before
+
+    def show_mark(self) -> None:
+        """Let the byte order mark of UTF-8 be a part of the text, as it is for diff and git."""
+        if self.encoding.name == "utf-8" and self.encoding.bom:
+            self._text = self._before = "\ufeff" + self.text
+            self.encoding = encodings.UTF8
+
+    def expect(self, old_texts: Sequence[str]) -> None:
+        """Prepare for edits of these texts: those that do not touch each other are made together."""
+        from hilt.text.revising import Places, Revision
+
+        if len(old_texts) > 1 and self.encoding.name.startswith("utf-"):
+            self._plain = False
+            self._expected = old_texts
+            places = Places(self.before, old_texts)
+            self._first, self._revision = Revision(places), Revision(places)
+
+    def apply(self, spans: list[Span]) -> None:
+        """Replace the spans of the present text."""
+        text = self.text
+        self._data = encodings.splice(self._data, text, self.encoding, spans)
+        self._change = None
+        pieces: list[str] = []
+        done = 0
+        for span in sorted(spans):
+            pieces += (text[done : span.start], span.new)
+            done = span.end
+        self._text = "".join((*pieces, text[done:]))
+        if self._expected:
+            from hilt.text.revising import Places, Revision
+
+            self._revision = Revision(Places(self._text, self._expected))
+
+    def _catch_up(self) -> None:
+        """Make the edits that were only noted."""
+        if self._revision is not None and self._revision.spans:
+            spans, self._revision = self._revision.spans, None
+            self.apply(spans)
+
+    @property
+    def change(self) -> Shown:
+        """What was changed so far."""
+        if self._change is not None:
+            return self._change
+        return Shown(self.path, _visible(self.before, self.encoding), _visible(self.text, self.encoding))
+
+    def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool, nearest: bool = True) -> Match:
+        """Replace the one place where the text occurs."""
+        match = None
+        if self._revision is not None:
+            match = self._note(self._revision, old_text, new_text, fuzzy_indent=fuzzy_indent)
+        elif self._plain:
+            match = self._edit_large(old_text, new_text, fuzzy_indent=fuzzy_indent)
+        if match is None:
+            match = find_edit(
+                self.text,
+                old_text,
+                new_text,
+                path=self.path,
+                fuzzy_indent=fuzzy_indent,
+                read=self._page,
+                nearest=nearest,
+            )
+            self.apply([match.span])
+        return match
+
+    def original_span(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Span | None:
+        """Return what an edit would replace in the text as it was, None when it could not be made there."""
+        try:
+            if self._first is not None:
+                match = _locate(self._first, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
+                if match is not None:
+                    return match.span
+            if old_text not in self.before:
+                page = self._page(self.before)
+                match = match_alike(page, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
+                return None if match is None else match.span
+            return find_edit(self.before, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent).span
+        except ToolError:
+            return None
+
+    def _page(self, text: str) -> Page:
+        """Return a text prepared for comparison; those of the original and of the latest text are kept."""
+        from hilt.text.likeness import read_page
+
+        page = next((page for page in self._pages if page.text is text), None)
+        if page is None:
+            page = read_page(text)
+            self._pages = [*(kept for kept in self._pages if kept.text is self._before), page]
+        return page
+
+    def _note(self, revision: Revision, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Match | None:
+        """Note an edit that touches none of those before it; None when that is not certain."""
+        match = _locate(revision, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
+        if match is None:
+            return None
+        span = match.span
+        line, start = revision.position(span.start)
+        revision.add(span)
+        self._change = None
+        return Match(
+            Span(start, start + span.end - span.start, span.new),
+            match.exact,
+            line,
+            line + match.last_line - match.first_line,
+        )
+
+    def around(self, match: Match, lines: int) -> tuple[str, str]:
+        """Return what is before and behind the latest edit, with so many lines at least, where there are as many."""
+        size = 4096
+        while True:
+            if self._revision is not None and self._revision.spans:
+                start, end, _ = self._revision.latest
+                before, after = self._revision.before(start, size), self._revision.after(end, size)
+            else:
+                start, end = match.span.start, match.span.start + len(match.span.new)
+                before, after = self.text[max(start - size, 0) : start], self.text[end : end + size]
+            ended = len(before) < size or before.count("\n") > lines
+            if ended and (len(after) < size or after.count("\n") > lines):
+                return before, after
+            size *= 8
+
+    def _edit_large(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Match | None:
+        """Edit a large file by looking only at the lines around the place; None when that is not enough."""
+        data = self._data
+        sought = old_text.encode("ascii", "ignore")
+        at = data.find(sought)
+        if len(sought) != len(old_text) or at < 0 or data.find(sought, at + 1) >= 0 or data is not self._original:
+            return None
+        start, end = at, at + len(sought)
+        for _ in range(AROUND_LINES):
+            start = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
+            end = data.find(b"\n", end) + 1 or len(data)
+        around = data[start:end].decode()
+        near = find_edit(around, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
+        span, lines = near.span, data.count(b"\n", 0, start)
+        whole = memoryview(data)
+        new = encodings.encode(span.new, self.encoding)
+        self._data = b"".join((whole[: start + span.start], new, whole[start + span.end :]))
+        self._plain, self._text = self._data.isascii(), None
+        self._change = Shown(
+            self.path, around, around[: span.start] + span.new + around[span.end :], lines_before=lines
+        )
+        return Match(
+            Span(start + span.start, start + span.end, span.new),
+            near.exact,
+            near.first_line + lines,
+            near.last_line + lines,
+        )
+
+
+def _locate(revision: Revision, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> Match | None:
+    """Return the edit of the one place where a text occurs, by the lines around it; None when that is not enough."""
+    at = revision.only(old_text)
+    if at is None:
+        return None
+    end = at + len(old_text)
+    needs_lines = fuzzy_indent or "\n" in new_text  # for the indentation, or the line endings
+    size = 512
+    while True:
+        before, after = revision.before(at, size), revision.after(end, size)
+        if not needs_lines or all(len(side) < size or side.count("\n") > 1 for side in (before, after)):
+            break
+        if size >= AROUND_MOST:
+            return None
+        size *= 8
+    near = match_at(before + old_text + after, len(before), old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
+    start = at + near.span.start - len(before)  # a line ending is replaced whole, so it may begin earlier
+    try:
+        near.span.new.encode()
+    except UnicodeEncodeError:
+        return None  # bytes that are no character pass only where the file has them
+    if revision.touches(start, end):
+        return None
+    return near._replace(span=Span(start, end, near.span.new))
+
+
+def open_document(draft: Draft, path: str) -> Document:
+    """Return a target of the draft as a document."""
+    data = draft.read(path)
+    if data is None:
+        raise ToolError("file_not_found", f"{path} does not exist.", path=path)
+    return Document(path, data)
+
+
+def require(path: str, data: bytes | None, *, if_checksum: str | None = None, if_absent: bool = False) -> None:
+    """Hold a change to what the caller believes about the file."""
+    if if_checksum and if_absent:
+        raise ToolError(
+            "invalid_args", "if_checksum and if_absent exclude each other.", suggestion="Send only one of them."
+        )
+    if if_absent and data is not None:
+        raise ToolError("already_exists", f"{path} already exists ({len(data)} bytes).", path=path)
+    if if_checksum:
+        found = None if data is None else sha256(data).hex()
+        if found != if_checksum.lower():
+            state = "does not exist" if found is None else f"has the checksum {found[:12]}…"
+            raise ToolError("stale_file", f"{path} {state}, not {if_checksum[:12]}….", path=path)
+
+
+class Shown:
+    """One file's change as text: before and after, None for a file that is not there."""
+
+    def __init__(
+        self, path: str, before: str | None, after: str | None, new_path: str | None = None, *, lines_before: int = 0
+    ) -> None:
+        self.path = path
+        self.before = before
+        self.after = after
+        self.new_path = new_path
+        self.executable = (False, False)  # before and after
+        self._lines_before = lines_before  # where the texts are only parts of the file
+        self._hunks: list[diffing.Hunk] | None = None
+
+    @property
+    def hunks(self) -> list[diffing.Hunk]:
+        """Where the texts differ; found once, for the diff and for the view."""
+        if self._hunks is None:
+            skipped = self._lines_before
+            self._hunks = [
+                hunk._replace(old_start=hunk.old_start + skipped, new_start=hunk.new_start + skipped)
+                for hunk in diffing.compare(self.before or "", self.after or "")
+            ]
+        return self._hunks
+
+    @property
+    def first_changed_line(self) -> int | None:
+        """Number of the first line that differs, counted in the new text."""
+        for hunk in self.hunks[:1]:
+            before = next(index for index, change in enumerate(hunk.changes) if change.kind != "context")
+            return max(hunk.new_start, 1) + before
+        return None
+
+    @property
+    def diff(self) -> str:
+        """The unified diff, as git apply takes it."""
+        return diffing.unified_diff(
+            self.before, self.after, self.path, new_path=self.new_path, hunks=self.hunks, executable=self.executable
+        )
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """The diff for people."""
+        return views.diff(self.new_path or self.path, diffing.stripped(self.hunks))
+
+
+def shown_bytes(path: str, before: bytes | None, after: bytes | None, *, new_path: str | None = None) -> Shown:
+    """Return a change of whole contents; binary contents are shown by their size."""
+    return Shown(path, _as_text(before), _as_text(after), new_path)
+
+
+def _as_text(data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    if encodings.is_binary(data[:512]):
+        return f"[binary: {len(data)} bytes, SHA-256 {sha256(data).hex()[:12]}]\n"
+    return _visible(*encodings.decode(data))
+
+
+def _visible(text: str, encoding: encodings.Encoding) -> str:
+    # the mark of UTF-8 is a part of the first line for every other program, so a diff has to have it
+    mark = "\ufeff" if encoding.bom and encoding.name == "utf-8" else ""
+    return mark + encodings.visible(text)
+
+
+def diff_text(changes: Iterable[Shown]) -> str:
+    """Return the diffs of several files as one."""
+    return "".join(change.diff for change in changes)
+
+
+def diff_view(changes: list[Shown], *, many: bool = False) -> dict[str, Any]:
+    """Return the view of a change; of a call that may change many files, always as a list."""
+    if len(changes) == 1 and not many:
+        return changes[0].view
+    return views.diffs(change.view for change in changes)
+
+
+def edit_facts(match: Match) -> dict[str, Any]:
+    """Return what programs want to know of an edit."""
+    return {
+        "first_changed_line": match.first_line,
+        "last_changed_line": match.first_line + match.span.new.rstrip("\n").count("\n"),
+        "match": "exact" if match.exact else "fuzzy",
+    }
+
+
+def context_lines(document: Document, match: Match, around: int) -> str:
+    """Return the lines that the latest edit changed and those around them, numbered, the changed marked with a star."""
+    before, after = document.around(match, around)
+    lines = f"{before}{match.span.new}{after}".split("\n")
+    number = match.first_line - before.count("\n")  # of the first of these lines
+    total = number - 1 + len(lines) - (1 if lines[-1] == "" and len(lines) > 1 else 0)
+    first, last = match.first_line, match.first_line + match.span.new.rstrip("\n").count("\n")
+    if not match.span.new and (not before or before.endswith("\n")):
+        last = first - 1  # whole lines are gone: none of those shown is changed
+    start, end = max(1, first - around), min(total, last + around)
+    width = len(str(end))
+    shown = [encodings.visible(line.removesuffix("\r")) for line in lines[start - number : end - number + 1]]
+    return "\n".join(
+        f"{number:>{width}}{'*' if first <= number <= last else ' '}| {line}"
+        for number, line in enumerate(shown, start)
+    )
+
+
+def described(path: str, match: Match) -> str:
+    """Say in one line what an edit did."""
+    count = match.last_line - match.first_line + 1
+    new = match.span.new.rstrip("\r\n").count("\n") + 1 if match.span.new else 0
+    replaced = f"({count} line{'s' * (count != 1)}) replaced with {new} line{'s' * (new != 1)}"
+    text = f"edited {path}: lines {match.first_line}-{match.last_line} {replaced}"
+    return text if match.exact else text + " (fuzzy match: whitespace, quotes or line endings differed)"
+
+
+def changed(text: str, changes: list[Shown], meta: dict[str, Any], undo: str | None, *, many: bool = False) -> Output:
+    """Return the answer of a change that was made."""
+    if undo is not None:
+        meta["undo"] = undo
+    return Output(text, view=diff_view(changes, many=many), meta=meta)
+
+
+def preview(changes: list[Shown], meta: dict[str, Any], *, otherwise: str, many: bool = False) -> Output:
+    """Return the answer of a dry run: the diff, or `otherwise` when there is none."""
+    view = diff_view(changes, many=many)
+    return Output(diff_text(changes) or otherwise, view=view, meta={**meta, "dry_run": True})

@@ -1,0 +1,319 @@
+"""Reading one file for a model: images, binary files, PDF and windows of text, for read_file and multi_read alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from threading import Lock
+from typing import Any
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.errors import ToolError
+from hilt.files.workspace import Found
+from hilt.output import views
+from hilt.text import windows
+from hilt.text.windows import Lines, Window
+
+IMAGE_BYTES = 5 * 1024 * 1024
+IMAGE_PIXELS = 8000
+SCALED_PIXELS = 2000
+SNIFF_BYTES = 4096
+WHOLE_BYTES = 4 * 1024 * 1024  # up to here the encoding is judged by the whole file, beyond by its beginning
+
+# first bytes that an image can have; what it really is, the library says
+_IMAGE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II", b"MM", b"\0\0\1\0")
+_TEXT_LIKE = (b"GIF8", b"RIFF", b"BM", b"II", b"MM")  # text may begin so too
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\b\x1b"))  # every picture has some of these early on, text has none
+_IMAGE_TYPES = {f"image/{name}": f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "x-icon")}
+_IMAGE_TYPES["image/apng"] = "image/png"  # which it is, too
+# atomic, so that no text takes long
+_SVG = (
+    rb"(?s)(?:\xef\xbb\xbf)?(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
+    rb"<(?:[A-Za-z][\w.-]*:)?svg[\s>/]"
+)
+_SVG_ENDS = (b"svg>", b"/>", b"-->")
+_SVG_BYTES = 64 * 1024  # licences and entities may stand before the picture
+
+_PDFIUM = Lock()  # the library is one per process and does not bear two threads
+
+PDF_ADVICE = "convert the PDF to text first (pdftotext, pdftk, or a cloud OCR service) and read the text file"
+
+
+def read(
+    ctx: Context,
+    path: str,
+    window: dict[str, Any],
+    *,
+    include_checksum: bool = False,
+    if_checksum: str | None = None,
+    max_bytes: int | None = None,
+) -> Output:
+    """Return what a model is shown of a file."""
+    found = ctx.workspace.read(path)
+    checksum = ctx.workspace.checksum(found.path)
+    if if_checksum and if_checksum.lower() == checksum:
+        return Output(data={"unchanged": True, "path": found.path, "checksum": checksum})
+    meta: dict[str, Any] = {"path": found.path}
+    if include_checksum:
+        meta["sha256"] = checksum
+    kind = image_type(found.data)
+    if kind is not None:
+        return _image(found, kind, meta)
+    size = len(found.data)
+    if found.data.startswith(b"%PDF-") or found.path.lower().endswith(".pdf"):
+        found = Found(found.path, _pdf_text(found, ctx.fence.check).encode(), found.status)
+    elif _is_binary(found.data):
+        text = f"[binary file: {size} bytes — use checksum_tree for integrity or skip content reads]"
+        return Output(text, meta={**meta, "binary": True, "size": size})
+    if max_bytes is not None:
+        return _exact(found, max_bytes, meta, size)
+    return _text(ctx, found, window, meta)
+
+
+def image_type(data: bytes) -> str | None:
+    """Return the MIME type of an image, judged by its contents."""
+    head = data[:SNIFF_BYTES]
+    if head.startswith(_IMAGE_STARTS):
+        if head.startswith(_TEXT_LIKE) and len(head.translate(None, _CONTROLS)) == len(head):
+            return None
+        import filetype
+
+        kind = filetype.guess(head)
+        return None if kind is None else _IMAGE_TYPES.get(kind.mime)
+    if head[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and re.match(_SVG, data[:_SVG_BYTES]):
+        # a page or a component may begin with a drawing too
+        return "image/svg+xml" if data[-SNIFF_BYTES:].rstrip().endswith(_SVG_ENDS) else None
+    return None
+
+
+def _image(found: Found, kind: str, meta: dict[str, Any]) -> Output:
+    from base64 import b64encode
+
+    data = found.data
+    meta["size"] = len(data)
+    if kind != "image/svg+xml":
+        data, kind, note = _fitting(found, kind)
+        if note:
+            meta["notes"] = [note]
+    elif len(data) > IMAGE_BYTES:
+        raise _image_too_large(found, f"{len(data)} bytes")
+    block = {"type": "image", "data": b64encode(data).decode(), "mimeType": kind}
+    return Output(content=(block,), meta=meta, view=views.none(f"{found.path}: {kind}, {len(found.data)} bytes"))
+
+
+def _fitting(found: Found, kind: str) -> tuple[bytes, str, str | None]:
+    """Return an image that is small enough, made smaller with Pillow where needed."""
+    try:
+        from PIL import Image
+    except ImportError:
+        if len(found.data) > IMAGE_BYTES:
+            raise _image_too_large(found, f"{len(found.data)} bytes") from None
+        return found.data, kind, None
+    import io
+    import warnings
+
+    with warnings.catch_warnings():
+        # what unpacks to too much is an error of the library already before it is unpacked
+        warnings.simplefilter("ignore")
+        try:
+            picture = Image.open(io.BytesIO(found.data))
+            width, height = picture.size
+            if len(found.data) <= IMAGE_BYTES and max(width, height) <= IMAGE_PIXELS:
+                return found.data, kind, None
+            scale = min(1.0, SCALED_PIXELS / max(width, height))
+            smaller = picture.convert("RGB").resize((max(1, int(width * scale)), max(1, int(height * scale))))
+            buffer = io.BytesIO()
+            smaller.save(buffer, "JPEG", quality=85)
+        except (
+            Exception
+        ) as error:  # the library raises what it likes on broken pictures, and on those that are too large
+            if len(found.data) <= IMAGE_BYTES:
+                return found.data, kind, None
+            raise _image_too_large(found, f"{len(found.data)} bytes") from error
+    note = f"scaled down from {width} x {height} pixels, {len(found.data)} bytes"
+    return buffer.getvalue(), "image/jpeg", note
+
+
+def _image_too_large(found: Found, size: str) -> ToolError:
+    return ToolError(
+        "file_too_large",
+        f"The image {found.path} is too large: {size}; the limits are {IMAGE_BYTES} bytes and {IMAGE_PIXELS} pixels.",
+        suggestion="Ask the user for a smaller picture, or install the documents extra, which scales it down.",
+    )
+
+
+def _pdf_text(found: Found, check: Callable[[], None]) -> str:
+    try:
+        import pypdfium2
+    except ImportError:
+        raise _no_pdf(found) from None
+    with _PDFIUM:
+        try:
+            with closing(pypdfium2.PdfDocument(found.data)) as document:
+                return "\n".join(_pages(document, check)) + "\n"
+        except pypdfium2.PdfiumError as error:
+            raise _no_pdf(found) from error
+
+
+def _pages(document: Any, check: Callable[[], None]) -> Iterator[str]:
+    for number in range(len(document)):
+        check()  # others wait for the library
+        with closing(document[number]) as page, closing(page.get_textpage()) as text:
+            yield f"[page {number + 1} of {len(document)}]\n" + text.get_text_range().replace("\r\n", "\n")
+
+
+def _no_pdf(found: Found) -> ToolError:
+    return ToolError("unsupported_file", f"{found.path} is a PDF; its text cannot be read here.", suggestion=PDF_ADVICE)
+
+
+def _is_binary(data: bytes) -> bool:
+    if b"\0" not in data[:512]:
+        return False
+    from hilt.text import encodings
+
+    return encodings.is_binary(data[:512])
+
+
+def _shown(data: bytes) -> str:
+    """Return UTF-8 as a reader may see it."""
+    if data.isascii():
+        return data.decode()
+    from hilt.text import encodings
+
+    return encodings.visible(data.decode("utf-8", "surrogateescape"))
+
+
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")  # of UTF-16 and UTF-32
+
+
+def _as_utf8(data: bytes) -> tuple[bytes, str]:
+    """Return the text as UTF-8, and the name of the encoding it came in."""
+    if data.isascii():
+        return data, "utf-8"
+    from hilt.text import encodings
+
+    if len(data) <= WHOLE_BYTES or data.startswith(_WIDE_MARKS):
+        text, encoding = encodings.decode(data)
+    else:
+        # a cut through a character at the end of the sample would look like another encoding
+        head = data[: data.rfind(b"\n", 0, WHOLE_BYTES) + 1] or data[:WHOLE_BYTES]
+        encoding = encodings.detect(head)
+        if encoding.name == "utf-8":
+            return data[len(encoding.bom) :], "utf-8"
+        text = data[len(encoding.bom) :].decode(encoding.name, "replace")
+    if encoding.name != "utf-8":
+        text = encodings.visible(text)  # half characters of UTF-16
+    return text.encode("utf-8", "surrogateescape"), encoding.name
+
+
+def _exact(found: Found, limit: int, meta: dict[str, Any], size: int) -> Output:
+    data, encoding = _as_utf8(found.data)
+    text = data[:limit].decode("utf-8", "ignore" if len(data) > limit else "replace")
+    meta.update(size=size, encoding=encoding, truncated=len(data) > limit)
+    return Output(text, meta=meta, bounded=True)
+
+
+def _text(ctx: Context, found: Found, window: dict[str, Any], meta: dict[str, Any]) -> Output:
+    data, encoding = _as_utf8(found.data)
+    if encoding != "utf-8":
+        meta["encoding"] = encoding
+    lines = Lines(data)
+    total = lines.total
+    if not total:
+        return Output("", meta=meta, view=views.code(found.path, "", line_count=0))
+    if window["tail"] and window["truncate"] == "head":
+        window = {
+            **window,
+            "truncate": "tail",
+        }  # who asks for the end of a file wants the end of it when it is too much
+    start, end, truncate = window["start_line"], window["end_line"], window["truncate"]
+    if end is not None and end < start and not window["tail"]:
+        advice = f"Use an end_line of {start} or more."
+        raise ToolError("invalid_args", f"end_line {end} is before start_line {start}.", suggestion=advice)
+    if start > total and not window["tail"]:
+        raise ToolError(
+            "past_end",
+            f"{found.path} has {total} line{'s' * (total != 1)}; start_line {start} is past the end.",
+            suggestion=f"Use a start_line from 1 to {total}.",
+            total_lines=total,
+        )
+    first, last = windows.resolve(total, start, end, window["tail"], truncate)
+    numbered: bool = window["line_numbers"]
+    raw = _shown(lines.take(first, last)).split("\n")
+    if raw[-1] == "" and len(raw) > last - first + 1:
+        raw.pop()
+    if numbered:
+        raw = [line.removesuffix("\r") for line in raw]
+    chosen = windows.select(raw, first, truncate, found.path.rpartition(".")[2].lower(), numbered=numbered)
+    shown = windows.numbered(chosen.parts) if numbered else [line for part in chosen.parts for line in part.lines]
+    if len(chosen.parts) == 2:
+        omitted = chosen.parts[1].first - chosen.parts[0].last - 1
+        shown.insert(len(chosen.parts[0].lines), f"[... {omitted} lines omitted ...]")
+    text = "\n".join(shown)
+    limited = chosen.cut or (end is None and not window["tail"] and chosen.last < total)
+    if limited or chosen.last < total:
+        text += _note(ctx, found, lines, chosen, {**window, "first": first, "last": last}, meta, limited=limited)
+    content = "\n".join(line for part in chosen.parts for line in part.lines)
+    view = views.code(found.path, content, first_line=chosen.parts[0].first, line_count=total)
+    return Output(text, view=view, meta=meta, bounded=True)
+
+
+def _note(
+    ctx: Context,
+    found: Found,
+    lines: Lines,
+    chosen: Window,
+    window: dict[str, Any],
+    meta: dict[str, Any],
+    *,
+    limited: bool,
+) -> str:
+    """Say what is shown, how to go on and where the remainder is, and put the same into meta."""
+    shown = " and ".join(f"{part.first}-{part.last}" for part in chosen.parts)
+    first_gap = chosen.parts[0].last + 1
+    following: int | None = first_gap if first_gap <= lines.total else None
+    truncation: dict[str, Any] = {"truncated": True, "total_lines": lines.total, "output_lines": chosen.shown}
+    note = f"\n[Showing lines {shown} of {lines.total}."
+    if chosen.clipped:
+        note += f" Line {chosen.last} is too long to show whole."
+    same: dict[str, Any] = {} if window["line_numbers"] else {"line_numbers": False}
+    if window["truncate"] == "tail" and chosen.parts[0].first > max(window["first"], 1):
+        before = chosen.parts[0].first - 1
+        note += f' Use end_line={before} with truncate="tail" for the lines before.'
+        same["truncate"] = "tail"
+        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "end_line": before, **same}}
+    elif following is not None:
+        note += f" Use start_line={following} to continue."
+        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "start_line": following, **same}}
+    elif chosen.parts[0].first > 1:
+        before = chosen.parts[0].first - 1
+        note += f" Use end_line={before} for the lines before."
+        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "end_line": before, **same}}
+    if limited and not found.path.startswith(ctx.overflow.directory):
+        path = ctx.overflow.save(_remainder(lines, chosen, window), found.path.rpartition("/")[2])
+        note += f" Remainder saved to {path}."
+        truncation["remainder"] = path
+    meta["truncation"] = truncation
+    return note + "]"
+
+
+def _remainder(lines: Lines, chosen: Window, window: dict[str, Any]) -> str:
+    """Return what the limits took away, from exactly where the window ended."""
+    from hilt.output.overflow import broken
+
+    first = chosen.parts[0].first
+    if chosen.clipped:
+        size = len(chosen.parts[0].lines[0])
+        line = _shown(lines.take(first, first))
+        if window["truncate"] == "tail":
+            whole = line.removesuffix("\n")
+            whole = whole.removesuffix("\r") if window["line_numbers"] else whole
+            return broken(_shown(lines.take(window["first"], first - 1)) + whole[: len(whole) - size])
+        return broken(line[size:] + _shown(lines.take(first + 1, lines.total)))
+    if len(chosen.parts) == 2:
+        return broken(_shown(lines.take(chosen.parts[0].last + 1, chosen.parts[1].first - 1)))
+    if first > window["first"]:
+        return broken(_shown(lines.take(window["first"], first - 1)))
+    return broken(_shown(lines.take(chosen.last + 1, lines.total)))

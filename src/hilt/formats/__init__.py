@@ -1,0 +1,1 @@
+"""File formats and small encodings that know nothing of tools."""

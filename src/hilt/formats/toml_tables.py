@@ -1,0 +1,183 @@
+"""One table of a TOML document set or removed, with everything around it left as it is.
+
+The lines of the table are found by their headers, and the result is read again: a document in which that does not lead
+to what is wanted is not edited.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hilt.formats.jsonc import NotEditable
+
+_HEADER = re.compile(r"""[ \t]*(\[\[?)((?:[^"'\[\]]|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\]?[ \t]*(?:#.*)?$""")
+LINES_MAX = 500  # of a table that is replaced: each of its values is read for itself
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """Return the value of a document."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotEditable(f"it is not TOML: {error}") from None
+
+
+def with_table(text: str, path: Sequence[str], values: Mapping[str, str | bool | Sequence[str]]) -> str:
+    """Return the document with a table of texts and lists of texts; comments inside an old one stay."""
+    before = parsed(text)
+    if _at(before, path) == {name: _plain(value) for name, value in values.items()}:
+        return text  # however it is written
+    newline = "\r\n" if "\r\n" in text else "\n"
+    body = [f"{_key(name)} = {_value(value)}" for name, value in values.items()]
+    header = f"[{'.'.join(map(_key, path))}]"
+    lines = text.split("\n")
+    found = _spans(lines, path)
+    if sum(end - start for start, end in found) > LINES_MAX:
+        raise NotEditable(f"the table has more than {LINES_MAX:,} lines")
+    if found:
+        first = found[0][0]
+        comments = [line for start, end in found for line in _comments(lines[start + 1 : end])]
+        made = _replaced(lines, found, [lines[first].rstrip("\r"), *body, *comments], newline)
+    else:
+        room = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
+        made = text + room + newline.join([header, *body]) + newline
+    return _proven(made, _set(before, path, {name: _plain(value) for name, value in values.items()}))
+
+
+def without_table(text: str, path: Sequence[str]) -> str:
+    """Return the document without a table and those below it; the same text when there is none."""
+    before = parsed(text)
+    lines = text.split("\n")
+    found = _spans(lines, path)
+    if not found:
+        if _at(before, path) is not None:
+            raise NotEditable("the table is written as a part of another one")
+        return text
+    newline = "\r\n" if "\r\n" in text else "\n"
+    return _proven(_replaced(lines, found, [], newline), _unset(before, path))
+
+
+def _spans(lines: Sequence[str], path: Sequence[str]) -> list[tuple[int, int]]:
+    """Return from where to where the lines of a table and those below it go, without what comes before the next."""
+    spans: list[tuple[int, int]] = []
+    inside = False
+    begin = 0
+    for number, line in enumerate([*lines, "[end]"]):
+        bare = line.rstrip("\r")
+        if number < len(lines) and not _HEADER.match(bare):
+            continue
+        if inside:
+            spans.append((begin, _trimmed(lines, begin, number)))
+        inside = number < len(lines) and list(_names(bare)[: len(path)]) == list(path)
+        begin = number
+    return spans
+
+
+def _trimmed(lines: Sequence[str], start: int, end: int) -> int:
+    """Return the end of a table without the blank lines and comments behind it: they may be about the next one."""
+    while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+        end -= 1
+    return end
+
+
+def _names(header: str) -> tuple[str, ...]:
+    """Return the keys of a header; of one that is none, nothing."""
+    found = _HEADER.match(header)
+    if found is None or found[1] == "[[":
+        return ()
+    try:
+        value: Any = tomllib.loads(f"[{found[2]}]")
+    except ValueError:
+        return ()
+    names = []
+    while isinstance(value, dict) and value:
+        ((name, value),) = value.items()
+        names.append(name)
+    return tuple(names)
+
+
+def _comments(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a table that are comments and no part of a value."""
+    kept: list[str] = []
+    statement: list[str] = []
+    for line in lines:
+        bare = line.rstrip("\r")
+        if not statement and (not bare.strip() or bare.lstrip().startswith("#")):
+            kept += [bare] if bare.strip() else []
+            continue
+        if not statement and _HEADER.match(bare):
+            continue
+        statement.append(bare)
+        try:
+            tomllib.loads("\n".join(statement))
+        except ValueError:
+            continue
+        statement = []
+    return kept
+
+
+def _replaced(lines: list[str], spans: Sequence[tuple[int, int]], new: Sequence[str], newline: str) -> str:
+    """Return the document with new lines in the place of the first span, and none in that of the others."""
+    ending = "\r" if newline == "\r\n" else ""
+    made = list(lines)
+    for number, (start, end) in reversed(list(enumerate(spans))):
+        fresh = [line + ending for line in new] if number == 0 else []
+        blank = not fresh and start and not made[start - 1].strip()
+        made[start - 1 if blank else start : end] = fresh
+    text = "\n".join(made)
+    return text if text.endswith("\n") or not text else text + newline
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _value(name)
+
+
+def _value(value: str | bool | Sequence[str]) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    # a JSON text is a basic string of TOML, but for the one character that must be escaped there
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"[{', '.join(map(_value, value))}]"
+
+
+def _plain(value: str | bool | Sequence[str]) -> str | bool | list[str]:
+    return value if isinstance(value, str | bool) else list(value)
+
+
+def _at(value: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _set(value: Any, path: Sequence[str], new: Any) -> Any:
+    if not path:
+        return new
+    if not isinstance(value, dict):
+        raise NotEditable("it has something else where a table is expected")
+    return {**value, path[0]: _set(value.get(path[0], {}), path[1:], new)}
+
+
+def _unset(value: Any, path: Sequence[str]) -> Any:
+    if len(path) == 1:
+        return {key: inner for key, inner in value.items() if key != path[0]}
+    inner = _unset(value[path[0]], path[1:])
+    rest = {key: one for key, one in value.items() if key != path[0]}
+    return {**rest, path[0]: inner} if inner else rest
+
+
+def _proven(text: str, wanted: Any) -> str:
+    """Return the text when it means what it should; one that cannot be edited safely is not edited."""
+    try:
+        same = tomllib.loads(text) == wanted
+    except ValueError:
+        same = False
+    if not same:
+        raise NotEditable("it is written in a way that cannot be edited safely")
+    return text

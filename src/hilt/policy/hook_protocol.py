@@ -1,0 +1,366 @@
+"""Hooks: commands that are joined to events, what they are told, and what they may answer.
+
+    hooks:                          # this line may be left out, and the list stand alone
+      - event: pre_tool_execution
+        match: Write(path:gen/**)   # a rule (see `forms`); without it, every call
+        command: ./check            # for bash -c, in the workspace
+        timeout: 10                 # seconds
+        on_failure: block           # or ignore
+
+A hook reads one JSON object on standard input: `event` and `session`, and of a call `tool`, `arguments`, `touches` and
+then `result` or `error`. It prints nothing, or one JSON object with any of `arguments`, `result`, `context`, `decision`
+and `reason`. Exit status 2 blocks, with standard error as the reason; any other but 0 is a failure of the hook.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+from hilt.errors import ToolError
+from hilt.formats import yaml12
+from hilt.policy import forms
+from hilt.policy.decision import Vote
+from hilt.policy.forms import EVERYTHING, BadForm, Form, Names, Scope
+from hilt.policy.subject import Subject
+from hilt.schema import did_you_mean
+from hilt.wire import decode_value
+
+Source = Literal["personal", "project", "session"]
+OnFailure = Literal["block", "ignore"]
+Decision = Literal["allow", "ask", "deny", "skip", "stop"]
+
+PRE = "pre_tool_execution"
+POST = "post_tool_execution"
+FAILURE = "post_tool_execution_failure"
+
+SECONDS = 10.0
+LONGEST_SECONDS = 600.0
+MAX_HOOKS = 100  # of one source
+MAX_COMMAND = 10_000
+MAX_CONTEXT = 10_000
+MAX_REASON = 2000
+
+_KEYS = ("event", "match", "command", "timeout", "on_failure")
+_ANSWER_KEYS = ("arguments", "result", "context", "decision", "reason")
+
+
+class Moment(NamedTuple):
+    """What the hooks of an event may decide and change, and what happens by default when one fails."""
+
+    decisions: tuple[Decision, ...]
+    changes: tuple[str, ...] = ()
+    on_failure: OnFailure = "ignore"
+
+
+_BEFORE = Moment(("allow", "deny", "skip", "stop"), ("arguments",), "block")
+_AFTER = Moment(("allow", "deny", "stop"), ("result",))
+
+EVENTS: dict[str, Moment] = {
+    PRE: Moment(("allow", "ask", "deny", "skip", "stop"), ("arguments", "result"), "block"),
+    POST: _AFTER,
+    FAILURE: _AFTER,
+    "session_start": Moment(("allow", "stop")),
+    "session_end": Moment(("allow",)),
+    "pre_send_message": _BEFORE,
+    "post_send_message": _AFTER,
+    "pre_llm_request": _BEFORE,
+    "post_llm_response": _AFTER,
+    "stop": Moment(("allow", "deny")),
+    "pre_compact": _BEFORE,
+    "post_compact": _AFTER,
+}
+_OF_CALLS = (PRE, POST, FAILURE)
+
+
+class Hook(NamedTuple):
+    """One command joined to an event; `number` counts the hooks of its event and source from 0."""
+
+    event: str
+    command: str
+    match: str = ""
+    form: Form | None = None
+    timeout: float = SECONDS
+    on_failure: OnFailure = "block"
+    source: Source = "session"
+    file: str = ""
+    line: int = 0
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        """What the hook is called in records and messages."""
+        return f"{self.source} {self.event} {self.number}"
+
+    def speaks_of(self, subject: Callable[[], Subject]) -> bool:
+        """Whether the hook wants to see a call; where that only shows at run time it does."""
+        return self.form is None or self.form.finds(subject()) != "no"
+
+    def kept(self) -> dict[str, Any]:
+        """Return the hook as a session keeps it, and as it is listed."""
+        match = {"match": self.match} if self.match else {}
+        return {
+            "event": self.event,
+            **match,
+            "command": self.command,
+            "timeout": self.timeout,
+            "on_failure": self.on_failure,
+        }
+
+
+class Problem(NamedTuple):
+    """Something broken: why, where, and what it could have governed; None as event means any."""
+
+    reason: str
+    file: str
+    line: int
+    event: str | None = None
+    scope: Scope = EVERYTHING
+
+
+class HookSet(NamedTuple):
+    """The hooks of one source. `notes` are for people: what does not run, and why."""
+
+    source: Source
+    hooks: tuple[Hook, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class BadHook(ValueError):
+    """A hook that cannot be used: why, and what it could have governed."""
+
+    def __init__(self, message: str, event: str | None = None, scope: Scope = EVERYTHING) -> None:
+        super().__init__(message)
+        self.message = message
+        self.event = event
+        self.scope = scope
+
+
+# --- files and lists ----------------------------------------------------------------------------------------------
+
+
+def parse(text: str, file: str, source: Source, names: Callable[[], Names], *, home: str = "") -> HookSet:
+    """Read a hook file; what is broken in it becomes a problem, never an exception."""
+    try:
+        data, lines = yaml12.load_with_lines(text, file)
+    except yaml12.BadYaml as error:
+        return HookSet(source, (), (Problem(error.message, file, error.line),))
+    path: yaml12.Path = ()
+    if isinstance(data, dict):
+        unknown = [key for key in data if key != "hooks"]
+        if unknown:
+            reason = f"{file} has the key {str(unknown[0])[:100]!r}; the only one is hooks"
+            return broken(source, file, reason, lines.get((unknown[0],), 1))
+        data, path = data.get("hooks"), ("hooks",)
+    return collect(data, source, names, file=file, home=home, line_of=lambda place: lines.get((*path, place), 1))
+
+
+def broken(source: Source, file: str, reason: str, line: int = 1) -> HookSet:
+    """Return the hooks of a file that cannot be read at all."""
+    return HookSet(source, (), (Problem(reason, file, line),))
+
+
+def collect(
+    data: Any,
+    source: Source,
+    names: Callable[[], Names],
+    *,
+    file: str = "",
+    home: str = "",
+    line_of: Callable[[int], int] = lambda place: 0,
+) -> HookSet:
+    """Make hooks of a list of mappings, as a file or a session keeps it."""
+    if data is None:
+        return HookSet(source)
+    shown = file or f"the {source}'s list"
+    if not isinstance(data, list):
+        return broken(source, file, f"{shown} must hold a list of hooks")
+    if len(data) > MAX_HOOKS:
+        return broken(source, file, f"{shown} holds {len(data)} hooks; {MAX_HOOKS} is the most", line_of(MAX_HOOKS))
+    hooks: list[Hook] = []
+    problems: list[Problem] = []
+    for place, (number, item) in enumerate(numbered(data)):
+        try:
+            hook = check(item, names, home=home)
+        except BadHook as error:
+            where = f"{file}, line {line_of(place)}: " if file else f"hook {place} of the {source}: "
+            problems.append(Problem(where + error.message, file, line_of(place), error.event, error.scope))
+            continue
+        hooks.append(hook._replace(source=source, file=file, line=line_of(place), number=number))
+    return HookSet(source, tuple(hooks), tuple(problems))
+
+
+def numbered(data: list[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield the items of a list of hooks with their numbers: those of one event are counted from 0, broken ones too."""
+    counts: dict[str, int] = {}
+    for item in data:
+        event = str(item.get("event")) if isinstance(item, dict) else ""
+        number = counts[event] = counts.get(event, -1) + 1
+        yield number, item
+
+
+def check(data: Any, names: Callable[[], Names], *, home: str = "") -> Hook:
+    """Return the hook that a mapping describes, or raise BadHook."""
+    if not isinstance(data, dict):
+        raise BadHook("a hook is a mapping with event and command")
+    event = data.get("event")
+    if not isinstance(event, str) or event not in EVENTS:
+        raise BadHook(_no_such_event(event))
+    match, form = _match(data.get("match"), event, names, home)
+    scope = EVERYTHING if form is None else form.scope
+    for key in data:
+        if key not in _KEYS:
+            raise BadHook(f"a hook has no {str(key)[:100]!r}{_near(str(key), _KEYS)}", event, scope)
+    command = data.get("command")
+    if not isinstance(command, str) or not command.strip() or "\0" in command:
+        raise BadHook("a hook needs a command, as text", event, scope)
+    if len(command) > MAX_COMMAND:
+        raise BadHook(f"the command is longer than {MAX_COMMAND} characters", event, scope)
+    seconds = data.get("timeout", SECONDS)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_SECONDS:
+        raise BadHook(f"timeout must be a number of seconds up to {LONGEST_SECONDS:g}", event, scope)
+    on_failure = data.get("on_failure", EVENTS[event].on_failure)
+    if on_failure not in ("block", "ignore"):
+        raise BadHook("on_failure must be block or ignore", event, scope)
+    return Hook(event, command, match, form, float(seconds), on_failure)
+
+
+def _match(text: Any, event: str, names: Callable[[], Names], home: str) -> tuple[str, Form | None]:
+    if text is None:
+        return "", None
+    if not isinstance(text, str):
+        raise BadHook("match must be a rule, as text", event)
+    if event not in _OF_CALLS:
+        raise BadHook(f"match is for events of calls, and {event} is none", event)
+    try:
+        return text, forms.parse(text, names(), home)
+    except BadForm as error:
+        raise BadHook(f"match: {error.message}", event, error.scope) from None
+
+
+def _no_such_event(event: Any) -> str:
+    if not isinstance(event, str):
+        return "a hook needs an event, as text"
+    return f"there is no event {event[:100]!r}{_near(event, EVENTS) or '; the events are: ' + ', '.join(EVENTS)}"
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    near = did_you_mean(word, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+# --- what a hook is told, and what it answers ---------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """What a hook said; `result` is a tuple of one value when it gave one, since that may be null."""
+
+    decision: Decision | None = None
+    reason: str = ""
+    context: str = ""
+    arguments: dict[str, Any] | None = None
+    result: tuple[Any, ...] = ()
+
+
+NOTHING = Answer()
+
+
+class BadAnswer(ValueError):
+    """A hook that failed: why."""
+
+
+def told(event: str, session: str, facts: dict[str, Any]) -> bytes:
+    """Return what a hook reads on standard input."""
+    # a caller from Python may send anything
+    return json.dumps({"event": event, "session": session, **facts}, default=repr).encode()
+
+
+def understand(event: str, code: int, stdout: bytes, stderr: bytes) -> Answer:
+    """Return what a hook that ended by itself has said, or raise BadAnswer."""
+    if code == 2:
+        # where nothing can be blocked, as at the end of a session, this is a failure like others
+        if "deny" not in EVENTS[event].decisions:
+            raise BadAnswer(f"it blocks (exit status 2), and {event} cannot be blocked")
+        return Answer("deny", readable(stderr.decode("utf-8", "replace")))
+    if code != 0:
+        said = readable(stderr.decode("utf-8", "replace"))
+        raise BadAnswer(f"exit status {code}" + (f": {said}" if said else ""))
+    if not stdout.strip():
+        return NOTHING
+    try:
+        data = decode_value(stdout.strip())
+    except ToolError as error:
+        raise BadAnswer(f"it printed something that is not JSON ({error.message.rstrip('.')})") from None
+    if not isinstance(data, dict):
+        raise BadAnswer("it printed JSON that is not an object")
+    return _answer(event, {key: value for key, value in data.items() if value is not None or key == "result"})
+
+
+def _answer(event: str, data: dict[str, Any]) -> Answer:
+    moment = EVENTS[event]
+    for key in data:
+        if key not in _ANSWER_KEYS:
+            # a misspelt decision must not pass for none
+            raise BadAnswer(f"its answer has the key {key[:100]!r}{_near(key, _ANSWER_KEYS)}")
+    for key in ("context", "reason"):
+        if not isinstance(data.get(key, ""), str):
+            raise BadAnswer(f"{key} must be text")
+    if len(data.get("context", "")) > MAX_CONTEXT:
+        raise BadAnswer(f"its context is longer than {MAX_CONTEXT} characters")
+    decision = data.get("decision")
+    if decision is not None and decision not in moment.decisions:
+        raise BadAnswer(f"its decision must be one of {', '.join(moment.decisions)} at {event}")
+    for key in ("arguments", "result"):
+        if key in data and key not in moment.changes:
+            raise BadAnswer(f"{key} cannot be changed at {event}")
+    if not isinstance(data.get("arguments", {}), dict):
+        raise BadAnswer("arguments must be an object")
+    if event == PRE and "result" in data and decision != "skip":
+        raise BadAnswer("before a call, a result goes with the decision skip only")
+    if event == FAILURE and not isinstance(data.get("result", ""), str):
+        raise BadAnswer("the result of a call that failed is its message, and must be text")
+    result = (data["result"],) if "result" in data else ()
+    return Answer(decision, readable(data.get("reason", "")), data.get("context", ""), data.get("arguments"), result)
+
+
+def readable(text: str) -> str:
+    """Return what a hook gave as a reason, short and without control characters."""
+    plain = "".join(character if character.isprintable() or character == "\n" else " " for character in text).strip()
+    return plain if len(plain) <= MAX_REASON else plain[: MAX_REASON - 1] + "…"
+
+
+# --- votes --------------------------------------------------------------------------------------------------------
+
+
+def vote(hook: Hook, answer: Answer) -> Vote | None:
+    """Return the vote of a hook on a call; what it skips it has nothing against."""
+    if answer.decision is None or answer.decision == "skip":
+        return None
+    reason = answer.reason or f"the hook {hook.name} says {answer.decision}"
+    if answer.decision in ("allow", "ask"):
+        return Vote(answer.decision, "hooks", f"hook {hook.name}: {reason}" if answer.reason else reason)
+    return Vote("deny", "hooks", reason, blocked(hook, reason, stop=answer.decision == "stop"))
+
+
+def blocked(hook: Hook, reason: str, *, stop: bool = False) -> ToolError:
+    """Return the error of a call that a hook blocks; `stop` asks the agent to end here."""
+    what = "blocked the call" if hook.event == PRE else "withheld the result; the call itself was made"
+    message = f"The hook {hook.name} {what}: {reason}"
+    if stop:
+        advice = "Stop here, and tell the user the reason."
+        return ToolError("hook_blocked", message, suggestion=advice, hook=hook.name, stop=True)
+    return ToolError("hook_blocked", message, hook=hook.name)
+
+
+def failed(hook: Hook, reason: str) -> ToolError:
+    """Return the error of a call whose hook failed and may not be passed over."""
+    what = "so the call is blocked" if hook.event == PRE else "so the result is withheld; the call itself was made"
+    return ToolError(
+        "hook_blocked",
+        f"The hook {hook.name} failed, {what}: {reason}.",
+        suggestion="Ask the user to mend the hook, or to give it on_failure: ignore.",
+        hook=hook.name,
+        failed=True,
+    )

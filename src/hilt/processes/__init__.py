@@ -1,0 +1,1 @@
+"""Child processes of a call, background jobs, and what confines them."""

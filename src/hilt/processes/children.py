@@ -1,0 +1,356 @@
+"""Child processes of one call: confined where they are the caller's, fed, read as they write, ended with the call."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from time import monotonic
+from typing import NamedTuple, Protocol, TypeVar
+
+from hilt.context import Fence, Reads
+from hilt.errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.files.door import Door
+    from hilt.processes.jobs import Job, Jobs
+    from hilt.sandbox import process
+    from hilt.sandbox.process import Child, Confined, Finished, Watch
+    from hilt.sandbox.profile import Availability
+
+PIPE_BYTES = 1 << 20
+_ATTEMPTS = 5  # to start a program while others rename folders
+STDERR_BYTES = 1 << 16
+OUTPUT_CHARACTERS = 4000  # of a command that was ended, beside its error
+
+
+Started = TypeVar("Started")
+
+
+class Confine(Protocol):
+    """Yields how a program in a folder is confined, and holds what that needs while the block lasts."""
+
+    def __call__(self, cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]: ...
+
+
+class Ground(NamedTuple):
+    """What the commands of a session stand on: their environment, their sandbox, their limits, their jobs."""
+
+    door: Door
+    environment: Mapping[str, str]
+    confine: Confine
+    available: Callable[[], Availability]
+    watch: Callable[[], AbstractContextManager[Watch | None]]  # what they write to their private folders
+    processes: int
+    memory: int
+    file_size: int
+    spill: Callable[[], str]  # the folder for output that memory does not keep
+    keep: Callable[[bytes], str | None]  # puts output there; None when that is not possible
+    session: str
+    jobs: Callable[[], Jobs]
+
+
+class Folder(NamedTuple):
+    """An open folder and its real path."""
+
+    handle: int
+    path: str
+
+
+class Processes:
+    """Starts programs for one call; they are killed at once when the call is given up."""
+
+    def __init__(self, fence: Fence, ground: Ground) -> None:
+        self._fence = fence
+        self._ground = ground
+
+    @property
+    def sandbox(self) -> Availability:
+        """Which sandbox works here."""
+        return self._ground.available()
+
+    @contextmanager
+    def folder(self, path: str) -> Iterator[Folder]:
+        """Open a folder of the workspace to run something in."""
+        with self._ground.door.open_folder(path) as (handle, place):
+            yield Folder(handle, os.path.join(place.root.real, *place.parts))
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Folder,
+        seconds: float,
+        stdin: bytes = b"",
+        network: str | None = None,
+        merge: bool = False,
+        tty: bool = False,
+        keep_bytes: int = 1 << 20,
+        hear: Callable[[bytes], None] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Finished:
+        """Run a command of the caller to its end, confined; nothing of it is left. `hear` gets output as it comes.
+
+        `variables` are set beside those that every command has.
+        """
+        from hilt.sandbox import process
+
+        given_up = threading.Event()
+        self._fence.watch(given_up.set)
+        limits = self._limits(seconds)._replace(keep_bytes=keep_bytes)
+
+        def attempt() -> Finished:
+            with (
+                self._ground.watch() as watch,
+                self._ground.confine(cwd.path, network=network, tty=tty) as confined,
+            ):
+                finished = process.run(
+                    argv,
+                    cwd=cwd.handle,
+                    env={**self._ground.environment, **(variables or {})},
+                    stdin=stdin,
+                    limits=limits,
+                    cancelled=given_up,
+                    spill=self._ground.spill,
+                    merge=merge,
+                    tty=tty,
+                    confined=confined,
+                    hear=hear,
+                    watch=watch,
+                )
+            return finished._replace(notes=confined.notes())
+
+        finished = _insist(attempt)
+        self._fence.check()
+        if finished.exceeded is not None:
+            raise self._too_much(finished, finished.exceeded)
+        return finished
+
+    def _too_much(self, finished: Finished, exceeded: process.Excess) -> ToolError:
+        """Return the error of a command that used too much, with what it had printed."""
+        from hilt.output import printed
+        from hilt.sandbox import rooms
+
+        captured = [stream for stream in (finished.stdout, finished.stderr) if stream.total]
+        text = "\n".join((stream.head + stream.tail).decode("utf-8", "replace") for stream in captured)
+        files = [stream.spill for stream in captured if stream.spill]
+        if not files and len(text) > OUTPUT_CHARACTERS:
+            files = [path for path in (self._ground.keep(stream.head) for stream in captured) if path]
+        where = f" What it printed is in {' and '.join(files)}." if files else ""
+        return ToolError(
+            "resource_limit",
+            f"The command was ended: {rooms.describe(exceeded)}.",
+            suggestion=rooms.advise(exceeded) + where,
+            resource=exceeded.resource,
+            used=exceeded.used,
+            limit=exceeded.limit,
+            exit_code=finished.exit_code,
+            duration_ms=round(finished.duration * 1000),
+            output=printed.plain(text)[-OUTPUT_CHARACTERS:],
+            output_files=files,
+        )
+
+    def start(
+        self, argv: Sequence[str], *, command: str, cwd: Folder, network: str | None, tty: bool, seconds: float | None
+    ) -> Job:
+        """Start a command of the caller as a background job, confined."""
+        from hilt.sandbox import process
+
+        jobs = self._ground.jobs()
+        with ExitStack() as unless_started:
+            held = ExitStack()
+            unless_started.callback(held.close)
+            watch = held.enter_context(self._ground.watch())
+            confined = held.enter_context(self._ground.confine(cwd.path, network=network, tty=tty))
+
+            def begin(stdin: int, stdout: int, stderr: int) -> Child:
+                return process.start(
+                    argv,
+                    cwd=cwd.handle,
+                    env=self._ground.environment,
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    limits=self._limits(None),
+                    confined=confined,
+                    tty=tty,
+                )
+
+            self._fence.commit()
+            unless_started.pop_all()  # from here on the job lets go of it
+            return jobs.start(
+                self._ground.session,
+                command,
+                begin,
+                tty=tty,
+                held=held,
+                timeout=seconds,
+                cwd=cwd.path,
+                watch=watch,
+                confined=confined,
+            )
+
+    def _limits(self, seconds: float | None) -> process.Limits:
+        from hilt.sandbox import process
+
+        ground = self._ground
+        # the kernel counts what the user runs already, on the whole machine
+        processes = ground.processes + _tasks()
+        return process.Limits(
+            timeout=seconds,
+            data=ground.memory,
+            memory=min(ground.memory, machine_memory()),
+            processes=processes,
+            file_size=ground.file_size,
+        )
+
+    @contextmanager
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: int,
+        env: Mapping[str, str],
+        stdin: int | None = None,
+        fds: tuple[int, ...] = (),
+        seconds: float | None = None,
+        memory: int | None = None,
+        reads: Reads | None = None,
+    ) -> Iterator[Stream]:
+        """Start a program of our own in an open folder and yield its output; nothing of it is left when the block ends.
+
+        `stdin` is a descriptor, by default that of nothing; `fds` are further ones, which it has from 3 on; `memory`
+        limits the address space, in bytes; `reads` what it may read, and then it may do nothing else with files.
+        """
+        from hilt.sandbox import process
+
+        with ExitStack() as ours:
+            with ExitStack() as theirs:
+                ends = []
+                for _ in range(2):
+                    reading, writing = os.pipe()
+                    ours.callback(os.close, reading)
+                    theirs.callback(os.close, writing)
+                    ends.append((reading, writing))
+                if stdin is None:
+                    stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+                    theirs.callback(os.close, stdin)
+                _widen(ends[0][0])
+                limits = process.Limits(timeout=None, grace=0, settle=0, address_space=memory)
+                ruleset = None if reads is None else theirs.enter_context(_ruleset(argv[0], reads))
+                child = process.start(
+                    argv,
+                    cwd=cwd,
+                    env=env,
+                    stdin=stdin,
+                    stdout=ends[0][1],
+                    stderr=ends[1][1],
+                    limits=limits,
+                    confined=process.Confined(fds=fds, ruleset=ruleset, trusted=True),
+                )
+                ours.enter_context(child)
+            self._fence.watch(child.kill)
+            yield Stream(child, ends[0][0], ends[1][0], self._fence.check, seconds)
+
+
+def _insist(attempt: Callable[[], Started]) -> Started:
+    """Start a program, again when it was not started because names were swapped while its sandbox was made."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except ToolError as error:
+            if not error.details.get("renamed"):
+                raise
+    return attempt()
+
+
+class Stream:
+    """The output of a running program."""
+
+    def __init__(
+        self, child: Child, stdout: int, stderr: int, check: Callable[[], None], seconds: float | None
+    ) -> None:
+        self.stderr = b""  # as much of it as fits
+        self.received = 0  # bytes of standard output
+        self.timed_out = False
+        self.exit_code: int | None = None  # known once the output was read to its end
+        self._child = child
+        self._stdout = stdout
+        self._stderr = stderr
+        self._check = check
+        self._deadline = None if seconds is None else monotonic() + seconds
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield what the program writes until it ends or its time is over."""
+        poller = select.poll()
+        open_ends = {self._stdout, self._stderr}
+        for end in open_ends:
+            poller.register(end, select.POLLIN)
+        while open_ends:
+            ready = poller.poll(self._milliseconds())
+            self._check()
+            if not ready or self._seconds() == 0:
+                self.timed_out = True
+                self._child.kill()
+                return
+            for end, _ in ready:
+                data = os.read(end, PIPE_BYTES)
+                if not data:
+                    poller.unregister(end)
+                    open_ends.remove(end)
+                elif end == self._stdout:
+                    self.received += len(data)
+                    yield data
+                else:
+                    self.stderr += data[: STDERR_BYTES - len(self.stderr)]
+        outcome = self._child.wait(self._seconds())
+        self._check()
+        if outcome is None:
+            self.timed_out = True
+        else:
+            self.exit_code = outcome.code
+
+    def _seconds(self) -> float | None:
+        return None if self._deadline is None else max(0.0, self._deadline - monotonic())
+
+    def _milliseconds(self) -> float | None:
+        seconds = self._seconds()
+        return None if seconds is None else seconds * 1000
+
+
+def machine_memory() -> int:
+    """Return how much memory the machine has, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@contextmanager
+def _ruleset(program: str, reads: Reads) -> Iterator[int | None]:
+    """Yield the ruleset that holds a program to what it may read; None where the kernel has none."""
+    from hilt.sandbox import ruleset
+
+    descriptor = ruleset.reading(reads.folder, reads.files, (os.path.realpath(program), *reads.programs))
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _tasks() -> int:
+    """How many tasks there are on this machine; where that is not told, as many as there may well be."""
+    try:
+        with open("/proc/loadavg", "rb") as file:
+            return int(file.read().split()[3].partition(b"/")[2])
+    except (OSError, ValueError, IndexError):
+        return 4096
+
+
+def _widen(pipe: int) -> None:
+    """Give a pipe more room, so that the program and its reader wait less for each other."""
+    import fcntl
+
+    with suppress(AttributeError, OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)

@@ -1,0 +1,198 @@
+"""What the children of a workspace may do: the sandbox profile of its commands, and that of a custom tool."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+
+from hilt import config, places, variables
+from hilt.authority.rulebook import Place
+from hilt.config import Settings
+from hilt.context import Context, Fence
+from hilt.files.door import Door
+from hilt.output.overflow import Overflow
+from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, is_glob, matcher, without
+from hilt.processes.children import Ground, Processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.custom.definition import Sandbox as CustomSandbox
+    from hilt.policy.barriers import Bars, Watch
+    from hilt.processes.jobs import Jobs
+    from hilt.sandbox.process import Confined
+    from hilt.sandbox.profile import Profile, Sandbox
+
+
+class Confinement:
+    """Confines by the settings and the mode of a session. Safe to use from many threads."""
+
+    def __init__(
+        self,
+        place: Place,
+        settings: Settings,
+        environ: Mapping[str, str],
+        rules: PathRules,
+        mode: Callable[[str], str],
+        bars: Callable[[Door], Bars | None],
+        shared: Sandbox | None,
+    ) -> None:
+        """`mode` tells that of a session, `bars` the rules on paths; a sandbox that is shared, somebody else closes."""
+        self._place = place
+        self._settings = settings
+        self._environ = environ
+        self._rules = rules
+        self._mode = mode
+        self._bars = bars
+        self._sandbox = shared
+        self._is_own = shared is None
+        lifted = settings["shell.writable"]
+        self._protected = without((*PROTECTED, *ASKED, *settings["workspace.protected"]), lifted)
+        self._is_protected = matcher(self._protected)
+        self._start_files = without(START_FILES, lifted)
+        self._lock = threading.Lock()
+
+    def recover(self) -> None:
+        """Put out of action what commands have left for git to run that were running when hilt was killed."""
+        self._opened().recover(self._rules.is_sensitive)
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return what was put out of action and has not been told yet."""
+        return self._sandbox.take_notes() if self._sandbox is not None else ()
+
+    def close(self) -> None:
+        """Let go of what confined."""
+        if self._sandbox is not None and self._is_own:
+            self._sandbox.close()
+
+    def processes(
+        self, fence: Fence, session: str, door: Door, overflow: Overflow, jobs: Callable[[], Jobs]
+    ) -> Processes:
+        """Return what starts the child processes of one call."""
+        settings = self._settings
+
+        def profile(network: str | None = None) -> Profile:
+            profile = self._profile(door, session, overflow.open(), network or settings["shell.network"])
+            if self._mode(session) == "plan":
+                profile = profile._replace(name="read-only", network="none")
+            return profile
+
+        def confine(cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]:
+            return self._opened().confine(profile(network), cwd, tty=tty)
+
+        return Processes(
+            fence,
+            Ground(
+                door=door,
+                environment=self._environment(),
+                confine=confine,
+                available=lambda: self._opened().availability(),
+                watch=lambda: self._opened().watch(profile(), settings["shell.tmp_mb"] << 20),
+                processes=settings["shell.processes"],
+                memory=settings["shell.memory_mb"] << 20,
+                file_size=settings["shell.file_mb"] << 20,
+                spill=overflow.make_room,
+                keep=lambda output: overflow.try_save(output, "command"),
+                session=session,
+                jobs=jobs,
+            ),
+        )
+
+    def custom(
+        self, ctx: Context, sandbox: CustomSandbox, cwd: str, folder: str | None
+    ) -> AbstractContextManager[Confined]:
+        """Confine a custom tool as its `sandbox` key says; a mode may only make that stricter."""
+        return self._custom(ctx, sandbox, cwd, () if folder is None else (os.path.realpath(folder),))
+
+    def module(self, ctx: Context, sandbox: CustomSandbox, cwd: str) -> AbstractContextManager[Confined]:
+        """Confine the process of a module, which needs what hosts it and the folder that it works in."""
+        needed = os.path.dirname(os.path.abspath(__file__)), os.path.realpath(cwd)
+        return self._custom(ctx, sandbox, cwd, tuple(path for path in needed if path != self._place.root))
+
+    def _custom(
+        self, ctx: Context, sandbox: CustomSandbox, cwd: str, shown: tuple[str, ...]
+    ) -> AbstractContextManager[Confined]:
+        from hilt.processes.declared_sandbox import readable, writable
+
+        root = self._place.root
+        is_planning = self._mode(ctx.session) == "plan"
+        profile = self._profile(
+            ctx.door, ctx.session, ctx.overflow.open(), "full" if sandbox.network and not is_planning else "none"
+        )
+        if sandbox.read:
+            shown += readable(sandbox.read, root, profile.home)
+            profile = profile._replace(read="all" if profile.home in shown else "workspace")
+        name = "read-only"
+        if sandbox.write and not is_planning and self._settings["shell.sandbox"] != "read-only":
+            name = "workspace-write"
+            profile = profile._replace(write=writable(sandbox.write, root, profile))
+        return self._opened().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
+
+    def _opened(self) -> Sandbox:
+        with self._lock:
+            if self._sandbox is None:
+                from hilt.sandbox.profile import Sandbox
+
+                self._sandbox = Sandbox(self._place.state)
+            return self._sandbox
+
+    def _environment(self) -> dict[str, str]:
+        names = (*places.SHELL_VARIABLES, *self._settings["shell.env"])
+        found = variables.neutral({name: self._environ[name] for name in names if name in self._environ})
+        found.setdefault("PATH", os.defpath)
+        if self._settings["shell.sandbox"] != "full":
+            found["TMPDIR"] = "/tmp"  # noqa: S108 -- the private one of the sandbox
+        return found
+
+    def _profile(self, door: Door, session: str, folder: str, network: str) -> Profile:
+        from hilt.sandbox import rooms
+        from hilt.sandbox.profile import Profile
+
+        place, settings = self._place, self._settings
+        roots = tuple(root.real for root in door.roots if root.writable)
+        kept = (path for root in roots for path in places.installation(root, settings["shell.writable"]))
+        profile = Profile(
+            name=settings["shell.sandbox"],
+            roots=roots,
+            is_sensitive=self._rules.is_sensitive,
+            protected=tuple(name.strip("/") for name in self._protected if not is_glob(name)),
+            closed=(place.state, place.config),
+            home=place.home,
+            read=settings["shell.read"],
+            network=network,  # type: ignore[arg-type]  # settings and schema let nothing else through
+            session=session,
+            private=rooms.private_folder(place.state, place.id, config.digest(session)),
+            folder=folder,
+            is_protected=self._is_protected,
+            start_files=self._start_files,
+            kept=tuple(dict.fromkeys(kept)),
+        )
+        watches = self._watches(door)
+        return profile if watches is None else _held(profile, *watches)
+
+    def _watches(self, door: Door) -> tuple[Watch, Watch] | None:
+        """Return the rules on reading and on writing that hold for a command: of its call, else of the workspace."""
+        if door.barrier is not None:
+            return door.barrier.sandbox
+        bars = self._bars(door)
+        return None if bars is None else bars.sandbox
+
+
+def _held(profile: Profile, read: Watch, write: Watch) -> Profile:
+    """Return the profile with what rules on paths deny."""
+    from hilt.sandbox import denied
+    from hilt.sandbox.profile import innermost
+
+    outside: dict[str, bool] = {}
+    for watch, hides in ((write, False), (read, True)):
+        starts = watch.starts()
+        if starts:
+            outside |= dict.fromkeys(denied.find(watch.reach, starts, profile.roots), hides)
+    missing = [path for path in sorted(write.named()) if innermost(path, profile.roots) and not os.path.lexists(path)]
+    return profile._replace(
+        denies_read=read.encloses if read.rules else None,
+        denies_write=write.encloses if write.rules else None,
+        denied_outside=tuple(outside.items()),
+        denied_missing=tuple(missing),
+    )

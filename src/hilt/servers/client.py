@@ -1,0 +1,492 @@
+"""Connections to MCP servers, by the SDK's client, in one background thread; used from the threads of calls.
+
+Whatever a call is asked or told while it runs (progress, forms) is done on the call's own thread, so that nothing a
+person takes long for holds the others up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError, Future, wait
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ToolsListChanged
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from hilt import __version__
+from hilt.context import Context
+from hilt.errors import ToolError
+from hilt.servers.declared import Server, expanded, secrets
+from hilt.servers.definitions import NOTES_MAX, START_SECONDS, TOOLS_MAX, Raw, clean, cleaned, digest, is_seen, usable
+from hilt.servers.transport import Gate, open_transport
+
+IDLE_SECONDS = 600.0
+RELIST_SECONDS = 0.5  # between two looks at what changed, however often a server says so
+PAGES_MAX = 100
+FORMS_MAX = 20  # of one call
+TOLD_MAX = 600  # characters of what a server printed before it failed
+FORM_BYTES = 32 * 1024
+
+_CLOSE_SECONDS = 10.0
+_REASON_SECONDS = 2.0  # for a connection to tell why it was closed
+_LOOK_SECONDS = 0.5  # at a server that is not idle though nobody called it of late
+_QUIET = "it is not needed any more"  # the end of a server that is no failure
+
+_CURRENT: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
+
+
+class Unsent(Exception):
+    """The server ended before it was sent anything, so that another one can be asked."""
+
+
+class Loop:
+    """The thread in which all connections live; started when the first one is."""
+
+    def __init__(self) -> None:
+        # the SDK tells of many things that are the servers' own affair; without this they reach the terminal
+        for name in ("mcp", "client"):
+            logging.getLogger(name).addHandler(logging.NullHandler())
+        self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="hilt-servers", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        """Run something in the thread."""
+        with self._lock:
+            if not self._closed:
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        work.close()
+        raise ToolError("cancelled", "hilt is closing.")
+
+    def soon(self, function: Callable[..., None], *args: Any) -> None:
+        """Call something in the thread, unless it is ending."""
+        with self._lock:
+            if not self._closed:
+                self._loop.call_soon_threadsafe(function, *args)
+
+    def close(self) -> None:
+        """End the thread; whatever still runs in it is given up."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(asyncio.sleep(0))  # what was handed over last begins, so that it can end
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+class Exchange:
+    """A call under way: what its server wants of it in the meantime is done on the thread that waits."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.attendant = ctx.attendant
+        self.answering = 0.0  # seconds that a person took
+        self._ctx = ctx
+        self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._progress: tuple[float, float | None, str] | None = None
+        self._forms = 0
+        self._waiting: set[asyncio.Future[dict[str, Any] | None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def wake(self) -> None:
+        """Let the thread look at how things are."""
+        self._queue.put(None)
+
+    def attend(self, seconds: float) -> None:
+        """Do one thing that is wanted, or wait for it this long."""
+        try:
+            wanted = self._queue.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            return
+        if wanted is not None:
+            wanted()
+
+    def end(self) -> None:
+        """Put an end to what still waits for an answer: nobody gives one any more."""
+        if self._loop is not None:
+            for future in list(self._waiting):
+                _post(self._loop, future, {"action": "cancel"})
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell how far the call is; what was not yet told is told no more."""
+        if not math.isfinite(progress):
+            return
+        step = progress, total if total is not None and math.isfinite(total) else None, clean(message or "", TOLD_MAX)
+        with self._lock:
+            was_told, self._progress = self._progress is None, step
+        if was_told:
+            self._queue.put(self._tell)
+
+    def _tell(self) -> None:
+        with self._lock:
+            told, self._progress = self._progress, None
+        if told is not None:
+            self._ctx.progress(*told)
+
+    async def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
+        """Have a person fill in a form; None when nobody can."""
+        attendant = self.attendant
+        self._forms += 1
+        if attendant is None or self._forms > FORMS_MAX:
+            return None
+        self._loop = loop = asyncio.get_running_loop()
+        future: asyncio.Future[dict[str, Any] | None] = loop.create_future()
+
+        def ask() -> None:
+            started = time.monotonic()
+            # a client that must be asked by its next request raises, and with that the call ends
+            _post(loop, future, attendant.elicit(message, schema))
+            self.answering += time.monotonic() - started
+
+        self._waiting.add(future)
+        self._queue.put(ask)
+        try:
+            return await future
+        finally:
+            self._waiting.discard(future)
+
+
+def _post(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[dict[str, Any] | None], answer: dict[str, Any] | None
+) -> None:
+    with suppress(RuntimeError):  # the loop is closed, and nobody waits
+        loop.call_soon_threadsafe(_answer, future, answer)
+
+
+def _answer(future: asyncio.Future[dict[str, Any] | None], answer: dict[str, Any] | None) -> None:
+    if not future.done():
+        future.set_result(answer)
+
+
+class Connection:
+    """One running server. `define` is told what tools it has, `ended` why it is there no longer (None: no fault)."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        server: Server,
+        *,
+        root: str,
+        environ: Mapping[str, str],
+        log: str,
+        define: Callable[[list[Raw], list[str]], None],
+        ended: Callable[[ToolError | None], None],
+        idle: float = IDLE_SECONDS,
+    ) -> None:
+        self.server = server
+        self.hashes: dict[str, str] = {}  # of the definitions it has now
+        self.ready: Future[None] = Future()
+        self.done: Future[None] = Future()
+        self._loop = loop
+        self._root = root
+        self._environ = environ
+        self._log = log
+        self._define = define
+        self._ended = ended
+        self._idle = idle
+        self._used = time.monotonic()
+        self._silences = 0
+        self._secrets: list[str] = []
+        self._active: set[Exchange] = set()
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        self._gate: Gate | None = None
+        self._stale: anyio.Event | None = None
+        self._starting: anyio.CancelScope | None = None
+        self._closing = False
+        loop.submit(self._serve())
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can be used, or soon can."""
+        return not self.done.done() and not self._closing
+
+    def close(self) -> None:
+        """End it; `done` tells when it is."""
+        self._closing = True
+        self._loop.soon(self._stop)
+
+    def call(self, tool: str, args: dict[str, Any], ctx: Context) -> types.CallToolResult:
+        """Run a tool and return what it answers, at the latest when its time is over or the call is given up.
+
+        Raises `Unsent` when the server has just ended, as an idle one does.
+        """
+        exchange = Exchange(ctx)
+        with self._lock:
+            self._active.add(exchange)
+            self._used = time.monotonic()
+        gate = self._gate
+        before = gate.arrived if gate is not None else 0
+        seconds = self.server.seconds
+        deadline = time.monotonic() + seconds
+        future = self._loop.submit(self._call(exchange, tool, args))
+        future.add_done_callback(lambda _: exchange.wake())
+        ctx.fence.watch(exchange.wake)
+        try:
+            while not future.done():
+                left = deadline + exchange.answering - time.monotonic()
+                if left <= 0:
+                    self._note_silence(before)
+                    raise ToolError(
+                        "timeout", f"The MCP server {self.server.name} did not answer within {seconds:g} s."
+                    )
+                exchange.attend(left)
+                ctx.fence.check()
+            result: types.CallToolResult = future.result()
+        except MCPError as error:
+            raise self._refused(error) from None
+        except (ToolError, Unsent):
+            raise
+        except CancelledError:
+            raise self.failure("ended before it answered") from None
+        except Exception as error:  # whatever the SDK makes of a bad answer
+            raise self._misunderstood(error) from error
+        finally:
+            future.cancel()  # the server is told, unless it has answered
+            exchange.end()
+            with self._lock:
+                self._active.discard(exchange)
+                self._used = time.monotonic()
+        self._silences = 0
+        return result
+
+    def failure(self, what: str, why: str = "") -> ToolError:
+        """Return the error that tells why the server is gone, with what it printed."""
+        gate = self._gate
+        reason = gate.reason if gate is not None and gate.reason else clean(why, TOLD_MAX) or "no reason was given"
+        printed = clean(gate.noise.decode("utf-8", "replace")[-TOLD_MAX:]) if gate is not None else ""
+        told = f"{reason.rstrip('.')}." + (f" It printed: {printed}" if printed else "")
+        for secret in self._secrets:
+            told = told.replace(secret, "…")
+        return ToolError(
+            "tool_failed",
+            f"The MCP server {self.server.name} {what}: {told}",
+            suggestion="Send the call again; the server is started anew.",
+        )
+
+    def _note_silence(self, before: int) -> None:
+        """End a server that lets two calls in a row run out and says nothing at all."""
+        gate = self._gate
+        self._silences = self._silences + 1 if gate is not None and gate.arrived == before else 0
+        if gate is not None and self._silences >= 2:
+            self._loop.soon(gate.close, "it does not answer any more")
+
+    def _refused(self, error: MCPError) -> ToolError:
+        if error.code == types.CONNECTION_CLOSED:
+            if error.message == "Connection closed":  # of all calls: what is behind it shows when all has ended
+                wait([self.done], _REASON_SECONDS)
+            return self.failure("ended before it answered", error.message)
+        code = "invalid_args" if error.code == types.INVALID_PARAMS else "tool_failed"
+        return ToolError(
+            code,
+            f"The MCP server {self.server.name} answered with an error: {clean(error.message)}",
+            rpc_code=error.code,
+        )
+
+    def _misunderstood(self, error: BaseException) -> ToolError:
+        told = clean(str(error), TOLD_MAX)
+        return ToolError("tool_failed", f"The answer of the MCP server {self.server.name} is not understood: {told}")
+
+    # --- in the thread of the loop --------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        failure: ToolError | None = None
+        started = False
+        self._gate = gate = Gate()
+        self._stale = anyio.Event()
+        try:
+            if self._closing:
+                raise ToolError("cancelled", "hilt is closing.")
+            server = expanded(self.server, self._environ)
+            self._secrets = secrets(self.server, self._environ)
+            transport = open_transport(server, gate, root=self._root, environ=self._environ, log=self._log)
+            client = Client(
+                transport,
+                cache=None,
+                client_info=types.Implementation(name="hilt", version=__version__),
+                elicitation_callback=self._elicited,
+                message_handler=self._hear,
+            )
+            with anyio.CancelScope(deadline=anyio.current_time() + START_SECONDS) as scope:
+                self._starting = scope
+                async with client:
+                    # a schema from outside can keep the SDK's check busy for ever, and with it this thread
+                    client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
+                    await self._list(client)
+                    scope.deadline, self._starting = math.inf, None
+                    self._client = client
+                    started = True
+                    self.ready.set_result(None)
+                    await self._attend(client)
+            if scope.cancelled_caught:
+                gate.close(f"it was not ready within {START_SECONDS:g} s")
+        except ToolError as error:
+            failure = error
+        except BaseException as error:  # noqa: BLE001  # a server can make anything of the SDK fail
+            gate.close(_told(error))
+            if isinstance(error, asyncio.CancelledError):
+                gate.reason = _QUIET
+        finally:
+            if failure is None and gate.reason != _QUIET:
+                failure = self.failure("failed" if started else "did not start")
+            self._finish(failure)
+
+    def _finish(self, failure: ToolError | None) -> None:
+        self._client = None
+        self._ended(failure)
+        if not self.ready.done():
+            self.ready.set_exception(failure or ToolError("cancelled", "hilt is closing."))
+        self.done.set_result(None)
+
+    def _stop(self) -> None:
+        if self._gate is not None:
+            self._gate.close(_QUIET)
+        if self._starting is not None:
+            self._starting.cancel()
+
+    async def _list(self, client: Client) -> None:
+        """Ask for all definitions, and hand them on."""
+        told: list[Raw] = []
+        notes: list[str] = []
+        cursor: str | None = None
+        gate = self._gate
+        assert gate is not None  # noqa: S101
+        gate.version, gate.left_out = client.protocol_version, notes
+        for _ in range(PAGES_MAX):
+            try:
+                page = await client.list_tools(cursor=cursor, cache_mode="bypass")
+            except MCPError as error:
+                if error.code == types.METHOD_NOT_FOUND:
+                    break  # it has no tools
+                raise
+            tools = [tool.model_dump(by_alias=True, mode="json", exclude_unset=True) for tool in page.tools]
+            # page by page, so that what cannot be used is not kept until the last one has come
+            good, bad = await anyio.to_thread.run_sync(usable, tools)
+            told += good
+            notes += bad
+            before, cursor = cursor, page.next_cursor
+            if not cursor or cursor == before or len(told) > TOOLS_MAX:
+                break  # an empty cursor, or the same one again, leads nowhere else
+        definitions, more = await anyio.to_thread.run_sync(usable, told)
+        await anyio.to_thread.run_sync(self._define, definitions, [*notes, *more][:NOTES_MAX])
+        self.hashes = {raw["name"]: digest(raw) for raw in definitions}
+
+    async def _attend(self, client: Client) -> None:
+        """Return when the server ends, is not wanted any more, or was not used for long."""
+        gate = self._gate
+        assert gate is not None  # noqa: S101
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._follow, client)
+            if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                tasks.start_soon(self._subscribe, client)
+            while not gate.ended.is_set():
+                left = self._idle - (time.monotonic() - self._used)
+                if left <= 0 and not self._active:
+                    gate.close(_QUIET)
+                with anyio.move_on_after(left if left > 0 else _LOOK_SECONDS):
+                    await gate.ended.wait()
+            self._closing, self._client = True, None
+            tasks.cancel_scope.cancel()
+
+    async def _follow(self, client: Client) -> None:
+        """Ask again for the definitions when the server says that they changed."""
+        while self._stale is not None:
+            await self._stale.wait()
+            self._stale = anyio.Event()
+            try:
+                with anyio.fail_after(START_SECONDS):
+                    await self._list(client)
+            except Exception as error:  # noqa: BLE001  # the definitions of before are what is known
+                if self._gate is not None:
+                    self._gate.hear(f"tools/list: {_told(error)}\n".encode())
+            await anyio.sleep(RELIST_SECONDS)
+
+    async def _subscribe(self, client: Client) -> None:
+        tools = client.server_capabilities.tools
+        if tools is None or not tools.list_changed:
+            return
+        try:
+            async with client.listen(tools_list_changed=True) as subscription:
+                async for event in subscription:
+                    if isinstance(event, ToolsListChanged):
+                        self._note_change()
+        except Exception as error:  # noqa: BLE001  # without it, changes show at the next start
+            if self._gate is not None:
+                self._gate.hear(f"subscriptions/listen: {_told(error)}\n".encode())
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._note_change()
+
+    def _note_change(self) -> None:
+        if self._stale is not None:
+            self._stale.set()
+
+    async def _call(self, exchange: Exchange, tool: str, args: dict[str, Any]) -> types.CallToolResult:
+        client = self._client
+        if client is None:
+            raise Unsent
+        _CURRENT.set(exchange)
+        return await client.call_tool(tool, args, progress_callback=exchange.progress)
+
+    async def _elicited(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Hand a form on to the person behind the call that it belongs to; marked with whose it is."""
+        exchange = _CURRENT.get() or self._only()
+        if exchange is None or not isinstance(params, types.ElicitRequestFormParams):
+            return types.ElicitResult(action="decline")
+        schema = params.model_dump(by_alias=True, mode="json", exclude_unset=True)["requestedSchema"]
+        if len(str(schema)) > FORM_BYTES or not is_seen(schema):
+            return types.ElicitResult(action="decline")
+        message = f"The MCP server {self.server.name} asks: {clean(params.message)}"
+        answer = await exchange.elicit(message, cleaned(schema))
+        action = (answer or {}).get("action")
+        if action == "accept":
+            return types.ElicitResult(action="accept", content=(answer or {}).get("content") or {})
+        return types.ElicitResult(action="cancel" if action == "cancel" else "decline")
+
+    def _only(self) -> Exchange | None:
+        """Return the call that a request belongs to which does not say so: there must be one client alone."""
+        with self._lock:
+            active = list(self._active)
+        attendants = {id(one.attendant) for one in active}
+        return active[0] if len(attendants) == 1 else None
+
+
+async def _unchecked(name: str, result: types.CallToolResult) -> None:
+    return None
+
+
+def _told(error: BaseException) -> str:
+    """Return what an error says, that of a group by its first one."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    text = clean(str(error), TOLD_MAX).rstrip(".")
+    return text or type(error).__name__

@@ -1,0 +1,70 @@
+"""What a tool of an MCP server answers, as an Output: its text, its data, and its pictures, sounds and files."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import mcp_types as types
+
+from hilt.call import Output
+from hilt.errors import ToolError
+from hilt.servers.definitions import clean
+
+FAILURE_MAX = 8000  # characters of what a tool says of its failure
+BLOCKS_MAX = 100
+
+
+def output_of(result: types.CallToolResult, name: str, limit: int) -> Output:
+    """Return an answer as an Output; a failure raises.
+
+    Data of more than `limit` characters, or with numbers that are none, is told as text.
+    """
+    texts: list[str] = []
+    blocks: list[dict[str, Any]] = []
+    for block in result.content:
+        found = _block(block)
+        if isinstance(found, str):
+            texts.append(found)
+        elif len(blocks) < BLOCKS_MAX:
+            blocks.append(found)
+    text = "\n".join(texts)
+    if result.is_error:
+        told = clean(text, FAILURE_MAX) or "It says no more than that."
+        raise ToolError("tool_failed", f"{name} failed: {told}")
+    data = result.structured_content
+    if data is None:
+        return Output(text, content=tuple(blocks))
+    spelled = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    if len(spelled) > limit or not _is_finite(data):
+        return Output(text or spelled, content=tuple(blocks))
+    return Output(text, data, content=tuple(blocks))
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether there is no number in a value that JSON does not have."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return all(map(_is_finite, inner))
+
+
+def _block(block: Any) -> dict[str, Any] | str:
+    """Return a piece of content: text as it is, and what is none as a block, as MCP has it, without its extras."""
+    match block:
+        case types.TextContent():
+            return block.text
+        case types.ImageContent():
+            return {"type": "image", "data": block.data, "mimeType": clean(block.mime_type, 100)}
+        case types.AudioContent():
+            return {"type": "audio", "data": block.data, "mimeType": clean(block.mime_type, 100)}
+        case types.EmbeddedResource(resource=types.TextResourceContents() as resource):
+            return f"[{clean(str(resource.uri), 500)}]\n{resource.text}"
+        case types.EmbeddedResource(resource=types.BlobResourceContents() as resource):
+            kind = clean(resource.mime_type or "application/octet-stream", 100)
+            return {"type": "resource", "resource": {"uri": str(resource.uri), "mimeType": kind, "blob": resource.blob}}
+        case types.ResourceLink():
+            described = f": {clean(block.description, 500)}" if block.description else ""
+            return f"[{clean(block.name, 200)} is at {clean(str(block.uri), 500)}{described}]"
+    return f"[{type(block).__name__}, which is not understood]"

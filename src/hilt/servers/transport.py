@@ -1,0 +1,521 @@
+"""The wires to MCP servers: a process on pipes, or HTTP; both bounded, so that no server can hurt who listens to it.
+
+A message has a limit, and so has what arrives without being asked for: a server that floods is cut off. A process is
+started and ended by the keeper, as everything is that hilt starts, so none outlives it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+from mcp.client._transport import ReadStream, TransportStreams, WriteStream
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    ListToolsResult,
+    jsonrpc_message_adapter,
+)
+from mcp_types.methods import validate_server_result
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
+from pydantic import ValidationError
+
+from hilt.custom import launching
+from hilt.custom.workers import pipe
+from hilt.errors import ToolError
+from hilt.sandbox import process
+from hilt.servers.declared import Server
+from hilt.servers.definitions import NOTES_MAX, TOOLS_MAX, clean, visible
+
+MESSAGE_BYTES = 8 << 20
+WINDOW_SECONDS = 10.0
+WINDOW_MESSAGES = 2000  # that nobody asked for
+WINDOW_BYTES = 256 << 20
+LOG_BYTES = 1 << 20
+NOISE_BYTES = 2048
+FLAW_MAX = 200  # characters of what is wrong with a tool
+
+_CHUNK_BYTES = 1 << 16
+_GRACE_SECONDS = 0.3
+_DEATH_SECONDS = 3.0
+_DRAIN_SECONDS = 0.05  # between two looks at what is thrown away
+_HTTP_SECONDS = 30.0
+_SILENCE_SECONDS = 3600.0  # longer than anybody thinks about a form
+_LIST = "tools/list"
+
+
+class Gate:
+    """Counts what arrives from one server, and closes when it is more than anybody asked for."""
+
+    def __init__(self) -> None:
+        self.reason = ""  # why it closed
+        self.arrived = 0
+        self.ended = anyio.Event()
+        self.noise = bytearray()  # what was printed and is no message
+        self.version = LATEST_HANDSHAKE_VERSION  # of the protocol that was agreed on
+        self.left_out: list[str] = []  # which tools of the lists that came are none, and why
+        self._asked: dict[Any, str] = {}
+        self._began = time.monotonic()
+        self._messages = 0
+        self._bytes = 0
+
+    def ask(self, id: Any, method: str) -> None:
+        """Expect an answer."""
+        self._asked[id] = method
+
+    def close(self, reason: str) -> None:
+        """Let nothing more in."""
+        self.reason = self.reason or reason
+        self.ended.set()
+
+    def take(self, item: SessionMessage | Exception | None) -> bool:
+        """Count what came, None for what is no message; False when that is too much."""
+        self.arrived += 1
+        message = item.message if isinstance(item, SessionMessage) else None
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id in self._asked:
+            if self._asked.pop(message.id) == _LIST and isinstance(message, JSONRPCResponse):
+                self.left_out += _sift(message.result, self.version)
+                del self.left_out[NOTES_MAX:]
+            return not self.reason
+        self._messages += 1
+        return self.weigh(0)
+
+    def weigh(self, size: int) -> bool:
+        """Count bytes, asked for or not; False when they are too many."""
+        now = time.monotonic()
+        if now - self._began > WINDOW_SECONDS:
+            self._began, self._messages, self._bytes = now, 0, 0
+        self._bytes += size
+        if self._messages > WINDOW_MESSAGES or self._bytes > WINDOW_BYTES:
+            self.close("it sent more than anybody had asked for")
+        return not self.reason
+
+    def hear(self, data: bytes) -> None:
+        """Keep the end of what is printed for the message that tells of a failure."""
+        self.noise += data
+        del self.noise[:-NOISE_BYTES]
+
+
+def _sift(page: dict[str, Any], version: str) -> list[str]:
+    """Take the tools that are malformed out of a list, which the SDK would refuse with all others; return which."""
+    tools = page.get("tools")
+    if not isinstance(tools, list):
+        return []
+    page["tools"] = tools = tools[: TOOLS_MAX + 1]  # more do not count
+    if _flaw(page, version) is None or _flaw({**page, "tools": []}, version) is not None:
+        return []  # nothing is wrong, or more than the tools
+    flaws = [_flaw({**page, "tools": [tool]}, version) for tool in tools]
+    page["tools"] = [tool for tool, flaw in zip(tools, flaws, strict=True) if flaw is None]
+    names = [tool.get("name") if isinstance(tool, dict) else None for tool in tools]
+    return [
+        f"{visible(name[:100]) if isinstance(name, str) else f'tool {number}'}: its definition is malformed: {flaw}"
+        for number, (name, flaw) in enumerate(zip(names, flaws, strict=True), 1)
+        if flaw is not None
+    ]
+
+
+def _flaw(page: dict[str, Any], version: str) -> str | None:
+    try:
+        validate_server_result(_LIST, version, page)
+        ListToolsResult.model_validate(page, by_name=False)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"][2:])
+        return clean(f"{place}: {first['msg']}".removeprefix(": "), FLAW_MAX)
+    except ValueError as error:
+        return clean(str(error), FLAW_MAX)
+    return None
+
+
+class _Reading:
+    """What a server sends, through its gate."""
+
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], gate: Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    @property
+    def last_context(self) -> Any:
+        """In which context the last message was asked for, where the wire knows it."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            item = await self._inner.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._gate.close("it closed the connection")
+            raise
+        if not self._gate.take(item):
+            raise anyio.EndOfStream
+        return item
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def __aiter__(self) -> _Reading:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> _Reading:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Writing:
+    """What is sent to a server; the gate learns which answers to expect."""
+
+    def __init__(self, inner: WriteStream[SessionMessage], gate: Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if isinstance(item.message, JSONRPCRequest):
+            self._gate.ask(item.message.id, item.message.method)
+        await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> _Writing:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def open_transport(
+    server: Server, gate: Gate, *, root: str, environ: Mapping[str, str], log: str
+) -> AbstractAsyncContextManager[TransportStreams]:
+    """Return the wire to a server whose variables are filled in."""
+    if server.transport == "stdio":
+        return _guarded(_stdio(server, gate, root, environ, log), gate)
+    return _guarded(_http(server, gate), gate)
+
+
+@asynccontextmanager
+async def _guarded(
+    transport: AbstractAsyncContextManager[TransportStreams], gate: Gate
+) -> AsyncIterator[TransportStreams]:
+    async with transport as (reading, writing):
+        yield _Reading(reading, gate), _Writing(writing, gate)
+
+
+# --- a process ------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _stdio(
+    server: Server, gate: Gate, root: str, environ: Mapping[str, str], log: str
+) -> AsyncIterator[TransportStreams]:
+    starting = _Starting()
+    try:
+        running = await anyio.to_thread.run_sync(starting.run, lambda: _start(server, root, environ))
+    except BaseException:
+        starting.abandon()
+        raise
+    read_sink, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    writing, write_source = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with read_sink, reading, writing, write_source, anyio.create_task_group() as tasks:
+            tasks.start_soon(_read, running, gate, read_sink)
+            tasks.start_soon(_write, running, gate, write_source)
+            tasks.start_soon(_log, running, gate, log)
+            try:
+                yield reading, writing
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        # in a thread of its own, which goes on when the loop is closed before this task has had another turn
+        ending = threading.Thread(target=running.end, name="hilt-server-end", daemon=True)
+        ending.start()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(ending.join)
+
+
+class _Starting:
+    """A start that may be given up while it goes on in its thread: then the process ends as soon as it is there."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_abandoned = False
+        self._running: _Running | None = None
+
+    def run(self, start: Callable[[], _Running]) -> _Running:
+        running = start()
+        with self._lock:
+            self._running = running
+            is_abandoned = self._is_abandoned
+        if is_abandoned:
+            running.end()
+        return running
+
+    def abandon(self) -> None:
+        with self._lock:
+            self._is_abandoned = True
+            running = self._running
+        if running is not None:
+            threading.Thread(target=running.end, name="hilt-server-end", daemon=True).start()
+
+
+class _Running:
+    """A server's process and our ends of its pipes."""
+
+    def __init__(self, child: process.Child, stdin: int, stdout: int, stderr: int, held: ExitStack) -> None:
+        self.child = child
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self._held = held
+
+    def how(self) -> str:
+        """Return how the process ended, as far as that is known."""
+        try:
+            self.child.wait(1.0)
+        except ToolError as error:
+            return error.message
+        outcome = self.child.exit
+        if outcome is None:
+            return "it closed its output"
+        if outcome.reason == "signal":
+            return f"it was ended by signal {outcome.code - 128}"
+        return f"it ended with exit status {outcome.code}"
+
+    def end(self) -> None:
+        """Ask it to end, and see to it that it does."""
+        with self._held:
+            self.child.terminate()
+            try:
+                self.child.wait(_DEATH_SECONDS)
+            except ToolError:
+                return  # whoever watched over it is gone, and closing does what can be done
+
+
+def _start(server: Server, root: str, environ: Mapping[str, str]) -> _Running:
+    # a hilt that is a server of hilt has no servers of its own: a circle would have no end
+    env = {**launching.environment((), environ), **server.env, "HILT_NESTED": "1"}
+    cwd = os.path.join(root, os.path.expanduser(server.cwd))
+    command = os.path.expanduser(server.command)
+    if "/" in command:
+        program: str | None = os.path.join(cwd, command)
+    else:
+        program = launching.find_program(command, env)
+    if program is None:
+        raise ToolError(
+            "runtime_missing",
+            f"{command}, which is the MCP server {server.name}, is not on the PATH.",
+            suggestion=f"Ask the user to install {command}.",
+        )
+    with ExitStack() as unless_started:
+        held = ExitStack()
+        unless_started.callback(held.close)
+        with ExitStack() as theirs:
+            source, stdin = pipe(theirs, held)
+            stdout, sink = pipe(held, theirs)
+            stderr, noise = pipe(held, theirs)
+            for end in (stdin, stdout, stderr):
+                os.set_blocking(end, False)
+            child = process.start(
+                [program, *server.args],
+                cwd=cwd,
+                env=env,
+                stdin=source,
+                stdout=sink,
+                stderr=noise,
+                limits=process.Limits(timeout=None, grace=_GRACE_SECONDS, settle=0),
+            )
+            held.enter_context(child)
+        unless_started.pop_all()
+        return _Running(child, stdin, stdout, stderr, held)
+
+
+async def _read(running: _Running, gate: Gate, sink: Any) -> None:
+    unread = bytearray()
+    async with sink:
+        while data := await _some(running.stdout):
+            searched = len(unread)
+            unread += data
+            while (end := unread.find(b"\n", searched)) >= 0:
+                line = bytes(unread[:end])
+                del unread[: end + 1]
+                searched = 0
+                if not await _deliver(line, gate, sink):
+                    return
+            if len(unread) > MESSAGE_BYTES:
+                gate.close(f"it sent a message of more than {MESSAGE_BYTES >> 20} MiB")
+                return
+        gate.close(await anyio.to_thread.run_sync(running.how))
+
+
+async def _deliver(line: bytes, gate: Gate, sink: Any) -> bool:
+    """Hand on one line; False when nothing more is wanted."""
+    if not gate.weigh(len(line)) or not line.strip():
+        return gate.take(None)
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        mended = await anyio.to_thread.run_sync(_mended, line)
+        if mended is None:
+            gate.hear(line[:NOISE_BYTES] + b"\n")
+            return gate.take(None)
+        message = mended
+    try:
+        await sink.send(SessionMessage(message))
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        return False
+    return True
+
+
+def _mended(line: bytes) -> JSONRPCMessage | None:
+    """Return a message that has halves of characters in it, or the error that a bad answer comes to; else None.
+
+    Whoever waits for an answer that nobody can read would wait until its time is over.
+    """
+    try:
+        value = json.loads(line.decode("utf-8", "replace"))
+        whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return None
+    with suppress(ValidationError):
+        return jsonrpc_message_adapter.validate_json(whole, by_name=False)
+    id = value.get("id") if isinstance(value, dict) and "method" not in value else None
+    if not isinstance(id, int | str):
+        return None
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=INTERNAL_ERROR, message="its answer is not valid"))
+
+
+async def _write(running: _Running, gate: Gate, source: Any) -> None:
+    async with source:
+        async for item in source:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            left = memoryview(text.encode("utf-8", "surrogatepass") + b"\n")
+            while left:
+                await anyio.wait_writable(running.stdin)
+                try:
+                    left = left[os.write(running.stdin, left[:_CHUNK_BYTES]) :]
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    return  # its end is told by its output
+
+
+async def _log(running: _Running, gate: Gate, log: str) -> None:
+    """Keep the beginning of what the server complains of in a file, and throw the rest away, slowly."""
+    os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    room = LOG_BYTES
+    try:
+        while data := await _some(running.stderr):
+            gate.hear(data)
+            if room:
+                os.write(file, data[:room])
+                room = max(0, room - len(data))
+            else:
+                await anyio.sleep(_DRAIN_SECONDS)
+    finally:
+        os.close(file)
+
+
+async def _some(pipe: int) -> bytes:
+    """Return what is in a pipe, as soon as there is something; nothing at its end."""
+    while True:
+        await anyio.wait_readable(pipe)
+        try:
+            return os.read(pipe, _CHUNK_BYTES)
+        except BlockingIOError:
+            continue
+        except OSError:
+            return b""
+
+
+# --- HTTP -----------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _http(server: Server, gate: Gate) -> AsyncIterator[TransportStreams]:
+    # packed answers are not asked for: their size says nothing of what they become
+    headers = {**server.headers, "accept-encoding": "identity"}
+
+    def client(
+        headers: dict[str, str] | None = headers, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+    ) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            transport=_Bounded(httpx2.AsyncHTTPTransport(), gate),
+            headers=headers,
+            timeout=httpx2.Timeout(_HTTP_SECONDS, read=max(_SILENCE_SECONDS, server.seconds)),
+            follow_redirects=False,
+        )
+
+    if server.transport == "sse":
+        async with sse_client(server.url, headers, httpx_client_factory=client) as streams:
+            yield streams
+    else:
+        async with (
+            client() as opened,
+            streamable_http_client(server.url, http_client=opened, max_sse_event_size=MESSAGE_BYTES) as streams,
+        ):
+            yield streams
+
+
+class _Bounded(httpx2.AsyncBaseTransport):
+    """HTTP with answers of a bounded size."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, gate: Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request; an answer that is packed, or grows too long, ends the connection."""
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+            await response.aclose()
+            raise httpx2.RemoteProtocolError("The server packed its answer, which it was not asked to do.")
+        endless = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        response.stream = _Counted(response.stream, None if endless else MESSAGE_BYTES, self._gate)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Counted(httpx2.AsyncByteStream):
+    """The body of an answer, which breaks off where it grows too long."""
+
+    def __init__(self, inner: Any, most: int | None, gate: Gate) -> None:
+        self._inner = inner
+        self._most = most
+        self._gate = gate
+        self._bytes = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._inner:
+            self._bytes += len(part)
+            if self._most is not None and self._bytes > self._most:
+                self._gate.close(f"it sent a message of more than {self._most >> 20} MiB")
+            if not self._gate.weigh(len(part)):
+                raise httpx2.ReadError("The answer is too long.")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,0 +1,310 @@
+"""`hilt mcp install|uninstall HOST`: the entry by which a program finds hilt, shown and then written.
+
+What the program's file holds besides stays as it is, byte for byte; a file that cannot be edited so is left alone, and
+the entry is shown for pasting.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from contextlib import suppress
+from typing import NamedTuple
+
+from hilt import places
+from hilt.errors import ToolError
+from hilt.formats import jsonc, toml_tables
+from hilt.formats.jsonc import NotEditable
+from hilt.surfaces.cli import Usage
+from hilt.surfaces.cli.ancestry import hilt_above
+from hilt.surfaces.cli.approve import answered
+from hilt.surfaces.cli.audit import valued
+from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Host, file_of, folder_of
+from hilt.surfaces.cli.prompt import Terminal, one_line, plain
+
+MAX_BYTES = 64 << 20
+_CONTEXT = 3  # lines around a change
+_LINE_SHOWN = 300
+_PASSED = ("profile", "mode", "session", "dialect", "approve", "tools")  # options of the server that is started
+_MARK = "\ufeff"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+
+
+class Change(NamedTuple):
+    """What is to happen to a file: where it really is, its bytes now and then; None where there is none."""
+
+    path: str
+    real: str
+    before: bytes | None
+    after: bytes
+
+
+def install(options: dict[str, str], words: list[str]) -> int:
+    """Run `hilt mcp install|uninstall [HOST]`."""
+    verb, *rest = words
+    given, rest = valued(rest, ("--name",))
+    flags = [word for word in rest if word.startswith("-")]
+    names = [word for word in rest if not word.startswith("-")]
+    own = ("--search", "--lean", "--ask-twice") if verb == "install" else ()
+    known = ("--project", "--user", "--print", "--yes", *own)
+    unknown = [flag for flag in flags if flag not in known]
+    if unknown or len(names) > 1:
+        raise Usage(f"mcp {verb} takes the name of a program, --name NAME, {', '.join(known)}")
+    name = given.get("--name", "hilt")
+    if not _NAME.fullmatch(name):
+        raise Usage("a name has at most 32 letters, digits, - and _")
+    if not names:
+        return _list(options)
+    host = _named(names[0])
+    scope = _scope(host, flags)
+    workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
+    if "--ask-twice" in flags and not host.alone:
+        raise Usage(f"{host.title} asks about tools as its user has set it: leave out --ask-twice")
+    entry = _entry(host, scope, workspace, options, flags) if verb == "install" else None
+    closing = _closing(host, verb, name, flags)
+    path = file_of(host, scope, workspace, os.environ)
+    keys = _keys(host, path, name)
+    if "--print" in flags and entry is not None:
+        sys.stdout.write(f"{one_line(path)}\n\n{plain(_snippet(path, keys, entry))}")
+        return 0
+    change = _change(path, keys, entry)
+    if change.before == change.after or (change.before is None and entry is None):
+        said = "has this entry already" if entry is not None else "has no such entry"
+        sys.stdout.write(f"{one_line(path)} {said}.\n")
+        return 0
+    if "--print" in flags:
+        sys.stdout.write(_shown(change))
+        return 0
+    mode = 0o600 if scope == "user" else 0o666
+    if "--yes" in flags:
+        above = hilt_above(os.getpid())
+        if above is not None:
+            raise ToolError(
+                "denied",
+                f"hilt mcp {verb} is not for tools: this one was started below hilt itself ({one_line(above)}).",
+                suggestion=f"Ask the user to run: {places.command('mcp', verb)}",
+            )
+        sys.stdout.write(_shown(change))
+        _write(change, mode)
+        sys.stdout.write(closing)
+        return 0
+    return answered(f"mcp {verb}", lambda screen: _asked(screen, closing, change, mode))
+
+
+def _list(options: dict[str, str]) -> int:
+    workspace = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
+    width = max(map(len, HOSTS))
+    for name, host in HOSTS.items():
+        scopes = _scopes(host)
+        files = [file_of(host, scope, workspace, os.environ) for scope in scopes]
+        shown = "; ".join(f"--{scope} {one_line(path)}" for scope, path in zip(scopes, files, strict=True))
+        sys.stdout.write(f"{name:<{width}}  {host.title}: {shown}\n")
+    return 0
+
+
+def _named(name: str) -> Host:
+    if name in HOSTS:
+        return HOSTS[name]
+    from hilt.schema import did_you_mean
+
+    near = did_you_mean(name, HOSTS)
+    raise Usage(
+        f"{name!r} is no program that is known" + (f"; did you mean {near}?" if near else f": {', '.join(HOSTS)}")
+    )
+
+
+def _scopes(host: Host) -> list[str]:
+    return [*(["project"] if host.project else []), *(["user"] if host.user(os.environ) else [])]
+
+
+def _scope(host: Host, flags: list[str]) -> str:
+    wanted = [scope for scope in ("project", "user") if f"--{scope}" in flags]
+    if len(wanted) > 1:
+        raise Usage("--project and --user exclude each other")
+    scopes = _scopes(host)
+    if wanted and wanted[0] not in scopes:
+        raise Usage(f"{host.title} has no file for a {wanted[0]}: leave out --{wanted[0]}")
+    return wanted[0] if wanted else host.scope if host.scope in scopes else scopes[0]
+
+
+def _entry(host: Host, scope: str, workspace: str, options: dict[str, str], flags: list[str]) -> Entry:
+    """Return the entry: the command of hilt by an absolute path, with what this command was given."""
+    command, *args = places.own_command()
+    args.append("mcp")
+    folder = folder_of(host, scope, workspace)
+    if folder is None and scope == "user" and "workspace" in options:
+        folder = workspace
+    if folder is not None:
+        args += ["--workspace", folder]
+    for name in _PASSED:
+        if name in options:
+            args += [f"--{name}", options[name]]
+    for path in filter(None, options.get("tools-dir", "").split(os.pathsep)):
+        args += ["--tools-dir", os.path.abspath(path)]
+    args += [flag for flag in flags if flag in ("--search", "--lean")]
+    return {**host.entry(command, args), **(host.alone if "--ask-twice" not in flags else {})}
+
+
+def _keys(host: Host, path: str, name: str) -> list[str]:
+    keys = [*host.keys, name]
+    if host.keys == ("mcp",):
+        # a newer shape of the same file has its servers one level further down
+        with suppress(NotEditable, KeyError, TypeError):
+            inner = jsonc.parsed(_text(_bytes(os.path.realpath(path)) or b"{}")[1])["mcp"]["servers"]
+            if isinstance(inner, dict) and "type" not in inner:
+                return ["mcp", "servers", name]
+    return keys
+
+
+def _change(path: str, keys: list[str], entry: Entry | None) -> Change:
+    """Return what the file becomes; an entry of None is taken out."""
+    real = os.path.realpath(path)
+    before = _bytes(real)
+    try:
+        mark, text = _text(before or b"")
+        after = _edited(real, text, keys, entry)
+    except NotEditable as error:
+        advice = "Take the entry out by hand." if entry is None else f"Add this by hand:\n{_snippet(path, keys, entry)}"
+        raise ToolError(
+            "invalid_request", f"{one_line(path)} cannot be edited: {plain(str(error))}.", suggestion=advice.rstrip()
+        ) from None
+    return Change(path, real, before, (mark + after).encode())
+
+
+def _edited(path: str, text: str, keys: list[str], entry: Entry | None) -> str:
+    if path.endswith(".toml"):
+        return toml_tables.without_table(text, keys) if entry is None else toml_tables.with_table(text, keys, entry)
+    return jsonc.without_member(text, keys) if entry is None else jsonc.with_member(text, keys, entry)
+
+
+def _snippet(path: str, keys: list[str], entry: Entry) -> str:
+    return _edited(path, "", keys, entry)
+
+
+def _text(data: bytes) -> tuple[str, str]:
+    """Return the mark at the beginning of a file, if it has one, and the text behind it."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise NotEditable("it is not UTF-8") from None
+    return (_MARK, text[1:]) if text.startswith(_MARK) else ("", text)
+
+
+def _bytes(path: str) -> bytes | None:
+    try:
+        # a pipe with nobody at its other end must not hold us
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ToolError("not_a_file", f"{one_line(path)} is not a regular file.")
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _failed(path, error) from error
+    if len(data) > MAX_BYTES:
+        raise ToolError("file_too_large", f"{one_line(path)} has more than {MAX_BYTES:,} bytes.")
+    return data
+
+
+def _failed(path: str, error: OSError) -> ToolError:
+    code = "not_a_file" if isinstance(error, IsADirectoryError | NotADirectoryError) else "permission_denied"
+    return ToolError(code, f"{one_line(path)}: {os.strerror(error.errno or 0)}.")
+
+
+def _asked(screen: Terminal, closing: str, change: Change, mode: int) -> int:
+    """Show the change and write it when the person says so."""
+    screen.write(f"{_place(change)}\n" + screen.page().diff(_difference(change), whole=True))
+    screen.write("Write this? [y/n] > ")
+    answer = screen.read()
+    if answer.strip().casefold() not in ("y", "yes"):
+        screen.write(("" if answer else "\n") + "Nothing was written.\n")
+        return 1
+    _write(change, mode)
+    screen.write(closing)
+    return 0
+
+
+def _closing(host: Host, verb: str, name: str, flags: list[str]) -> str:
+    """Return what a person is told in the end: what the entry means, and what is still to be done."""
+    if verb == "uninstall":
+        return f"Written. {host.title} forgets hilt when it is started again.\n"
+    lines = [f"Written. {host.title} finds hilt when it is started again."]
+    if host.alone and "--ask-twice" not in flags:
+        lines.append(
+            f"{host.title} itself does not ask about these tools: hilt decides on each call, and asks where its rules "
+            f"say so. --ask-twice has {host.title} ask as well; without a person it then refuses them."
+        )
+    lines.append(f"Next: {host.step.replace('NAME', name)}")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(change: Change) -> str:
+    return f"{_place(change)}\n{plain(_difference(change))}\n"
+
+
+def _place(change: Change) -> str:
+    link = f" -> {change.real}" if change.real != os.path.abspath(change.path) else ""
+    return one_line(change.path + link) + ("" if change.before is not None else " (new)")
+
+
+def _difference(change: Change) -> str:
+    """Return the lines that change with those around them; the files may be large, and the change is in one place."""
+    old, new = (_text(data or b"")[1].split("\n") for data in (change.before, change.after))
+    shortest = min(len(old), len(new))
+    same = next((at for at in range(shortest) if old[at] != new[at]), shortest)
+    most = shortest - same
+    end = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+    first = max(0, same - _CONTEXT)
+    behind = old[len(old) - end :][:_CONTEXT]
+    behind = behind[:-1] if end <= _CONTEXT and behind[-1:] == [""] else behind  # the end of the last line
+    gone, come = old[same : len(old) - end], new[same : len(new) - end]
+    around = len(behind) + same - first
+    lines = [f"@@ -{first + 1},{around + len(gone)} +{first + 1},{around + len(come)} @@"]
+    lines += [f" {line}" for line in old[first:same]]
+    lines += [f"-{line}" for line in gone] + [f"+{line}" for line in come]
+    lines += [f" {line}" for line in behind]
+    return "\n".join(line if len(line) <= _LINE_SHOWN else line[:_LINE_SHOWN] + "…" for line in lines)
+
+
+def _write(change: Change, mode: int) -> None:
+    """Put the new content in the place of the old one, all of it or nothing; a new file gets this mode."""
+    folder, name = os.path.split(change.real)
+    temporary = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        try:
+            with open(descriptor, "wb") as file:
+                _keep_owner(change, file.fileno())
+                file.write(change.after)
+                file.flush()
+                os.fsync(file.fileno())
+            if _bytes(change.real) != change.before:
+                raise ToolError(
+                    "stale_file",
+                    f"{one_line(change.path)} was changed by somebody else meanwhile.",
+                    suggestion="Run the command again.",
+                )
+            os.replace(temporary, change.real)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise _failed(change.path, error) from error
+
+
+def _keep_owner(change: Change, descriptor: int) -> None:
+    """Give the new file the permissions and the owner of the old one."""
+    if change.before is None:
+        return
+    status = os.stat(change.real)
+    if not status.st_mode & 0o222:
+        # the folder would allow it all the same, but somebody did not want it to change
+        raise ToolError("permission_denied", f"{one_line(change.path)} is read-only.")
+    with suppress(PermissionError):
+        os.fchown(descriptor, status.st_uid, status.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(status.st_mode))

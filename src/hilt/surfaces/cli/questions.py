@@ -1,0 +1,37 @@
+"""Questions of a tool on a terminal: the user picks by number, or answers in their own words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hilt.errors import ToolError
+from hilt.surfaces.cli.prompt import Terminal, controlling_terminal, plain
+
+
+def questioner(questions: Sequence[Any]) -> dict[str, Any]:
+    """Ask the questions on the terminal of this process; answers come by question."""
+    with controlling_terminal() as screen:
+        return {question.question: _ask(screen, question) for question in questions}
+
+
+def _ask(screen: Terminal, question: Any) -> Any:
+    header = f"[{plain(question.header)}] " if question.header else ""
+    screen.write(f"\n{header}{plain(question.question)}\n")
+    for number, option in enumerate(question.options, 1):
+        description = f" - {plain(option.description)}" if option.description else ""
+        screen.write(f"  {number}. {plain(option.label)}{description}\n")
+    many = " (several, with commas)" if question.multi_select else ""
+    screen.write(f"Number or your own words{many}: ")
+    line = screen.read()
+    if not line:
+        raise ToolError("no_one_to_ask", "The user did not answer.")
+    words = line.strip().split(",") if question.multi_select else [line.strip()]
+    chosen = [_chosen(word.strip(), question.options) for word in words if word.strip()]
+    return chosen if question.multi_select else (chosen[0] if chosen else "")
+
+
+def _chosen(word: str, options: Sequence[Any]) -> str:
+    if word.isdecimal() and 1 <= int(word) <= len(options):
+        return str(options[int(word) - 1].label)
+    return word

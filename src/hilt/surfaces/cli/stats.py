@@ -1,0 +1,125 @@
+"""`hilt stats`: how often each tool was called, how often it failed, how long it took, and when."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from hilt.output.metrics import bars, prometheus
+from hilt.output.terminal import inert
+from hilt.state.trail import BOUNDS_MS, Usage
+from hilt.surfaces import cli
+from hilt.surfaces.cli.audit import moment, open_trail, valued, workspace_id
+
+_WIDTH = 80  # where no terminal says otherwise
+_NAME_MOST = 24
+_PLOT_MOST = 60
+_ERRORS_MOST = 8
+_BOLD, _DIM, _RED = "1", "2", "31"
+
+
+def stats(options: dict[str, str], words: list[str]) -> int:
+    """Run `hilt stats [--since 7d] [--tool NAME] [--json|--prometheus]`."""
+    given, rest = valued(words, ("--since", "--tool"))
+    if rest not in ([], ["--json"], ["--prometheus"]):
+        raise cli.Usage(f"stats does not take {rest[-1]!r}")
+    trail = open_trail()
+    try:
+        if rest == ["--prometheus"]:
+            if "--since" in given or options.keys() & {"session", "workspace"}:
+                raise cli.Usage("counters of Prometheus are of all calls there ever were; choose in the query")
+            sys.stdout.write(prometheus(BOUNDS_MS, trail.counters(given.get("--tool"))))
+            return 0
+        filters: dict[str, Any] = {"tool": given.get("--tool"), "session": options.get("session")}
+        if "--since" in given:
+            filters["since"] = moment(given["--since"])
+        if "workspace" in options:
+            filters["workspace"] = workspace_id(options["workspace"])
+        width = _width()
+        usage = trail.usage(**filters, parts=min(_PLOT_MOST, width - _NAME_MOST - 36))
+    finally:
+        trail.close()
+    sys.stdout.write(_as_json(usage) if rest else _table(usage, width))
+    return 0
+
+
+def _width() -> int:
+    from shutil import get_terminal_size
+
+    return max(_WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
+
+
+def _as_json(usage: Usage) -> str:
+    fields = usage._asdict() | {"tools": [use._asdict() for use in usage.tools]}
+    return json.dumps(fields, ensure_ascii=False) + "\n"
+
+
+def _table(usage: Usage, width: int) -> str:
+    if not usage.tools:
+        return "no calls are on record\n"
+    calls, failed = sum(use.calls for use in usage.tools), sum(use.failed for use in usage.tools)
+    part = (usage.end - usage.start) / len(usage.tools[0].plot)
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(usage.start))
+    plain = not _draws_bars()
+    lines = [
+        f"{calls:,} {'call' if calls == 1 else 'calls'} since {since}, {failed:,} failed ({failed / calls:.1%})",
+        "",
+        _painted(f"{_row('tool', 'calls', 'failed', 'p50', 'p95')}  each bar {_span(part)}", _BOLD),
+    ]
+    for use in usage.tools:
+        failures = _painted(f"{use.failed:>8,}", _RED) if use.failed else f"{use.failed:>8,}"
+        row = _row(use.tool, f"{use.calls:,}", failures, _duration(use.p50_ms), _duration(use.p95_ms))
+        lines.append(f"{row}  {bars(use.plot, plain=plain)}".rstrip())
+    together = [sum(counts) for counts in zip(*(use.plot for use in usage.tools), strict=True)]
+    if len(usage.tools) > 1:
+        row = f"{_row('all', f'{calls:,}', f'{failed:,}', '', '')}  {bars(together, plain=plain)}"
+        lines.append(_painted(row.rstrip(), _DIM))
+    if usage.errors:
+        lines += ["", *_errors(usage.errors, width)]
+    return "\n".join(lines) + "\n"
+
+
+def _row(name: str, calls: str, failed: str, p50: str, p95: str) -> str:
+    shown = inert(name).replace("\n", "␊").replace("\t", "␉")
+    if len(shown) > _NAME_MOST:
+        shown = shown[: _NAME_MOST - 1] + ("…" if _draws_bars() else "~")
+    return f"{shown:<{_NAME_MOST}}{calls:>9}{failed:>8}{p50:>8}{p95:>8}"
+
+
+def _errors(errors: dict[str, int], width: int) -> list[str]:
+    from textwrap import wrap
+
+    told = [f"{code}\xa0{count:,}" for code, count in list(errors.items())[:_ERRORS_MOST]]
+    more = len(errors) - len(told)
+    text = "failures: " + ", ".join(told) + (f", {more} more kinds" if more else "")
+    return [line.replace("\xa0", " ") for line in wrap(inert(text), width, subsequent_indent="  ")]
+
+
+def _duration(milliseconds: float) -> str:
+    if milliseconds < 1000:
+        return f"{milliseconds:.2f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _draws_bars() -> bool:
+    try:
+        "▁█".encode(sys.stdout.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _painted(text: str, sgr: str) -> str:
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"\x1b[{sgr}m{text}\x1b[0m" if color else text

@@ -1,0 +1,321 @@
+"""`hilt tools install|remove`: tools from a path, a repository or an archive, copied to the user's own.
+
+Nothing of a tool runs before the person has seen its files and agreed; what is written is what was shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hilt import places
+from hilt.custom import discovery
+from hilt.custom.definition import FILE_BYTES, Loaded, Problem, fingerprint
+from hilt.custom.discovery import is_tool
+from hilt.custom.workers import Workers
+from hilt.errors import ToolError
+from hilt.output.terminal import inert
+from hilt.state.trust import TOOL_FOLDERS
+from hilt.surfaces.cli import tools_installed
+from hilt.surfaces.cli.prompt import Terminal, decoded, one_line
+from hilt.surfaces.cli.tool_files import abilities
+from hilt.surfaces.opening import open_runtime
+
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
+CLONE_SECONDS = 300.0
+
+_REMOTE = re.compile(r"(https|http|ssh|git|file)://|[\w.-]+@[\w.-]+:")
+# where a repository or an archive may keep its tools
+_INSIDE = ("", "tools", *TOOL_FOLDERS)
+
+
+class Staged(NamedTuple):
+    """A tool that may be installed: its name as a file, and its files with their modes."""
+
+    name: str
+    files: Mapping[str, bytes]
+    runs: frozenset[str]  # those that are programs
+
+
+def install(screen: Terminal, source: str) -> int:
+    """Show what a source holds, and install what the person wants; return the exit status."""
+    with tempfile.TemporaryDirectory(prefix="hilt-install-") as folder:
+        staged = [_staged(path) for path in _tools_of(source, folder)]
+        answers = [_install_one(screen, one, source) for one in staged]
+    return 0 if all(answers) else 1
+
+
+def _tools_of(source: str, folder: str) -> list[str]:
+    """Return the paths of the tools that a source holds; what is fetched or unpacked goes into the folder."""
+    fetched = os.path.join(folder, _name_of(source))
+    if _REMOTE.match(source):
+        os.mkdir(fetched)
+        _clone(source, fetched)
+        folder = fetched
+    elif not os.path.exists(source):
+        raise ToolError(
+            "file_not_found", f"{one_line(source)} does not exist.", suggestion="Name a tool, a git URL or an archive."
+        )
+    elif os.path.isfile(source) and source.endswith(ARCHIVES):
+        os.mkdir(fetched)
+        _unpack(source, fetched)
+        folder = fetched
+    elif is_tool(source):
+        return [os.path.realpath(source)]
+    else:
+        folder = os.path.realpath(source)
+    roots = [folder, *(entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))]
+    for root in roots:  # an archive often holds one folder with everything in it
+        if is_tool(root):
+            return [root]
+        for inner in _INSIDE:
+            place = os.path.join(root, inner)
+            found = [path for path in discovery.tool_paths(place) if _declares(path)]
+            if found:
+                return found
+    raise ToolError(
+        "not_found", f"{one_line(source)} holds no tool.", suggestion="A tool is a folder with tool.md, or a file."
+    )
+
+
+def _name_of(source: str) -> str:
+    """Return what a repository or an archive is called, as the name of a folder."""
+    name = re.split(r"[/:]", source.rstrip("/"))[-1]
+    suffix = next((suffix for suffix in (*ARCHIVES, ".git") if name.endswith(suffix)), "")
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name.removesuffix(suffix)).strip(".-") or "tool"
+
+
+def _declares(path: str) -> bool:
+    """Whether a file is meant as a tool: a README or a setup script beside one is not."""
+    if os.path.isdir(path):
+        return True
+    with open(path, "rb") as file:
+        start = file.read(FILE_BYTES)
+    if path.endswith(".md"):
+        return start.removeprefix(b"\xef\xbb\xbf").startswith(b"---")
+    return b"hilt" in start if path.endswith(".py") else b"export default" in start or b"module.exports" in start
+
+
+def _staged(path: str) -> Staged:
+    """Read what would be installed, once: what is shown is what is written."""
+    found = tools_installed.contents(path)
+    return Staged(os.path.basename(path), found.files, found.runs)
+
+
+def _install_one(screen: Terminal, staged: Staged, source: str) -> bool:
+    target = os.path.join(tools_installed.own_folder(), staged.name)
+    if os.path.lexists(target):
+        raise ToolError(
+            "already_exists",
+            f"{one_line(target)} exists.",
+            suggestion=f"Remove it first: {places.command('tools', 'remove', one_line(staged.name))}",
+        )
+    page = screen.page()
+    checksum = fingerprint(staged.files)
+    screen.write(f"{one_line(staged.name)}, checksum {checksum}:\n")
+    for name, content in staged.files.items():
+        if name:
+            screen.write(f"{one_line(name)}, {len(content):,} bytes:\n")
+        screen.write(page.text(decoded(content), whole=True))
+    screen.write("".join(f"  {inert(one_line(fact))}\n" for fact in _promises(staged)))
+    screen.write(f"Install it as {one_line(target)}? [y/n] > ")
+    answer = screen.read()
+    if answer.strip().casefold() not in ("y", "yes"):
+        screen.write(("" if answer else "\n") + "Not installed.\n")
+        return False
+    _write(staged, target)
+    tools_installed.record(lambda known: {**known, staged.name: {"from": source, "checksum": checksum}})
+    screen.write("Installed.\n")
+    return True
+
+
+def _promises(staged: Staged) -> list[str]:
+    """Return what a tool will be able to do. Only what can be read without running it is looked at."""
+    with tempfile.TemporaryDirectory(prefix="hilt-install-") as folder:
+        path = os.path.join(folder, staged.name)
+        _write(staged, path)
+        if discovery.format_of(path) in ("python", "javascript"):
+            return ["a program: it can do whatever you can, from the moment it is loaded"]
+        with Workers() as workers:
+            known = discovery.readers(workers, os.environ, folder, folder)
+            loaded: Loaded = discovery.read_tool(path, "personal", known)
+    facts = [fact for definition in loaded.definitions for fact in (definition.name, *abilities(definition))]
+    return [*facts, *(f"broken: {_inside(problem, path)}" for problem in loaded.problems)]
+
+
+def _inside(problem: Problem, path: str) -> str:
+    line = "" if problem.line is None else f"line {problem.line}: "
+    return line + problem.message.replace(path, os.path.basename(path))
+
+
+def _write(staged: Staged, target: str) -> None:
+    """Write a tool all at once: it appears under its name when it is complete."""
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".installing-", dir=os.path.dirname(target)) as fresh:
+        top = os.path.join(fresh, "tool")
+        for name, content in staged.files.items():
+            path = os.path.join(top, name) if name else top
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            mode = 0o755 if name in staged.runs else 0o644
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+                file.write(content)
+        os.rename(top, target)
+
+
+def _clone(url: str, folder: str) -> None:
+    """Fetch the newest commit of a repository; nothing of it runs."""
+    from hilt.sandbox import process
+
+    git = shutil.which("git")
+    if git is None:
+        raise ToolError(
+            "runtime_missing", "git is not on the PATH.", suggestion="Install git, or install from an archive."
+        )
+    hardened = ("core.hooksPath=/dev/null", "core.symlinks=false", "protocol.ext.allow=never", "core.fsmonitor=false")
+    settings = [word for setting in hardened for word in ("-c", setting)]
+    argv = [git, *settings, "clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", url, folder]
+    # the repository that we may be called from is not meant
+    named = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TEMPLATE_DIR")
+    env = {name: value for name, value in os.environ.items() if name not in named} | {"GIT_TERMINAL_PROMPT": "0"}
+    finished = process.run(argv, cwd=folder, env=env, limits=process.Limits(timeout=CLONE_SECONDS))
+    if finished.exit_code:
+        said = finished.stderr.head.decode("utf-8", "replace").strip()
+        raise ToolError("network_error", f"git could not fetch {one_line(url)}: {said or finished.reason}.")
+    shutil.rmtree(os.path.join(folder, ".git"))
+
+
+def _unpack(path: str, folder: str) -> None:
+    """Unpack an archive into a folder: regular files only, within limits, nothing outside."""
+    import tarfile
+    import zipfile
+    import zlib
+    from lzma import LZMAError
+
+    unreadable = (tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError)
+    try:
+        if zipfile.is_zipfile(path):
+            _unzip(path, folder)
+        else:
+            _untar(path, folder)
+    except (*unreadable, RuntimeError, NotImplementedError) as error:
+        raise ToolError("unsupported_file", f"{one_line(path)} cannot be unpacked: {error}.") from None
+
+
+def _unzip(path: str, folder: str) -> None:
+    import zipfile
+
+    room = _Room(folder)
+    with zipfile.ZipFile(path) as zipped:
+        for item in zipped.infolist():
+            mode = item.external_attr >> 16
+            if item.is_dir():
+                continue
+            if stat.S_ISLNK(mode):
+                raise _refused(f"The archive holds the link {one_line(item.filename)}.")
+            room.enter(item.filename, item.file_size)
+            with zipped.open(item) as file:
+                room.put(item.filename, file.read(item.file_size + 1), item.file_size, runs=bool(mode & stat.S_IXUSR))
+
+
+def _untar(path: str, folder: str) -> None:
+    import tarfile
+
+    room = _Room(folder)
+    with tarfile.open(path) as tarred:
+        for item in tarred:
+            if item.isdir():
+                continue
+            if not item.isreg():
+                raise _refused(f"The archive holds {one_line(item.name)}, which is not a regular file.")
+            room.enter(item.name, item.size)  # before its bytes are looked at: it may be a bomb
+            file = tarred.extractfile(item)
+            content = b"" if file is None else file.read(item.size + 1)
+            room.put(item.name, content, item.size, runs=bool(item.mode & stat.S_IXUSR))
+
+
+class _Room:
+    """A folder that takes the files of an archive, as many as fit and only inside."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._files = 0
+        self._bytes = 0
+
+    def enter(self, name: str, size: int) -> None:
+        """Refuse what is too much, or leads outside."""
+        self._files += 1
+        self._bytes += size
+        if self._files > discovery.FOLDER_FILES or self._bytes > discovery.FOLDER_BYTES:
+            most = f"{discovery.FOLDER_FILES} files or {discovery.FOLDER_BYTES >> 20} MiB"
+            raise ToolError("file_too_large", f"The archive holds more than {most}.")
+        parts = name.replace("\\", "/").split("/")
+        if name.startswith(("/", "\\")) or ".." in parts or "\0" in name:
+            raise _refused(f"The archive holds {one_line(name)!r}, which leads outside.")
+
+    def put(self, name: str, content: bytes, size: int, *, runs: bool) -> None:
+        """Write a file."""
+        if len(content) != size:
+            raise _refused(f"The archive lies about the size of {one_line(name)}.")
+        path = os.path.join(self._folder, *name.split("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o700 if runs else 0o600), "wb") as file:
+            file.write(content)
+
+
+def _refused(message: str) -> ToolError:
+    return ToolError("tool_invalid", message, suggestion="Install from a source that you trust.")
+
+
+def remove(screen: Terminal, name: str) -> int:
+    """Remove a personal tool, if the person means it; return the exit status."""
+    folder = tools_installed.own_folder()
+    there = discovery.tool_paths(folder, "personal")
+    found = [path for path in there if name in (os.path.basename(path), _stem(path))] or _declaring(name, there)
+    if not found:
+        raise ToolError(
+            "not_found",
+            f"There is no tool {one_line(name)} in {one_line(folder)}.",
+            suggestion=f"{places.command('tools', 'show', 'NAME')} tells where a tool is from.",
+        )
+    for path in found:
+        screen.write(f"Remove {one_line(path)}? [y/n] > ")
+        answer = screen.read()
+        if answer.strip().casefold() not in ("y", "yes"):
+            screen.write(("" if answer else "\n") + "Not removed.\n")
+            return 1
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+        _forget(os.path.basename(path))
+        screen.write("Removed.\n")
+    return 0
+
+
+def _declaring(name: str, paths: Sequence[str]) -> list[str]:
+    """Return the paths of the tool that is called so, whatever its file is."""
+    # as every other look at tools: a module is loaded for it, in the sandbox that the settings want for it
+    with open_runtime({}) as runtime:
+        found = runtime.custom()
+    known = (found.definitions.get(name), *(one for one in found.hidden if one.name == name))
+    origins = [one.origin for one in known if one is not None]
+    return [path for path in paths if any(origin in (path, *_definitions(path)) for origin in origins)]
+
+
+def _definitions(path: str) -> list[str]:
+    return [os.path.join(path, name) for name in discovery.DEFINITIONS]
+
+
+def _forget(name: str) -> None:
+    if name in tools_installed.records():
+        tools_installed.record(lambda known: {key: value for key, value in known.items() if key != name})
+
+
+def _stem(path: str) -> str:
+    return os.path.basename(path) if os.path.isdir(path) else os.path.splitext(os.path.basename(path))[0]

@@ -1,0 +1,97 @@
+"""Where the installed tools came from, and whether they still are what was installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from hilt import places
+from hilt.custom import discovery
+from hilt.custom.definition import FILE_BYTES, fingerprint
+from hilt.errors import ToolError
+from hilt.surfaces.cli.prompt import one_line
+
+RECORD = ".installed.json"  # beside the personal tools
+
+Records = dict[str, dict[str, Any]]  # by the names of their files: where each came from, and its checksum
+
+
+class Contents(NamedTuple):
+    """The files of a tool, and which of them are programs."""
+
+    files: Mapping[str, bytes]
+    runs: frozenset[str]
+
+
+def own_folder() -> str:
+    """Return the folder of the personal tools."""
+    return os.path.join(places.config_dir(os.environ), "tools")
+
+
+def contents(path: str) -> Contents:
+    """Read all files of a tool; raise when one of them is no regular file, or too large."""
+    files: dict[str, bytes] = {}
+    runs = set()
+    for file in discovery.tool_files(path):
+        name = os.path.relpath(file, path) if file != path else ""
+        if name.split(os.sep)[0] == ".git":
+            continue
+        try:
+            facts = os.lstat(file)
+            if not stat.S_ISREG(facts.st_mode):
+                raise ToolError(
+                    "tool_invalid",
+                    f"{one_line(file)} is not a regular file.",
+                    suggestion="Replace links by what they lead to.",
+                )
+            if facts.st_size > FILE_BYTES:
+                raise ToolError(
+                    "file_too_large",
+                    f"{one_line(file)} is larger than {FILE_BYTES >> 20} MiB.",
+                    suggestion="Tools have files that a person can look through.",
+                )
+            with open(file, "rb") as opened:
+                files[name] = opened.read(FILE_BYTES + 1)
+        except OSError as error:
+            raise ToolError("permission_denied", f"{one_line(file)}: {os.strerror(error.errno or 0)}.") from None
+        if facts.st_mode & stat.S_IXUSR:
+            runs.add(name)
+    return Contents(files, frozenset(runs))
+
+
+def records() -> Records:
+    """Return what is known of installed tools; a file that is not ours says nothing."""
+    try:
+        with open(os.path.join(own_folder(), RECORD), encoding="utf-8") as file:
+            known = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {name: one for name, one in known.items() if isinstance(one, dict)} if isinstance(known, dict) else {}
+
+
+def record(change: Callable[[Records], Records]) -> None:
+    """Change what is known of installed tools."""
+    path = os.path.join(own_folder(), RECORD)
+    fresh = f"{path}.{os.getpid()}"
+    with open(fresh, "w", encoding="utf-8") as file:
+        json.dump(change(records()), file, indent=2)
+    os.replace(fresh, path)
+
+
+def changed() -> list[str]:
+    """Return the paths of installed tools that are no longer what was installed."""
+    found = []
+    for name, one in sorted(records().items()):
+        path = os.path.join(own_folder(), name)
+        if os.path.basename(name) != name or not os.path.lexists(path):
+            continue  # removed by hand
+        try:
+            is_same = fingerprint(contents(path).files) == one.get("checksum")
+        except ToolError:
+            is_same = False
+        if not is_same:
+            found.append(path)
+    return found

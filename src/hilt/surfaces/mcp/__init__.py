@@ -1,0 +1,1 @@
+"""hilt as an MCP server."""

@@ -1,0 +1,476 @@
+"""One tools/call: run by the runtime's threads, cancelled with its request, asked and told on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import mcp_types as types
+from mcp.server.connection import Connection, allowed_log_levels
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from hilt.call import Call, Result
+from hilt.catalog import built_in_names
+from hilt.errors import ToolError
+from hilt.pipeline import CALLS, Prepared
+from hilt.places import command
+from hilt.policy.modes import FINDERS
+from hilt.runtime import Running, Runtime
+from hilt.surfaces.mcp.attendant import Attending, Responses, Told
+from hilt.surfaces.mcp.content import call_result, error_result, sound
+from hilt.surfaces.mcp.names import APPROVAL, SESSION
+from hilt.surfaces.mcp.sessions import Session
+
+Ctx = ServerRequestContext[Any, Any]
+HandOver = Callable[[Call], Result]
+
+BEAT_SECONDS = 1.0
+STEP = 0.001  # of progress that only says that the call lives
+ROUNDS_MAX = 1000  # of calls that wait for the client's next request
+ROUND_SECONDS = 600.0
+NAME_CHARACTERS = 60  # of a client
+EVENTS_MAX = 256  # that a client has not been told yet; more are not kept for it
+
+
+class Open(NamedTuple):
+    """A call that was answered with questions, and what is known of it when it comes again."""
+
+    run: Run
+    told: Told
+    session: Session
+    key: str
+    until: float
+
+
+class Rounds:
+    """Calls that go on with the client's next request, by a secret that counts once."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Open] = {}
+
+    def keep(self, run: Run, told: Told, session: Session, key: str) -> str:
+        """Keep a call, and return what names it."""
+        now = time.monotonic()
+        self.end(before=now)
+        while len(self._open) >= ROUNDS_MAX:
+            self._end(next(iter(self._open)))
+        state = secrets.token_urlsafe(24)
+        self._open[state] = Open(run, told, session, key, now + ROUND_SECONDS)
+        return state
+
+    def take(self, state: str, key: str, named: str | None) -> Open:
+        """Return the call that a request goes on with, which must be the same call of the same session."""
+        found = self._open.get(state)
+        if found is None or found.key != key or found.until < time.monotonic():
+            raise _bad_state()
+        if named is not None and named != found.session.name:
+            raise _bad_state()
+        del self._open[state]
+        return found
+
+    def end(self, before: float = float("inf")) -> None:
+        """End the calls whose time was over before then: nobody will answer."""
+        for state in [state for state, one in self._open.items() if one.until < before]:
+            self._end(state)
+
+    def _end(self, state: str) -> None:
+        self._open.pop(state).run.abandon(ToolError("approval_timeout", "The client did not come back with an answer."))
+
+
+def _key(params: types.CallToolRequestParams) -> str:
+    return json.dumps([params.name, params.arguments], sort_keys=True)
+
+
+def _bad_state() -> MCPError:
+    data = {"reason": "invalid_request_state"}
+    return MCPError(code=INVALID_PARAMS, message="Invalid or expired requestState", data=data)
+
+
+class Calls:
+    """Runs the calls of all clients."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        offload: Callable[[Callable[[], Any]], asyncio.Future[Any]],
+        hand_over: HandOver | None = None,
+    ) -> None:
+        """Take the runtime, what runs something on another thread, and what runs a call that must outlive us."""
+        self._runtime = runtime
+        self._hand_over = hand_over
+        self._offload = offload
+        self._near = frozenset(built_in_names()) - FINDERS  # found without looking through files
+        self._rounds = Rounds()
+        self.asking = 0  # calls that wait for an answer of a client
+
+    def close(self) -> None:
+        """End the calls that wait for their client."""
+        self._rounds.end()
+
+    def end_idle(self) -> None:
+        """End the calls whose client has not come back in time."""
+        self._rounds.end(before=time.monotonic())
+
+    async def call(
+        self, ctx: Ctx, params: types.CallToolRequestParams, session_of: Callable[[], Session]
+    ) -> dict[str, Any]:
+        """Answer one request."""
+        modern = is_modern(ctx)
+        raw = ctx.params or {}
+        meta = raw.get("_meta") or {}
+        told = Told()
+        responses = raw.get("inputResponses") or {}
+        if modern and params.request_state is not None:
+            named = session_of().name if SESSION in meta else None
+            found = self._rounds.take(params.request_state, _key(params), named)
+            told, session = found.told, found.session
+            found.run.attending.take(responses)
+        else:
+            session = session_of()
+            told.inputs.update(responses)
+        approval = meta.get(APPROVAL)
+        if not isinstance(approval, str) or not _ID.fullmatch(approval):
+            approval = session.answered(params.name, params.arguments, self._runtime)
+        by = _client_name(ctx)
+        call = Call(params.name, params.arguments, session=session.name, client=by, approval=approval)
+        can = capabilities(ctx)
+        session.calls += 1
+        progress = Progress(ctx)
+        run = None
+        try:
+            while True:
+                session.alone = session.alone or None in told.approvals.values()
+                run = Run(self, ctx, call, told, can, progress, by=by, alone=session.alone)
+                result = await run.result()
+                attending = run.attending
+                if attending.missing is not None and modern:
+                    raise _lacks(attending.missing)
+                if not attending.needs:
+                    result = await self._handed_over(call, result, run.prepared)
+                    return self._answer(session, call, result, run.prepared)
+                if modern:
+                    state = self._rounds.keep(run, told, session, _key(params))
+                    required = {"resultType": "input_required", "inputRequests": attending.needs}
+                    return {**required, "requestState": state}
+                found_responses = await self.ask(ctx, attending.needs)
+                if any(found_responses[name] is None for name in attending.needs):
+                    can = can - {"form"}  # it said it could
+                attending.take({name: one for name, one in found_responses.items() if one is not None})
+        except ToolError as error:
+            if run is not None:
+                run.abandon(error)
+            return error_result(error)
+        except asyncio.CancelledError:
+            if run is not None:
+                run.abandon(ToolError("cancelled", f"The call of {call.tool} was cancelled."))
+            raise
+        finally:
+            progress.end()
+            session.calls -= 1
+            session.used = time.monotonic()
+
+    async def _handed_over(self, call: Call, result: Result, prepared: Prepared | None) -> Result:
+        """Return the result of a call that needs what outlives this process, from where that is; any other as it is."""
+        hand_over = self._hand_over
+        if hand_over is None or result.error is None or result.error.code != "resident_required":
+            return result
+        result = await self._offload(lambda: hand_over(call))
+        if result.error is None and prepared is not None and prepared.tool.output is not None:
+            with suppress(ValueError):  # a tool may answer with text all the same
+                return result._replace(text="", data=json.loads(result.text))
+        return result
+
+    def _answer(self, session: Session, call: Call, result: Result, prepared: Prepared | None) -> dict[str, Any]:
+        error = result.error
+        # a name inside the arguments is the model's to correct
+        if error is not None and error.code == "unknown_tool" and prepared is None and call.tool != CALLS:
+            raise unknown_tool(call.tool, error)
+        if error is not None and error.code == "approval_required" and "approval" in error.details:
+            id = str(error.details["approval"])
+            session.waits_for(call.tool, call.args, id)
+            error.suggestion = f"Ask the user to run: {command('approve', id)}. Then make the same call again."
+        # a dialect answers in shapes of its own
+        output = prepared.tool.output if prepared is not None and prepared.entry is None else None
+        trusted = prepared is None or prepared.tool.source == "built-in"
+        answer = call_result(result, output, trusted=trusted)
+        if session.told is not None:
+            answer["_meta"] = {**answer.get("_meta", {}), SESSION: session.told}
+        return answer
+
+    async def submit(self, call: Call, done: Callable[[Result], None], **options: Any) -> None:
+        """Start a call; finding a tool that is not built in may take a while, and then others go on."""
+        if call.tool in self._near:
+            self._runtime.submit(call, done, **options)
+        else:
+            await self._offload(lambda: self._runtime.submit(call, done, **options))
+
+    async def ask(self, ctx: Ctx, requests: Mapping[str, Any]) -> Responses:
+        """Ask a client that has a connection; None for what it does not answer."""
+        found: Responses = dict.fromkeys(requests)
+        seconds = self._runtime.settings["approvals.timeout_s"]
+        self.asking += 1
+        try:
+            async with asyncio.timeout(seconds):
+                for name, request in requests.items():
+                    found[name] = await _asked(ctx, request)
+        except TimeoutError:
+            raise ToolError("approval_timeout", f"Nobody answered within {seconds:g} s.") from None
+        except (MCPError, ValueError):
+            pass  # it cannot, or answers what is none
+        finally:
+            self.asking -= 1
+        return found
+
+
+class Progress:
+    """Tells a client that wants to know how far its call is, and each second at least that it lives."""
+
+    def __init__(self, ctx: Ctx) -> None:
+        self._session = ctx.session
+        self._started = time.monotonic()
+        self._told = False  # since the last sign of life
+        self._counts = False  # whether the tool says how far it is, in something else than seconds
+        self._last = -1.0
+        self._total: float | None = None
+        meta = (ctx.params or {}).get("_meta") or {}
+        self._task = asyncio.create_task(self._beat()) if meta.get("progressToken") is not None else None
+
+    def end(self) -> None:
+        """Tell no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def tell(self, done: float, total: float | None, message: str) -> None:
+        """Tell what the tool says."""
+        if self._task is not None:
+            self._counts = True
+            await self._send(done, total, message)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            if not self._told:
+                elapsed = round(time.monotonic() - self._started, 1)
+                await self._send(self._last if self._counts else elapsed, self._total, f"{elapsed:g} s")
+            self._told = False
+
+    async def _send(self, done: float, total: float | None, message: str) -> None:
+        if done <= self._last:
+            done = self._last + STEP  # it must grow, whatever a tool says
+            total = total if total is None or total >= done else None
+        self._last, self._total, self._told = done, total, True
+        await self._session.report_progress(done, total, sound(message) or None)
+
+
+class Run:
+    """One run of a call, from the event loop's side."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        ctx: Ctx,
+        call: Call,
+        told: Told,
+        can: frozenset[str],
+        progress: Progress,
+        *,
+        by: str,
+        alone: bool,
+    ) -> None:
+        self._calls = calls
+        self._ctx = ctx
+        self._call = call
+        self._loop = asyncio.get_running_loop()
+        self._events: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+        self._running: Running | None = None
+        self._asking: dict[asyncio.Task[None], Future[Responses]] = {}
+        self._progress = progress
+        self._given_up = False
+        self._levels = allowed_log_levels(ctx.protocol_version, ctx.meta)
+        self.attending = Attending(
+            told,
+            can,
+            by=by,
+            alone=alone,
+            send=self._send,
+            wait=None if is_modern(ctx) else self._wait,
+        )
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """The call as it was understood."""
+        return None if self._running is None else self._running.prepared
+
+    def abandon(self, error: ToolError) -> None:
+        """Put the call on record when it ends here, between a question and its answer."""
+        if self.attending.needs and self._running is not None:
+            self._running.abandon(error)
+
+    async def result(self) -> Result:
+        """Run the call to its end; it is given up when the request is."""
+        ended = False
+        try:
+            await self._calls.submit(self._call, self._done, began=self._began, attendant=self.attending)
+            while True:
+                kind, values = await self._events.get()
+                if kind == "done":
+                    ended = True
+                    return values  # type: ignore[no-any-return]
+                await self._tell(kind, values)
+        finally:
+            self._given_up = not ended
+            if self._running is not None and not ended:
+                self._running.cancel()
+            for task, answer in self._asking.items():
+                task.cancel()
+                answer.cancel()
+
+    async def _tell(self, kind: str, values: Any) -> None:
+        if kind == "progress":
+            await self._progress.tell(*values)
+        elif kind == "log" and values[0] in self._levels:
+            level, data = values
+            if is_modern(self._ctx) or _is_wanted(self._ctx, level):
+                told = types.LoggingMessageNotificationParams(level=level, data=sound(data), logger=self._call.tool)
+                note = types.LoggingMessageNotification(params=told)
+                await self._ctx.session.send_notification(note, related_request_id=self._ctx.request_id)
+        elif kind == "ask":
+            requests, answer = values
+            self._asking[self._loop.create_task(self._fetch(requests, answer))] = answer
+
+    async def _fetch(self, requests: Mapping[str, Any], answer: Future[Responses]) -> None:
+        try:
+            found = await self._calls.ask(self._ctx, requests)
+        except ToolError:
+            found = dict.fromkeys(requests)
+        if not answer.done():
+            answer.set_result(found)
+
+    # --- called from other threads --------------------------------------------------------------------------------
+
+    def _began(self, running: Running) -> None:
+        self._running = running
+        if self._given_up:
+            running.cancel()  # while its tool was looked for
+
+    def _done(self, result: Result) -> None:
+        self._send("done", result)
+
+    def _send(self, kind: str, values: Any) -> None:
+        if kind in ("progress", "log") and self._events.qsize() > EVENTS_MAX:
+            return  # the client does not read, and a tool must not fill the memory
+        try:
+            self._loop.call_soon_threadsafe(self._events.put_nowait, (kind, values))
+        except RuntimeError:
+            return  # the loop has ended, and nobody waits
+
+    def _wait(self, requests: Mapping[str, Any]) -> Responses:
+        """Ask the client and wait, on a thread of the runtime; the time that takes is not the tool's."""
+        answer: Future[Responses] = Future()
+        running, started = self._running, time.perf_counter()
+        deadline = float("inf")
+        if running is not None:
+            deadline, running.deadline = running.deadline, float("inf")
+        self._send("ask", (requests, answer))
+        try:
+            return answer.result()
+        except CancelledError:
+            raise ToolError("cancelled", "The call was cancelled.") from None
+        finally:
+            if running is not None:
+                running.deadline = deadline + time.perf_counter() - started
+
+
+def connection_of(ctx: Ctx) -> Connection:
+    """Return the connection of a request: what the SDK keeps for as long as a client stays."""
+    return ctx.session._connection  # there is no other way yet
+
+
+def is_modern(ctx: Ctx) -> bool:
+    """Whether a request is of the protocol without connections."""
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _client_name(ctx: Ctx) -> str:
+    """Return who calls and answers, as records have it; the name is what the client says of itself."""
+    client = ctx.session.client_params
+    name = "" if client is None else client.client_info.name[:NAME_CHARACTERS]
+    return f"mcp client {''.join(one for one in name if one.isprintable())}".rstrip()
+
+
+def capabilities(ctx: Ctx) -> frozenset[str]:
+    """Return what the client says it can be asked."""
+    said = ctx.session.client_capabilities
+    if said is None:
+        return frozenset()
+    found = set()
+    if said.elicitation is not None and not _is_headless(ctx):
+        # who names no kind means forms, the only one there was at first
+        if said.elicitation.form is not None or said.elicitation.url is None:
+            found.add("form")
+            found.add("elicitation")
+        if said.elicitation.url is not None:
+            found.add("url")
+    if said.sampling is not None:
+        found.add("sampling")
+    if said.roots is not None:
+        found.add("roots")
+    return frozenset(found)
+
+
+def _is_headless(ctx: Ctx) -> bool:
+    """Whether the client says that no person sits in front of it, by its name or a capability of its own."""
+    client, said = ctx.session.client_params, ctx.session.client_capabilities
+    names = list((said.experimental if said is not None else None) or ())
+    if client is not None:
+        names += [client.client_info.name, client.client_info.title or ""]
+    return any("headless" in name.casefold() for name in names)
+
+
+def unknown_tool(name: str, error: ToolError) -> MCPError:
+    """Return the error for a name that no tool has: the caller's fault, not the tool's."""
+    near = error.message.partition(". ")[2]
+    return MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {name[:100]}" + (f". {near}" if near else ""))
+
+
+def _lacks(capability: str) -> MCPError:
+    message = f"The call needs a client that offers {capability}"
+    data: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
+    return MCPError(code=MISSING_REQUIRED_CLIENT_CAPABILITY, message=message, data=data)
+
+
+_RESULTS: dict[str, type[types.Result]] = {
+    "elicitation/create": types.ElicitResult,
+    "sampling/createMessage": types.CreateMessageResult,
+    "roots/list": types.ListRootsResult,
+}
+
+
+async def _asked(ctx: Ctx, request: Mapping[str, Any]) -> dict[str, Any]:
+    method = str(request.get("method"))
+    typed = types.server_request_adapter.validate_python(dict(request), by_name=False)
+    metadata = ServerMessageMetadata(related_request_id=ctx.request_id)
+    found = await ctx.session.send_request(typed, _RESULTS[method], metadata=metadata)
+    return found.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+_ID = re.compile("[0-9a-f]{12}")  # of an approval; a part of one would tell who guesses that there is such
+
+_ORDER = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+def _is_wanted(ctx: Ctx, level: str) -> bool:
+    """Whether a client with a connection wants to be told: it may have set a level."""
+    least = connection_of(ctx).state.get("level", "debug")
+    return _ORDER.index(level) >= _ORDER.index(least)

@@ -1,0 +1,176 @@
+"""The command `hilt mcp`: every tool for any MCP host, over standard input and output or over HTTP."""
+
+from __future__ import annotations
+
+import gc
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from hilt.runtime import Runtime
+from hilt.surfaces.cli import Usage
+from hilt.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.call import Call, Result
+    from hilt.surfaces.mcp.calls import HandOver
+    from hilt.surfaces.mcp.resources import Provider
+    from hilt.surfaces.mcp.wires import Wires
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Flags(NamedTuple):
+    """What the command line says beside the options of every command."""
+
+    http: str | None = None  # the address, empty for any
+    token: bool = True
+    search: bool = False
+    lean: bool = False
+
+
+def mcp(options: dict[str, str], words: list[str]) -> int:
+    """Serve MCP, or set up the programs on either side of it."""
+    match words:
+        case ["install" | "uninstall", *_]:
+            from hilt.surfaces.cli.mcp_install import install
+
+            return install(options, words)
+        case ["list" | "trust", *_]:
+            from hilt.surfaces.cli.mcp_servers import servers
+
+            return servers(options, words)
+    return serve(options, read_flags(words))
+
+
+def read_flags(words: Sequence[str]) -> Flags:
+    """Read the flags of the command."""
+    flags = Flags()
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if name == "--http":
+            takes_next = not equals and rest and not rest[0].startswith("--")
+            flags = flags._replace(http=value if equals else rest.pop(0) if takes_next else "")
+        elif word == "--search":
+            flags = flags._replace(search=True)
+        elif word == "--lean":
+            flags = flags._replace(lean=True)
+        elif word == "--no-token":
+            flags = flags._replace(token=False)
+        else:
+            raise Usage(
+                f"mcp does not take {word!r}; it takes install, uninstall, list, trust, "
+                "--http, --no-token, --search and --lean"
+            )
+    if not flags.token and flags.http is None:
+        raise Usage("--no-token goes with --http")
+    return flags
+
+
+def serve(options: dict[str, str], flags: Flags, providers: Sequence[Provider] = ()) -> int:
+    """Serve until the client goes, or a signal comes."""
+    # what an import makes stays: looking through it again and again while more comes costs a tenth of the start
+    gc.disable()
+    if flags.http is None:
+        ended = _serve_stdio(options, flags, providers)
+    else:
+        from hilt.surfaces.mcp.http import over_http
+
+        with open_runtime(options) as runtime:
+            ended = _run(runtime, over_http(runtime, flags, _named(options), providers))
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.flush()
+    if ended:
+        signal.signal(ended, signal.SIG_DFL)
+        os.kill(os.getpid(), ended)  # who waits for this process sees what ended it
+    os._exit(0)  # nothing is left to do, and tearing the interpreter down takes as long as a call
+
+
+def _named(options: dict[str, str]) -> str | None:
+    """Return the session that a person chose for all clients, which is kept."""
+    return options.get("session") or os.environ.get("HILT_SESSION")
+
+
+def _serve_stdio(options: dict[str, str], flags: Flags, providers: Sequence[Provider]) -> int:
+    from hilt.surfaces.mcp.wires import Wires
+
+    wires = Wires()
+    named = _named(options)
+    session = named or f"mcp-{secrets.token_hex(8)}"
+    options = {**options, "session": session}
+    # a client that names its session may connect anew for each call: its jobs are then not this process's to end
+    hand_over = _to_resident(options) if named and os.environ.get("HILT_RESIDENT") != "off" else None
+    with open_runtime(options, keeps_jobs=hand_over is None) as runtime:
+        ended = _run(runtime, _over_stdio(runtime, flags, wires, session, providers, hand_over))
+        if named is None:
+            runtime.end_session(session)
+    return ended
+
+
+def _to_resident(options: dict[str, str]) -> HandOver:
+    def hand_over(call: Call) -> Result:
+        from hilt.surfaces import resident
+
+        return resident.hand_over(call._replace(client=None), options)
+
+    return hand_over
+
+
+async def _over_stdio(
+    runtime: Runtime,
+    flags: Flags,
+    wires: Wires,
+    session: str,
+    providers: Sequence[Provider],
+    hand_over: HandOver | None,
+) -> None:
+    from hilt.surfaces.mcp.server import Choice, Serving
+    from hilt.surfaces.mcp.stdio import serve as serve_stdio
+
+    choice = Choice(flags.search, flags.lean)
+    serving = Serving(runtime, choice, single=session, providers=providers, hand_over=hand_over)
+    gc.freeze()
+    gc.enable()
+    try:
+        await serve_stdio(serving.server, wires, lambda: serving.asks)
+    finally:
+        serving.close()
+
+
+def _run(runtime: Runtime, main: Any) -> int:
+    """Run to the end, and return the signal that was it; 0 when there was none."""
+    import asyncio
+
+    ended = 0
+
+    async def guarded() -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+
+        def stop(number: int) -> None:
+            nonlocal ended
+            ended = number
+            if task is not None:
+                task.cancel()
+
+        for number in _ENDING:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, stop, number)
+        runtime.watch_deadlines()
+        try:
+            await main
+        finally:
+            runtime.close()
+
+    loop = asyncio.new_event_loop()
+    with suppress(asyncio.CancelledError):
+        loop.run_until_complete(guarded())
+    return ended

@@ -1,0 +1,149 @@
+"""What a person is asked through an MCP client: approvals and questions as forms, and their answers read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hilt.authority.consent import Answer
+from hilt.errors import ToolError
+from hilt.surfaces.mcp.names import MESSAGE_CHARACTERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.state.approvals import Asked
+
+FORM = "elicitation/create"
+OTHER = "Other answer"  # the choice that opens a second form
+_WIDTH = 100
+
+
+def approval_form(asked: Asked) -> dict[str, Any]:
+    """Return the request that asks whether a call may run.
+
+    One choice and nothing else: some terminals cannot submit a form that ends in an empty text field. The default
+    denies, because a host may accept a form unseen.
+    """
+    always = f", always: also from now on ({', '.join(asked.rules)})" if asked.rules else ""
+    decision = {
+        "type": "string",
+        "title": "Decision",
+        "description": f"once: this call alone{always}, deny: not at all.",
+        "enum": ["once", *(["always"] if asked.rules else []), "deny"],
+        "default": "deny",
+    }
+    return _form(_told(asked), {"decision": decision})
+
+
+def read_approval(asked: Asked, response: Mapping[str, Any], by: str, *, automatic: bool) -> Answer | None:
+    """Return what the person said; None when nobody did.
+
+    `automatic` says that no person can have answered so fast: then a form that was closed has not been seen.
+    """
+    decision = (response.get("content") or {}).get("decision")
+    if response.get("action") != "accept" or decision is None:
+        reason = "the question was closed." if response.get("action") == "cancel" else ""
+        return None if automatic else Answer("deny", reason, by)
+    if decision == "once" or (decision == "always" and asked.rules):
+        return Answer(decision, by=by)
+    return Answer("deny", by=by)
+
+
+def question_form(questions: Sequence[Any]) -> dict[str, Any]:
+    """Return the request that asks questions: a choice for each, or yes and no for each of several options."""
+    fields: dict[str, Any] = {}
+    for number, question in enumerate(questions, 1):
+        title, labels = question.header or question.question, [option.label for option in question.options]
+        if question.multi_select:
+            for place, option in enumerate(question.options, 1):
+                meaning = f"{question.question} {option.label}" + (f": {option.description}" * bool(option.description))
+                fields[f"choice_{number}_{place}"] = _yes_or_no(f"{title}: {option.label}", meaning)
+            fields[f"other_{number}"] = _yes_or_no(f"{title}: {OTHER}", f"{question.question} {OTHER}")
+        else:
+            meanings = [f"{option.label}: {option.description}" for option in question.options if option.description]
+            fields[f"answer_{number}"] = {
+                "type": "string",
+                "title": title,
+                "description": "\n".join([question.question, *meanings]),
+                "enum": [*labels, _other(labels)],
+            }
+    return _form("\n".join(question.question for question in questions), fields)
+
+
+def read_choices(questions: Sequence[Any], response: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    """Return the answers by question, and the numbers of the questions that the person answers in their own words."""
+    content = _content(response)
+    answers: dict[str, Any] = {}
+    own: list[int] = []
+    for number, question in enumerate(questions, 1):
+        labels = [option.label for option in question.options]
+        if question.multi_select:
+            chosen = [label for place, label in enumerate(labels, 1) if content.get(f"choice_{number}_{place}") is True]
+            answers[question.question] = chosen
+            wants_own = content.get(f"other_{number}") is True
+        else:
+            answer = content.get(f"answer_{number}")
+            wants_own = answer == _other(labels)
+            answers[question.question] = answer if isinstance(answer, str) and not wants_own else ""
+        own += [number] if wants_own else []
+    return answers, own
+
+
+def own_words_form(questions: Sequence[Any], numbers: Sequence[int]) -> dict[str, Any]:
+    """Return the request that asks for the answers that are not among the choices."""
+    fields = {
+        f"own_words_{number}": {
+            "type": "string",
+            "title": questions[number - 1].header or OTHER,
+            "description": questions[number - 1].question,
+            "minLength": 1,
+        }
+        for number in numbers
+    }
+    return _form("\n".join(questions[number - 1].question for number in numbers), fields)
+
+
+def read_own_words(
+    questions: Sequence[Any], numbers: Sequence[int], answers: Mapping[str, Any], response: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the answers with those that the person wrote."""
+    content = _content(response)
+    complete = dict(answers)
+    for number in numbers:
+        question, words = questions[number - 1], content.get(f"own_words_{number}")
+        if isinstance(words, str) and words.strip():
+            before = complete[question.question]
+            complete[question.question] = [*before, words.strip()] if question.multi_select else words.strip()
+    return complete
+
+
+def _content(response: Mapping[str, Any]) -> Mapping[str, Any]:
+    if response.get("action") != "accept":
+        raise ToolError("no_one_to_ask", "The user did not answer.")
+    return response.get("content") or {}
+
+
+def _other(labels: Sequence[str]) -> str:
+    other = OTHER
+    while other in labels:
+        other += "…"
+    return other
+
+
+def _yes_or_no(title: str, description: str) -> dict[str, Any]:
+    return {"type": "boolean", "title": title, "description": description, "default": False}
+
+
+def _form(message: str, fields: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    return {"method": FORM, "params": {"mode": "form", "message": message, "requestedSchema": schema}}
+
+
+def _told(asked: Asked) -> str:
+    """Return what the call would do, as a terminal shows it: nothing is hidden, and what is cut is said."""
+    from hilt.surfaces.cli.prompt import Page
+
+    text = Page(width=_WIDTH, color=False).draw(asked, whole=False).strip("-\n")
+    if len(text) <= MESSAGE_CHARACTERS:
+        return text
+    return f"{text[:MESSAGE_CHARACTERS]}\n[{len(text) - MESSAGE_CHARACTERS} more characters are not shown]"

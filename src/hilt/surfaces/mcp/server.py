@@ -1,0 +1,313 @@
+"""The MCP server: what a client may ask, joined to one runtime."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.connection import Connection
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
+from hilt import __version__
+from hilt.authority.visibility import Shown, shown
+from hilt.errors import ToolError
+from hilt.running.threads import Workers
+from hilt.runtime import Runtime
+from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, capabilities, connection_of, is_modern
+from hilt.surfaces.mcp.content import COMPLETE, tool_entry
+from hilt.surfaces.mcp.instructions import instructions
+from hilt.surfaces.mcp.names import SESSION
+from hilt.surfaces.mcp.resources import Change, Provider, Resources
+from hilt.surfaces.mcp.sessions import Session, Sessions
+
+TIDY_SECONDS = 60.0
+SUBSCRIPTIONS_MAX = 256
+COMPLETIONS_MAX = 100
+RESOURCE_NOT_FOUND = -32002  # until 2025-11-25
+
+_FRESH = CacheHint(ttl_ms=0, scope="private")
+_CACHED = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
+_LISTS: dict[str, ServerEvent] = {
+    "tools": ToolsListChanged(),
+    "prompts": PromptsListChanged(),
+    "resources": ResourcesListChanged(),
+}
+
+
+class Choice(NamedTuple):
+    """Which tools are listed, and how."""
+
+    search: bool = False
+    lean: bool = False
+
+
+class Serving:
+    """One server over one runtime, for any number of clients. Lives in one event loop."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        choice: Choice,
+        *,
+        single: str | None,
+        providers: Sequence[Provider] = (),
+        hand_over: HandOver | None = None,
+    ) -> None:
+        """Take the session that all clients share, unless each has its own, and further resources and prompts.
+
+        `hand_over` runs a call that must outlive this process.
+        """
+        self._runtime = runtime
+        self._choice = choice
+        self._loop = asyncio.get_running_loop()
+        self._threads = Workers(16)  # for what takes a while and is no call
+        self._sessions = Sessions(runtime, single, self._threads.put)
+        self._calls = Calls(runtime, self.offload, hand_over)
+        self._resources = Resources(runtime, providers)
+        self._bus = InMemorySubscriptionBus()
+        self._connections: set[Connection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stops = [runtime.listen(lambda: self._from_thread("tools"))]
+        self._stops += [provider.listen(self._from_thread) for provider in providers]
+        self.server = self._server(has_prompts=bool(providers))
+
+    def close(self) -> None:
+        """Stop listening."""
+        for stop in self._stops:
+            stop()
+        for task in self._tasks:
+            task.cancel()
+        self._calls.close()
+        self._threads.close()
+
+    @property
+    def asks(self) -> bool:
+        """Whether a call waits for an answer of a client."""
+        return self._calls.asking > 0
+
+    def offload(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run something that may take a while on another thread."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def settle(set: Callable[[Any], None], value: Any) -> None:
+            if not future.done():
+                set(value)
+
+        def run() -> None:
+            try:
+                outcome, set = work(), future.set_result
+            except BaseException as error:  # noqa: BLE001 -- it is raised where somebody waits
+                outcome, set = error, future.set_exception
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(settle, set, outcome)
+
+        self._threads.put(run)
+        return future
+
+    async def tidy(self) -> None:
+        """End sessions that nobody uses, for as long as the server runs."""
+        while True:
+            await asyncio.sleep(TIDY_SECONDS)
+            self._sessions.end_idle()
+            self._calls.end_idle()
+
+    def _server(self, *, has_prompts: bool) -> Server[Any]:
+        listen = ListenHandler(self._bus, max_subscriptions=SUBSCRIPTIONS_MAX)
+        server = _Server(
+            "hilt",
+            version=__version__,
+            title="hilt",
+            instructions=instructions(search=self._choice.search),
+            cache_hints=dict.fromkeys(_CACHED, _FRESH),  # type: ignore[arg-type]
+            get_tool_input_schema=lambda name: None,  # no argument of ours is to be repeated in a header
+            on_list_tools=self._list_tools,  # type: ignore[arg-type]
+            on_call_tool=self._call_tool,  # type: ignore[arg-type]
+            on_list_resources=self._list_resources,  # type: ignore[arg-type]
+            on_list_resource_templates=self._list_templates,  # type: ignore[arg-type]
+            on_read_resource=self._read_resource,  # type: ignore[arg-type]
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
+            on_subscriptions_listen=listen,
+            on_list_prompts=self._list_prompts if has_prompts else None,  # type: ignore[arg-type]
+            on_get_prompt=self._get_prompt if has_prompts else None,  # type: ignore[arg-type]
+            on_completion=self._complete if has_prompts else None,  # type: ignore[arg-type]
+        )
+        # given to the constructor, they would warn of their age
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
+        server.add_notification_handler("notifications/initialized", types.NotificationParams, self._welcome)
+        server.middleware.clear()  # spans are made by the runtime, for all surfaces alike
+        return server
+
+    # --- clients --------------------------------------------------------------------------------------------------
+
+    async def _welcome(self, ctx: Ctx, params: types.NotificationParams) -> None:
+        connection = connection_of(ctx)
+        if not is_modern(ctx) and connection not in self._connections:
+            self._connections.add(connection)
+            connection.exit_stack.callback(self._connections.discard, connection)
+
+    def _session(self, ctx: Ctx, *, calls: bool = False) -> Session:
+        connection = connection_of(ctx)
+        meta = (ctx.params or {}).get("_meta") or {}
+        # who names a session goes on with it, also on another connection
+        if connection.session_id is None or SESSION in meta:
+            try:
+                return self._sessions.of_request(meta, calls=calls)
+            except ToolError as error:
+                raise MCPError(code=INVALID_PARAMS, message=error.message) from None
+        session: Session | None = connection.state.get("session")
+        if session is None:
+            session = connection.state["session"] = self._sessions.of_connection(connection.session_id)
+            connection.exit_stack.callback(self._sessions.end, session)
+        return session
+
+    async def _set_level(self, ctx: Ctx, params: types.SetLevelRequestParams) -> dict[str, Any]:
+        connection_of(ctx).state["level"] = params.level
+        return {}
+
+    # --- tools ----------------------------------------------------------------------------------------------------
+
+    async def _list_tools(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        _refuse_cursor(params)
+        session = self._session(ctx)
+        asks = "form" in capabilities(ctx) and not session.alone
+        found = await self.offload(lambda: self._shown(session.name, client_asks=asks))
+        return {**COMPLETE, "tools": [tool_entry(one) for one in found]}
+
+    def _shown(self, session: str, *, client_asks: bool) -> list[Shown]:
+        choice = self._choice
+        return shown(self._runtime, session=session, search=choice.search, lean=choice.lean, client_asks=client_asks)
+
+    async def _call_tool(self, ctx: Ctx, params: types.CallToolRequestParams) -> dict[str, Any]:
+        answer = await self._calls.call(ctx, params, lambda: self._session(ctx, calls=True))
+        if params.name in _CONTROLS:
+            self._tell("tools")  # a mode hides some of them
+        return answer
+
+    # --- resources and prompts ------------------------------------------------------------------------------------
+
+    async def _list_resources(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        _refuse_cursor(params)
+        session = self._session(ctx).name
+        return {**COMPLETE, "resources": await self.offload(lambda: self._resources.all(session))}
+
+    async def _list_templates(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        _refuse_cursor(params)
+        return {**COMPLETE, "resourceTemplates": self._resources.templates()}
+
+    async def _read_resource(self, ctx: Ctx, params: types.ReadResourceRequestParams) -> dict[str, Any]:
+        session = self._session(ctx).name
+        try:
+            found = await self.offload(lambda: self._resources.read(session, params.uri))
+        except ToolError as error:
+            code = INVALID_PARAMS if is_modern(ctx) else RESOURCE_NOT_FOUND
+            raise MCPError(code=code, message=error.message, data={"uri": params.uri}) from None
+        return {**COMPLETE, "contents": found}
+
+    async def _subscribe(self, ctx: Ctx, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        uris = connection_of(ctx).state.setdefault("uris", set())
+        if len(uris) < SUBSCRIPTIONS_MAX:
+            uris.add(str(params.uri))
+        return types.EmptyResult()
+
+    async def _unsubscribe(self, ctx: Ctx, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        connection_of(ctx).state.get("uris", set()).discard(str(params.uri))
+        return types.EmptyResult()
+
+    async def _list_prompts(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        _refuse_cursor(params)
+        return {**COMPLETE, "prompts": await self.offload(self._resources.prompts)}
+
+    async def _get_prompt(self, ctx: Ctx, params: types.GetPromptRequestParams) -> dict[str, Any]:
+        responses = (ctx.params or {}).get("inputResponses") or {}
+        try:
+            found: dict[str, Any] = await self.offload(
+                lambda: self._resources.prompt(params.name, params.arguments or {}, responses)
+            )
+        except ToolError as error:
+            raise MCPError(code=INVALID_PARAMS, message=error.message) from None
+        return {**COMPLETE, **found}
+
+    async def _complete(self, ctx: Ctx, params: types.CompleteRequestParams) -> dict[str, Any]:
+        ref = params.ref.model_dump(mode="json", by_alias=True, exclude_none=True)
+        values = await self.offload(lambda: self._resources.complete(ref, params.argument.name, params.argument.value))
+        shown = {"values": values[:COMPLETIONS_MAX], "total": len(values), "hasMore": len(values) > COMPLETIONS_MAX}
+        return {**COMPLETE, "completion": shown}
+
+    # --- telling of changes ---------------------------------------------------------------------------------------
+
+    def _from_thread(self, kind: Change) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._tell, kind)
+
+    def _tell(self, kind: Change) -> None:
+        self._spawn(self._told(kind))
+
+    async def _told(self, kind: Change) -> None:
+        """Tell every client that wants to know what has changed: a list by its kind, a resource by its address."""
+        await self._bus.publish(_LISTS.get(kind) or ResourceUpdated(uri=kind))
+        for connection in list(self._connections):
+            if kind in _LISTS:
+                self._notify(connection, f"notifications/{kind}/list_changed", None)
+            elif kind in connection.state.get("uris", ()):
+                self._notify(connection, "notifications/resources/updated", {"uri": kind})
+
+    def _notify(self, connection: Connection, method: str, params: dict[str, Any] | None) -> None:
+        """Tell one client, unless it has not even read the last such note."""
+        waiting: set[str] = connection.state.setdefault("notes", set())
+        note = f"{method} {params}"
+        if note not in waiting:
+            waiting.add(note)
+            self._spawn(self._notified(connection, method, params), lambda: waiting.discard(note))
+
+    async def _notified(self, connection: Connection, method: str, params: dict[str, Any] | None) -> None:
+        await connection.notify(method, params)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], done: Callable[[], None] = lambda: None) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            done()
+
+        task.add_done_callback(ended)
+
+
+def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
+    """Raise for a cursor: every list has one page, so none was given out."""
+    if params is not None and params.cursor:
+        raise MCPError(code=INVALID_PARAMS, message="Invalid cursor")
+
+
+# what changes the mode of a session, and with it the tools there are
+_CONTROLS = frozenset({"enter_plan_mode", "exit_plan_mode"})
+
+
+class _Server(Server[Any]):
+    """Says on every transport that lists may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *rest: Any, **more: Any
+    ) -> InitializationOptions:
+        """Return what is told to a client that shakes hands."""
+        changes = NotificationOptions(
+            tools_changed=True, resources_changed=True, prompts_changed="prompts/list" in self._request_handlers
+        )
+        return super().create_initialization_options(notification_options or changes, *rest, **more)

@@ -1,0 +1,1350 @@
+"""The whole policy through a runtime: rules, modes, approvals and hooks, and the ways around them that must not be."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hilt.authority.authority import IDLE_SECONDS, MODE
+from hilt.authority.consent import Answer
+from hilt.call import Call, Output, Result, Touch
+from hilt.declaration import Tool, tool
+from hilt.policy.modes import MODES
+from hilt.runtime import Runtime
+from hilt.state.approvals import Approvals, Asked
+from hilt.state.sessions import SessionValues
+from hilt.state.trust import Trust
+from hilt.testing import Folder, environment
+
+SEED = """\
+# .jcli/permissions.yaml
+permissions:
+# Allow all (skip all tool confirmations)
+allow_all: false
+# Allow list (skip confirmation if matched, supports regex)
+allow:
+- Read
+- Grep
+- Glob
+- "Bash:ls.*" # Regex match on command parameter
+- "Bash:git status"
+# Deny list (takes priority over allow, direct reject if matched)
+deny:
+- "Bash:rm -rf.*" # Block dangerous commands
+- "Bash:.*sudo.*" # Block sudo commands
+"""
+
+
+@tool(effects="network", touches=lambda args: [Touch("network", args["url"])])
+def fetch(url: str) -> str:
+    """Fetch a page."""
+    return f"fetched {url}"
+
+
+@tool(effects="network")
+def look_up(query: str) -> str:
+    """Look something up on the network."""
+    return f"found {query}"
+
+
+@tool(effects="control")
+def computer(action: str, text: str = "") -> str:
+    """Use the desktop."""
+    return f"did {action}"
+
+
+@tool(effects="execute", touches=lambda args: [Touch("execute", args["command"])])
+def remote(command: str) -> str:
+    """Run a command elsewhere."""
+    return f"ran {command}"
+
+
+class World:
+    """A workspace with settings and state of its own, and the runtimes that tests open on it."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        self.folder = Folder(os.path.join(base, "workspace"))
+        os.makedirs(self.folder.path, exist_ok=True)
+        self.config = Folder(os.path.join(base, "config"))
+        self.state = os.path.join(base, "state")
+
+    def rules(self, *lines: str, **lists: list[str]) -> None:
+        """Write the personal rule file: its lines, or lists of rules."""
+        text = "\n".join(lines) if lines else json.dumps(lists)
+        self.config.write("permissions.yaml", text)
+
+    @contextmanager
+    def runtime(
+        self, *tools: Tool, asker: Any = None, environ: Mapping[str, str] | None = None, **flags: Any
+    ) -> Iterator[Runtime]:
+        env = {**environment(self.base), **(environ or {})}
+        with Runtime(self.folder.path, tools=tools, environ=env, flags=flags, asker=asker) as runtime:
+            yield runtime
+
+    def verdict(self, name: str, /, *tools: Tool, flags: Mapping[str, Any] | None = None, **args: Any) -> str:
+        """Return the decision on a call."""
+        with self.runtime(*tools, **(flags or {})) as runtime:
+            return decision(runtime, name, **args)
+
+
+def decision(runtime: Runtime, name: str, /, **args: Any) -> str:
+    return runtime.explain(Call(name, args)).decision.verdict
+
+
+def code(result: Result) -> str:
+    return "ok" if result.error is None else result.error.code
+
+
+@pytest.fixture
+def world(base) -> World:
+    return World(base)
+
+
+# --- rules --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, args, expected",
+    [
+        ("Read", {"path": "a.txt"}, "allow"),
+        ("read_file", {"path": "a.txt"}, "allow"),
+        ("Grep", {"pattern": "x"}, "allow"),
+        ("Glob", {"pattern": "*"}, "allow"),
+        ("Bash", {"command": "ls"}, "allow"),
+        ("Bash", {"command": "ls -la src"}, "allow"),
+        ("run_shell", {"command": "ls -la"}, "allow"),
+        ("tool::shell_exec", {"argv": ["ls", "-l"]}, "allow"),
+        ("Bash", {"command": "git status"}, "allow"),
+        ("Bash", {"command": "git status; ls"}, "allow"),
+        ("Bash", {"command": "git push"}, "ask"),
+        ("Bash", {"command": "ls; curl example.org"}, "ask"),
+        ("Bash", {"command": "ls $(curl example.org)"}, "ask"),
+        ("Bash", {"command": "ls > a.txt"}, "ask"),
+        ("Bash", {"command": "lsof"}, "allow"),  # as the expression says
+        ("Bash", {"command": "rm -rf build"}, "deny"),
+        ("Bash", {"command": "ls && rm -rf build"}, "deny"),
+        ("run_shell", {"command": "rm -rf build", "force": True}, "deny"),
+        ("Bash", {"command": "sudo ls"}, "deny"),
+        ("Bash", {"command": "ls; 'su'do ls"}, "deny"),
+        ("Write", {"path": "a.txt", "content": "x"}, "ask"),
+        ("Edit", {"path": "a.txt", "old_string": "x", "new_string": "y"}, "ask"),
+    ],
+)
+def test_the_rule_file_of_the_page_works_as_its_comments_say(world, name, args, expected):
+    world.folder.write("a.txt", "x")
+    file = world.folder.write(".jcli/permissions.yaml", SEED)
+    with world.runtime() as runtime:
+        runtime.authority.trust().trust("rules", file, SEED.encode())
+
+        assert decision(runtime, name, **args) == expected
+
+
+def test_the_same_file_without_trust_denies_and_allows_nothing_and_says_so(world):
+    world.folder.write("a.txt", "x")
+    world.folder.write(".jcli/permissions.yaml", SEED)
+    with world.runtime() as runtime:
+        allowed = runtime.explain(Call("Bash", {"command": "ls"}))
+        denied = runtime.explain(Call("Bash", {"command": "sudo ls"}))
+        read = runtime.call("read_file", path="a.txt")
+        refused = runtime.call("run_shell", command="ls")
+
+    assert (allowed.decision.verdict, denied.decision.verdict) == ("ask", "deny")
+    assert "Bash:ls.* (.jcli/permissions.yaml, line 10) would allow it, but the file is not trusted" in (
+        allowed.decision.reason
+    )
+    assert ".jcli/permissions.yaml is not trusted" in allowed.notes[0]
+    assert ".jcli/permissions.yaml is not trusted" in read.meta["policy"][0]
+    assert "line 10" in refused.error.message
+
+
+VERDICTS = ("deny", "ask", "allow")
+CALLS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "write": ("write_file", {"path": "src/a", "content": "x"}, ("Write", "write_file", "Edit(path:src/**)", "*")),
+    "read": ("read_file", {"path": "a.txt"}, ("Read", "Read(path:*.txt)", "read_file", "*")),
+    "shell": ("run_shell", {"command": "make all"}, ("Bash", "Bash:make.*", "Bash(make:*)", "shell_exec", "*")),
+    "network": ("fetch", {"url": "https://docs.rs/a"}, ("fetch", "fetch(domain:docs.rs)", "look_up(domain:docs.rs)")),
+    "desktop": ("computer", {"action": "click"}, ("computer", "computer(action:click)", "*")),
+}
+
+
+@given(data=st.data())
+def test_the_strictest_rule_wins_in_every_combination(tmp_path_factory, data):
+    name, args, rules = CALLS[data.draw(st.sampled_from(sorted(CALLS)))]
+    chosen = {
+        verdict: data.draw(st.lists(st.sampled_from(rules), max_size=2, unique=True), label=verdict)
+        for verdict in VERDICTS
+    }
+    chosen["allow"] += data.draw(st.lists(st.sampled_from(["undo", "Bash:nothing", "Write(path:other/**)"])))
+    world = World(str(tmp_path_factory.mktemp("rules")))
+    world.folder.write("a.txt", "x")
+    world.rules(**chosen)
+
+    strictest = next((verdict for verdict in VERDICTS if set(chosen[verdict]) & set(rules)), None)
+    expected = strictest or ("allow" if name == "read_file" else "ask")
+
+    assert world.verdict(name, fetch, look_up, computer, **args) == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_deny_holds_in_every_mode(world, mode):
+    world.folder.write("a.txt", "x")
+    world.rules(deny=["Write", "Read", "Bash"], allow=["*"])
+
+    for name, args in (
+        ("read_file", {"path": "a.txt"}),
+        ("write_file", {"path": "b.txt", "content": "x"}),
+        ("run_shell", {"command": "ls"}),
+    ):
+        assert world.verdict(name, flags={"mode": mode}, **args) == "deny"
+
+
+@pytest.mark.parametrize("answer", ["once", "always", "all"])
+def test_no_answer_in_advance_beats_a_deny(world, answer):
+    world.rules(deny=["Write"])
+    with world.runtime(approve=answer) as runtime:
+        assert code(runtime.call("write_file", path="a", content="x")) == "denied"
+        assert world.folder.tree() == {}
+
+
+# --- no way around ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status && curl evil.example",
+        "git status; curl evil.example",
+        "git status | sh",
+        "git status || curl evil.example",
+        "git status & curl evil.example",
+        "git status\ncurl evil.example",
+        "git status $(curl evil.example)",
+        "git status `curl evil.example`",
+        "git status <(curl evil.example)",
+        "git status > a.txt",
+        "git status >> ~/.bashrc",
+        "git status 2>&1 >a",
+        "env git status",
+        "xargs git status",
+        "sh -c 'git status'",
+        "eval git status",
+        "PATH=/tmp git status",
+        "GIT_PAGER=evil git status",
+        "cd /tmp && git status",
+        "git statusx",
+        "gitx status",
+        "./git status",
+        "command git status; true",
+    ],
+)
+def test_a_prefix_allow_covers_nothing_that_stands_beside_it(world, command):
+    world.rules(allow=["Bash(git status:*)"])
+
+    assert world.verdict("run_shell", command=command) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl x",
+        "ls; curl x",
+        "env curl x",
+        "sudo -u me curl x",
+        "timeout 5 curl x",
+        "nice curl x",
+        "sh -c 'curl x'",
+        'bash -c "curl x"',
+        "xargs curl < a",
+        "find . -exec curl {} +",
+        "/usr/bin/curl x",
+        "c'ur'l x",
+        "\\curl x",
+        "echo $(curl x)",
+        "if true; then curl x; fi",
+        "f() { curl x; }; f",
+        "A=1 curl x",
+    ],
+)
+def test_a_deny_of_a_command_is_found_behind_wrappers(world, command):
+    world.rules(deny=["Bash(curl:*)"], allow=["Bash"])
+
+    assert world.verdict("run_shell", command=command) in ("deny", "ask")
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("read_file", {"path": "secret/key"}),
+        ("read_file", {"path": "./open/../secret/key"}),
+        ("read_file", {"path": "link/key"}),
+        ("read_file", {"path": "alias"}),
+        ("read_file", {"path": "deep/../key"}),  # deep leads to secret/inner
+        ("Read", {"path": "secret/key"}),
+        ("tool::file_read", {"path": "secret/key"}),
+        ("multi_read", {"files": [{"path": "open/a"}, {"path": "secret/key"}]}),
+        ("stat_file", {"path": "secret/key"}),
+        ("diff_files", {"path_a": "open/a", "path_b": "secret/key"}),
+    ],
+)
+def test_a_path_rule_follows_every_spelling_to_the_file(world, name, args):
+    world.folder.write("secret/key", "k")
+    world.folder.write("secret/inner/x", "x")
+    world.folder.write("open/a", "a")
+    os.symlink("secret", world.folder.join("link"))
+    os.symlink("secret/key", world.folder.join("alias"))
+    os.symlink("secret/inner", world.folder.join("deep"))
+    world.rules(deny=["Read(path:secret/**)"])
+    with world.runtime() as runtime:
+        result = runtime.call(name, **args)
+
+        assert code(result) == "denied", result
+        assert "permissions.yaml, line 1" in result.error.message
+
+
+def test_the_absolute_path_is_the_same_path(world):
+    full = world.folder.write("secret/key", "k")
+    world.rules(deny=["Read(path:secret/**)"])
+
+    assert world.verdict("read_file", path=full) == "deny"
+
+
+@pytest.mark.parametrize("name", ["search_files", "list_dir", "find_files", "checksum_tree"])
+def test_what_may_reach_a_denied_file_asks(world, name):
+    world.folder.write("secret/key", "k")
+    world.rules(deny=["Read(path:secret/**)"])
+    args = {"search_files": {"pattern": "k"}, "find_files": {"pattern": "*"}}.get(name, {"path": "."})
+
+    assert world.verdict(name, **args) == "ask"
+
+
+PATCH = """\
+--- a/src/a.txt
++++ b/src/a.txt
+@@ -1 +1 @@
+-old
++new
+--- a/other/b.txt
++++ b/other/b.txt
+@@ -1 +1 @@
+-old
++new
+"""
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("write_file", {"path": "other/b.txt", "content": "x"}),
+        ("write_file", {"path": "src/../other/b.txt", "content": "x"}),
+        ("write_file", {"path": "src/link/b.txt", "content": "x"}),
+        (
+            "multi_edit",
+            {
+                "edits": [
+                    {"path": "src/a.txt", "old_text": "old", "new_text": "new"},
+                    {"path": "other/b.txt", "old_text": "old", "new_text": "new"},
+                ]
+            },
+        ),
+        ("apply_patch", {"patch": PATCH}),
+        ("search_replace", {"pattern": "old", "replacement": "new", "files": "**"}),
+        ("undo", {"action": "restore", "id": "0"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "rules, expected",
+    [({"allow": ["Write(path:src/**)"]}, {"ask"}), ({"deny": ["Write(path:other/**)"]}, {"deny", "ask"})],
+)
+def test_every_path_of_a_batch_counts(world, name, args, rules, expected):
+    world.folder.write("src/a.txt", "old\n")
+    world.folder.write("other/b.txt", "old\n")
+    os.symlink("../other", world.folder.join("src/link"))
+    world.rules(**rules)
+    with world.runtime() as runtime:
+        assert decision(runtime, name, **args) in expected
+        assert code(runtime.call(name, **args)) in ("denied", "approval_required")
+        assert world.folder.read("other/b.txt") == "old\n"
+
+
+def test_a_path_allow_covers_a_batch_inside_it(world):
+    world.folder.write("src/a.txt", "old\n")
+    world.rules(allow=["Write(path:src/**)"])
+    with world.runtime() as runtime:
+        edits = [{"path": "src/a.txt", "old_text": "old", "new_text": "new"}]
+
+        assert code(runtime.call("multi_edit", edits=edits)) == "ok"
+        assert code(runtime.call("write_file", path="src/new/deep.txt", content="x")) == "ok"
+
+
+def test_a_redirection_counts_where_the_shell_stands(world):
+    world.rules(allow=["Bash(echo:*)", "Bash(cd:*)", "Write(path:src/**)"])
+    world.folder.write("src/a.txt", "old\n")
+    world.folder.write("other/src/a.txt", "old\n")
+
+    assert world.verdict("run_shell", command="echo x > src/a.txt") == "allow"
+    assert world.verdict("run_shell", command="echo x > src/a.txt", cwd="other") == "ask"
+    assert world.verdict("run_shell", command="cd other && echo x > src/a.txt") == "ask"
+    assert world.verdict("run_shell", command="cd other; echo x > ../src/a.txt") == "ask"
+    assert world.verdict("run_shell", command="echo x; env -C other bash -c 'echo x > src/a.txt'") == "ask"
+    assert world.verdict("run_shell", command=f"cd other; echo x > {world.folder.join('src/a.txt')}") == "allow"
+
+
+@pytest.mark.parametrize(
+    "url, expected",
+    [
+        ("https://docs.rs/serde", "allow"),
+        ("https://DOCS.rs./serde", "allow"),
+        ("https://docs.rs@evil.example/", "ask"),
+        ("https://docs.rs:pw@evil.example/", "ask"),
+        ("https://evil.example/docs.rs", "ask"),
+        ("https://evil.example#@docs.rs", "ask"),
+        ("https://evil.example\\@docs.rs", "ask"),
+        ("https://docs.rs.evil.example/", "ask"),
+        ("https://notdocs.rs/", "ask"),
+        ("https://docs.rs:8443@evil.example:443/", "ask"),
+        ("docs.rs", "ask"),
+        ("file:///etc/passwd", "ask"),
+        ("https://bad.example/", "deny"),
+        ("https://BAD.example:8443/", "deny"),
+        ("https://user:pw@bad.example/", "deny"),
+        ("https://docs.rs@bad.example/", "deny"),
+        ("https://bad.example./x", "deny"),
+    ],
+)
+def test_a_domain_rule_is_about_the_host_that_is_reached(world, url, expected):
+    world.rules(allow=["fetch(domain:docs.rs)"], deny=["look_up(domain:bad.example)"])
+
+    assert world.verdict("fetch", fetch, look_up, url=url) == expected
+
+
+def test_a_network_tool_whose_host_is_not_known_is_allowed_by_its_name_only(world):
+    world.rules(allow=["fetch(domain:docs.rs)"])
+    assert world.verdict("look_up", fetch, look_up, query="x") == "ask"
+
+    world.rules(allow=["look_up"])
+    assert world.verdict("look_up", fetch, look_up, query="x") == "allow"
+
+
+@pytest.mark.parametrize(
+    "rule, query, expected",
+    [("look_up:.*password.*", "my password", "deny"), ("look_up:.*password.*", "weather", "ask")],
+)
+def test_an_expression_finds_the_text_of_a_call_that_touches_nothing(world, rule, query, expected):
+    world.rules(deny=[rule])
+
+    assert world.verdict("look_up", look_up, query=query) == expected
+
+
+@pytest.mark.parametrize(
+    "lists, action, expected",
+    [
+        ({"deny": ["computer(action:click)"], "allow": ["computer"]}, "click", "deny"),
+        ({"deny": ["computer(action:double_click)"], "allow": ["computer"]}, "double-click", "deny"),
+        ({"deny": ["computer(action:click)"], "allow": ["computer"]}, "type", "allow"),
+        ({"allow": ["computer(action:click)"]}, "click", "allow"),
+        ({"allow": ["computer(action:click)"]}, "type", "ask"),
+        ({"ask": ["computer(action:click)"], "allow": ["*"]}, "click", "ask"),
+    ],
+)
+def test_an_action_rule_is_about_the_action(world, lists, action, expected):
+    world.rules(**lists)
+
+    assert world.verdict("computer", computer, action=action) == expected
+
+
+@pytest.mark.parametrize("rule", ["Bash", "run_shell", "shell_exec", "tool::shell_exec"])
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("Bash", {"command": "ls"}),
+        ("run_shell", {"command": "ls"}),
+        ("shell_exec", {"argv": ["ls"]}),
+        ("tool::shell_exec", {"argv": ["ls"]}),
+    ],
+)
+def test_all_names_of_the_shell_are_one_rule(world, rule, name, args):
+    world.rules(deny=[rule])
+
+    assert world.verdict(name, **args) == "deny"
+
+
+def test_a_tool_cannot_write_the_rules_of_its_project(world):
+    with world.runtime() as runtime:
+        for path in (".hilt/permissions.yaml", ".jcli/permissions.yaml", ".hilt/hooks.yaml", ".hilt/../.hilt/x"):
+            assert code(runtime.call("write_file", path=path, content="allow_all: true\n")) == "protected_path"
+        outside = world.config.join("permissions.yaml")
+        assert code(runtime.call("write_file", path=outside, content="allow_all: true\n")) != "ok"
+    assert world.folder.tree() == {}
+    assert not os.path.exists(outside)
+
+
+def test_a_rule_file_that_appears_by_other_means_loosens_nothing(world):
+    world.rules(ask=["Write"])
+    with world.runtime() as runtime:
+        world.folder.write(".hilt/permissions.yaml", "allow_all: true\n")
+
+        assert code(runtime.call("write_file", path="a", content="x")) == "approval_required"
+
+
+@pytest.mark.parametrize("files", ["src/**", "src", "src/*", "src/l.txt", "src/link/b.txt"])
+@pytest.mark.parametrize(
+    "rules", [{"allow": ["Write(path:src/**)"]}, {"allow": ["*"], "deny": ["Write(path:other/**)"]}]
+)
+def test_a_link_below_an_allowed_folder_leads_nowhere_else(world, files, rules):
+    world.folder.write("other/b.txt", "old\n")
+    world.folder.write("src/a.txt", "old\n")
+    os.symlink("../other", world.folder.join("src/link"))
+    os.symlink("../other/b.txt", world.folder.join("src/l.txt"))
+    world.rules(**rules)
+    with world.runtime() as runtime:
+        runtime.call("search_replace", pattern="old", replacement="new", files=files)
+
+    assert world.folder.read("other/b.txt") == "old\n"
+
+
+# --- modes and profiles -------------------------------------------------------------------------------------------
+
+
+def _made(name: str, effects: str, run: Any = None) -> Tool:
+    def done(ctx: Any, args: dict[str, Any]) -> Output:
+        return Output("done")
+
+    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    return Tool(name, "A tool.", schema, frozenset(effects.split()), run or done, lambda args: ())
+
+
+class Definition(NamedTuple):
+    approval: str
+    read_only: bool
+
+
+class Custom:
+    """What a custom tool runs: it carries the definition that it was made from."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+
+    def __call__(self, ctx: Any, args: dict[str, Any]) -> Output:
+        return Output("done")
+
+
+DONE, ASKS, NOT = "ok", "approval_required", "denied"
+
+# effect -> what happens without a rule file, and with one that does not speak of the call; in the order of MODES:
+# normal, auto-accept, yolo, plan, scheduler
+EFFECTS = {
+    "read": ((DONE, DONE, DONE, DONE, DONE), (DONE, DONE, DONE, DONE, DONE)),
+    "write": ((DONE, DONE, DONE, NOT, DONE), (ASKS, DONE, DONE, NOT, NOT)),
+    "execute": ((DONE, DONE, DONE, NOT, DONE), (ASKS, ASKS, DONE, NOT, NOT)),
+    "network": ((DONE, DONE, DONE, DONE, DONE), (ASKS, ASKS, DONE, ASKS, NOT)),
+    "control": ((ASKS, ASKS, DONE, NOT, NOT), (ASKS, ASKS, DONE, NOT, NOT)),
+    "read write": ((DONE, DONE, DONE, NOT, DONE), (ASKS, DONE, DONE, NOT, NOT)),
+    "write execute": ((DONE, DONE, DONE, NOT, DONE), (ASKS, ASKS, DONE, NOT, NOT)),
+    "read network": ((DONE, DONE, DONE, DONE, DONE), (ASKS, ASKS, DONE, ASKS, NOT)),
+}
+
+
+@pytest.mark.parametrize("has_rules", [False, True])
+@pytest.mark.parametrize("effects", EFFECTS)
+def test_what_a_tool_may_do_in_each_mode(world, effects, has_rules):
+    if has_rules:
+        world.rules(allow=["undo"])
+    found = []
+    for mode in MODES:
+        with world.runtime(_made("thing", effects), mode=mode) as runtime:
+            found.append(code(runtime.call("thing")))
+
+    assert tuple(found) == EFFECTS[effects][has_rules]
+
+
+# approval, read_only -> what happens, in the order of MODES
+APPROVALS = {
+    ("never", False): (DONE, DONE, DONE, NOT, DONE),
+    ("never", True): (DONE, DONE, DONE, DONE, DONE),
+    ("always", False): (ASKS, ASKS, DONE, NOT, NOT),
+    ("always", True): (ASKS, ASKS, DONE, NOT, NOT),
+    ("destructive", False): (ASKS, DONE, DONE, NOT, NOT),
+    ("destructive", True): (ASKS, DONE, DONE, NOT, NOT),
+}
+
+
+@pytest.mark.parametrize("effects", ["read", "write", "execute", "network", "control"])
+@pytest.mark.parametrize("approval, read_only", APPROVALS)
+def test_what_a_custom_tool_may_do_in_each_mode(world, approval, read_only, effects):
+    custom = _made("thing", effects, Custom(Definition(approval, read_only)))
+    found, listed = [], []
+    for mode in MODES:
+        with world.runtime(custom, mode=mode) as runtime:
+            found.append(code(runtime.call("thing")))
+            listed.append("thing" in [name for name, _, _ in runtime.schemas()])
+
+    assert tuple(found) == APPROVALS[approval, read_only]
+    assert listed == [answer != NOT for answer in found]
+
+
+def test_rules_are_about_custom_tools_too(world):
+    custom = _made("thing", "execute", Custom(Definition("never", read_only=False)))
+    world.rules(deny=["thing"])
+    with world.runtime(custom, mode="yolo") as runtime:
+        assert code(runtime.call("thing")) == "denied"
+
+
+HIDDEN = [
+    ({"mode": "plan"}, "write_file", {"path": "a", "content": "x"}),
+    ({"mode": "plan"}, "Edit", {"path": "a", "old_string": "x", "new_string": "y"}),
+    ({"mode": "plan"}, "register_hook", {"action": "list"}),
+    ({"mode": "plan"}, "job_input", {"task_id": "x", "input": "x"}),
+    ({"mode": "plan"}, "memory", {"action": "list"}),
+    ({"mode": "scheduler"}, "ask_user", {"questions": [{"header": "h", "question": "q?", "options": ["a", "b"]}]}),
+    ({"mode": "headless"}, "ask_user", {"questions": [{"header": "h", "question": "q?", "options": ["a", "b"]}]}),
+    ({"profile": "nano"}, "list_dir", {"path": "."}),
+    ({"profile": "nano"}, "undo", {"action": "list"}),
+    ({"profile": "minimal"}, "apply_patch", {"patch": PATCH}),
+    ({"profile": "minimal"}, "shell_exec", {"argv": ["ls"]}),
+    ({"disabledTools": ["write_file"]}, "Write", {"path": "a", "content": "x"}),
+    ({"disabledTools": ["Bash"]}, "run_shell", {"command": "ls"}),
+    ({"disabledTools": ["Bash"]}, "tool::shell_exec", {"argv": ["ls"]}),
+]
+
+
+@pytest.mark.parametrize("flags, name, args", HIDDEN)
+def test_what_is_hidden_is_refused_by_name_whatever_rules_and_approvals_say(world, flags, name, args):
+    world.rules("allow_all: true")
+    with world.runtime(approve="all", **flags) as runtime:
+        result = runtime.call(name, **args)
+        tool_name = runtime.catalog.find(name).tool.name
+        listed = {shown for shown, _, _ in runtime.schemas()}
+        told = runtime.call("list_tools").result if flags.get("profile") is None else ""
+
+    assert code(result) == "denied"
+    assert tool_name not in listed
+    assert f'"{tool_name}"' not in told
+    assert world.folder.tree() == {}
+
+
+@pytest.mark.parametrize("name", ["run_shell", "Bash"])
+@pytest.mark.parametrize("command", ["true", "rm a"])
+def test_a_command_that_would_ask_is_refused_where_nobody_can_be_asked(world, name, command):
+    world.rules(allow=["Read"])
+    with world.runtime(mode="scheduler") as runtime:
+        result = runtime.call(name, command=command)
+
+    assert code(result) == "denied"
+    assert result.error.message.startswith("In scheduler mode nobody can be asked: a rule file is in force")
+
+
+@pytest.mark.parametrize("name", ["enter_plan_mode", "exit_plan_mode"])
+def test_no_plan_is_begun_that_nobody_could_approve(world, name):
+    with world.runtime(mode="scheduler") as runtime:
+        assert code(runtime.call(name)) == "denied"
+        assert name not in [name for name, _, _ in runtime.schemas()]
+        assert code(runtime.call("write_file", path="a", content="x")) == "ok"
+
+
+LOOKS = [
+    ("memory", {"action": "list"}, "ok"),
+    ("memory", {"action": "search", "query": "x"}, "ok"),
+    ("memory", {"action": "recall", "key": "x"}, "not_found"),
+    ("memory", {"action": "save", "key": "x", "value": "y"}, "approval_required"),
+    ("memory", {"action": "forget", "key": "x"}, "approval_required"),
+    ("undo", {"action": "list"}, "ok"),
+    ("undo", {"action": "preview", "id": "abc"}, "not_found"),
+    ("undo", {"action": "restore", "id": "abc"}, "approval_required"),
+    ("undo", {"action": "clear"}, "approval_required"),
+]
+
+
+@pytest.mark.parametrize("name, args, expected", LOOKS)
+def test_the_actions_of_a_tool_that_only_read_do_not_ask_with_a_rule_file(world, name, args, expected):
+    world.rules(allow=["Grep"])
+    with world.runtime() as runtime:
+        assert code(runtime.call(name, **args)) == expected
+
+
+PAGE = (
+    *(
+        "Read",
+        "Write",
+        "Edit",
+        "Glob",
+        "Grep",
+        "Bash",
+        "TaskOutput",
+        "WebFetch",
+        "WebSearch",
+        "Ask",
+        "Task",
+        "TodoWrite",
+    ),
+    *("TodoRead", "EnterPlanMode", "ExitPlanMode", "LoadSkill", "Agent", "RegisterHook", "Compact", "ComputerUse"),
+)
+
+
+@pytest.mark.parametrize("name", PAGE)
+def test_a_rule_may_name_every_tool_of_the_page_whether_it_is_here_or_not(world, name):
+    world.rules(deny=[name])
+    with world.runtime() as runtime:
+        assert runtime.authority.notes() == []
+
+
+@pytest.mark.parametrize("flags, name, args", HIDDEN)
+def test_what_is_hidden_is_refused_also_when_its_arguments_are_wrong(world, flags, name, args):
+    with world.runtime(**flags) as runtime:
+        right = runtime.call(name, **args)
+        for wrong in ({"nonsense": 1}, {"nonsense": 1, **args}):
+            result = runtime.call(name, **wrong)
+            assert (code(result), result.error.message) == ("denied", right.error.message)
+        assert [row.entry.decision for row in runtime.trail.rows()] == ["deny"] * 3
+
+
+def test_a_disabled_name_that_is_nearly_a_tool_refuses_calls_and_names_the_file(world):
+    world.config.write("config.toml", 'disabledTools = ["write_fil"]\n')
+    with world.runtime() as runtime:
+        result = runtime.call("write_file", path="a", content="x")
+
+    assert code(result) == "denied"
+    assert "config.toml" in result.error.message
+    assert "did you mean write_file" in result.error.message
+
+
+def test_a_disabled_name_that_is_no_tool_here_disturbs_nothing(world):
+    with world.runtime(disabledTools=["kubectl_pods"]) as runtime:
+        assert code(runtime.call("write_file", path="a", content="x")) == "ok"
+
+
+def test_always_allow_answers_what_would_ask_and_beats_no_deny(world):
+    world.rules(deny=["computer(action:click)"])
+    with world.runtime(computer, alwaysAllow=["computer", "Write"]) as runtime:
+        assert code(runtime.call("computer", action="type")) == "ok"
+        assert code(runtime.call("write_file", path="a", content="x")) == "ok"
+        assert code(runtime.call("computer", action="click")) == "denied"
+        assert code(runtime.call("edit_file", path="a", old_text="x", new_text="y")) == "approval_required"
+
+
+@pytest.mark.parametrize("settings", [{}, {"shell.sandbox": "full", "shell.network": "full"}])
+@pytest.mark.parametrize("caller", ["run_shell", "Bash", "shell_exec"])
+def test_commands_only_read_in_plan_mode_whoever_calls(world, caller, settings):
+    world.folder.write("a.txt", "before")
+    script = "cat a.txt; echo after > a.txt; touch b.txt; ls /sys/class/net 2>/dev/null | wc -w; cat /proc/net/dev"
+    args = {"argv": ["bash", "-c", script]} if caller == "shell_exec" else {"command": script}
+    with world.runtime(mode="plan", **settings) as runtime:
+        result = runtime.call(caller, **args)
+
+    assert world.folder.tree() == {"a.txt": "before"}
+    if result.error is None or result.error.code == "tool_failed":
+        assert "eth0" not in result.result
+
+
+def test_a_session_that_plans_stays_so_in_another_process(world):
+    with world.runtime() as runtime:
+        assert code(runtime.call("enter_plan_mode")) == "ok"
+        assert code(runtime.call("write_file", path="a", content="x")) == "denied"
+    with world.runtime(mode="yolo") as runtime:
+        assert code(runtime.call("write_file", path="a", content="x")) == "denied"
+
+
+def test_what_another_process_sets_counts_for_the_next_call(world):
+    with world.runtime() as one, world.runtime() as other:
+        for _ in range(20):  # in quick succession: times of files are coarse
+            assert code(one.call("write_file", path="a", content=os.urandom(4).hex())) == "ok"
+            other.authority.values().set(one.id, one.session, MODE, "plan")
+            assert code(one.call("write_file", path="b", content="x")) == "denied"
+            other.authority.values().set(one.id, one.session, MODE, None)
+
+
+def test_a_session_that_was_idle_for_a_day_keeps_nothing(world, monkeypatch):
+    with world.runtime() as runtime:
+        runtime.call("enter_plan_mode")
+        id, session = runtime.id, runtime.session
+    later = time.time() + IDLE_SECONDS + 60
+    monkeypatch.setattr(time, "time", lambda: later)
+    with world.runtime() as runtime:
+        assert code(runtime.call("write_file", path="a", content="x")) == "ok"
+    assert SessionValues(world.state).all(id, session) == {}
+
+
+def test_a_session_that_was_used_within_a_day_keeps_its_mode(world, monkeypatch):
+    now = time.time()
+    with world.runtime() as runtime:
+        runtime.call("enter_plan_mode")
+        for hours in (20, 40, 60):
+            monkeypatch.setattr(time, "time", lambda hours=hours: now + hours * 3600)
+            monkeypatch.setattr(time, "time_ns", lambda hours=hours: int((now + hours * 3600) * 1e9))
+            assert code(runtime.call("write_file", path="a", content="x")) == "denied"
+    with world.runtime() as runtime:
+        assert code(runtime.call("write_file", path="a", content="x")) == "denied"
+
+
+def test_yolo_obeys_the_sandbox(world):
+    outside = os.path.join(world.base, "outside.txt")
+    with world.runtime(mode="yolo") as runtime:
+        runtime.call("run_shell", command=f"echo x > {outside}; echo x > .hilt/permissions.yaml")
+        dangerous = runtime.call("run_shell", command="rm -rf /")
+
+    assert not os.path.exists(outside)
+    assert not os.path.exists(world.folder.join(".hilt/permissions.yaml"))
+    assert code(dangerous) == "command_blocked"
+
+
+# --- approvals ----------------------------------------------------------------------------------------------------
+
+
+def ask(runtime: Runtime, name: str, /, **args: Any) -> str:
+    """Make a call that asks, with nobody there, and return the id of its approval."""
+    result = runtime.call(name, **args)
+    assert code(result) == "approval_required", result
+    assert result.error is not None
+    assert f"hilt approve {result.error.details['approval']}" in result.error.suggestion
+    return str(result.error.details["approval"])
+
+
+def again(runtime: Runtime, approval: str, name: str, /, **args: Any) -> Result:
+    return runtime.request(Call(name, args, approval=approval))
+
+
+APPROVING = """
+import sys
+from hilt.state.approvals import Approvals
+approvals = Approvals(sys.argv[1])
+approvals.answer(sys.argv[2], approved=sys.argv[3] == "yes", reason="not now", by="ann")
+approvals.close()
+"""
+
+
+def answer(world: World, id: str, said: str) -> None:
+    """Answer as another process does."""
+    subprocess.run([sys.executable, "-c", APPROVING, world.state, id, said], check=True, timeout=60)
+
+
+def test_an_approval_of_another_process_lets_the_repeated_call_run_once(world):
+    world.rules(ask=["Write"])
+    with world.runtime() as runtime:
+        id = ask(runtime, "write_file", path="a", content="x")
+        assert ask(runtime, "write_file", path="a", content="x") == id
+        assert code(again(runtime, id, "write_file", path="a", content="x")) == "approval_required"
+        answer(world, id, "yes")
+
+        assert code(again(runtime, id, "write_file", path="a", content="x")) == "ok"
+        assert code(again(runtime, id, "write_file", path="a", content="x")) == "denied"
+        row = runtime.trail.rows(limit=2)[0].entry
+    assert (row.decision, row.approver, row.outcome) == ("ask", "ann", "ok")
+    assert world.folder.tree() == {"a": "x"}
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("write_file", {"path": "a", "content": "y"}),
+        ("write_file", {"path": "b", "content": "x"}),
+        ("edit_file", {"path": "a", "old_text": "x", "new_text": "y"}),
+        ("run_shell", {"command": "ls"}),
+    ],
+)
+def test_an_approval_is_for_no_other_call(world, name, args):
+    world.rules(ask=["Write", "Edit", "Bash"])
+    with world.runtime() as runtime:
+        id = ask(runtime, "write_file", path="a", content="x")
+        answer(world, id, "yes")
+
+        assert code(again(runtime, id, name, **args)) == "denied"
+        assert world.folder.tree() == {}
+
+
+def test_an_approval_is_for_no_other_session(world):
+    world.rules(ask=["Write"])
+    with world.runtime() as runtime:
+        id = ask(runtime, "write_file", path="a", content="x")
+        answer(world, id, "yes")
+
+        other = Call("write_file", {"path": "a", "content": "x"}, approval=id, session="other")
+        assert code(runtime.request(other)) == "denied"
+
+
+CHANGES = [
+    ("write_file", {"path": "a.txt", "content": "new\n"}),
+    ("edit_file", {"path": "a.txt", "old_text": "old", "new_text": "new"}),
+    ("multi_edit", {"edits": [{"path": "a.txt", "old_text": "old", "new_text": "new"}]}),
+    ("search_replace", {"pattern": "old", "replacement": "new", "files": "*.txt"}),
+    ("search_replace", {"pattern": "old", "replacement": "new", "files": "."}),
+]
+
+
+@pytest.mark.parametrize("name, args", CHANGES)
+def test_an_approval_of_a_change_ends_when_the_file_changes(world, name, args):
+    world.folder.write("a.txt", "old\n" + "line\n" * 50)
+    world.rules(ask=["*"])
+    with world.runtime() as runtime:
+        id = ask(runtime, name, **args)
+        answer(world, id, "yes")
+        world.folder.write("a.txt", "old\n" + "line\n" * 50 + "far away\n")
+
+        result = again(runtime, id, name, **args)
+    assert code(result) == "denied"
+    assert result.error is not None
+    assert "files it showed have changed" in result.error.message
+    assert world.folder.read("a.txt").startswith("old\n")
+
+
+def test_an_approval_of_a_change_ends_when_it_would_change_more_files(world):
+    world.folder.write("a.txt", "old\n")
+    world.rules(ask=["*"])
+    args = {"pattern": "old", "replacement": "new", "files": "*.txt"}
+    with world.runtime() as runtime:
+        id = ask(runtime, "search_replace", **args)
+        answer(world, id, "yes")
+        world.folder.write("b.txt", "old\n")
+
+        assert code(again(runtime, id, "search_replace", **args)) == "denied"
+    assert world.folder.tree() == {"a.txt": "old\n", "b.txt": "old\n"}
+
+
+@pytest.mark.parametrize("name, args", CHANGES)
+def test_an_answer_to_a_change_counts_for_what_was_shown(world, name, args):
+    world.folder.write("a.txt", "old\n")
+    world.rules(ask=["*"])
+
+    def asker(asked: Asked) -> Answer:
+        assert "-old" in asked.diff
+        world.folder.write("a.txt", "old, and somebody else's work\n")
+        return Answer("once")
+
+    with world.runtime(asker=asker) as runtime:
+        assert code(runtime.call(name, **args)) == "stale_file"
+    assert world.folder.read("a.txt") == "old, and somebody else's work\n"
+
+
+def test_the_preview_for_a_person_is_not_a_read_of_the_session(world):
+    world.folder.write("a.txt", "one\n")
+    world.rules(ask=["Write"])
+    with world.runtime(approve="once") as runtime:
+        runtime.call("read_file", path="a.txt")
+        world.folder.write("a.txt", "two, by somebody else\n")
+
+        assert code(runtime.call("write_file", path="a.txt", content="three\n")) == "stale_file"
+    assert world.folder.read("a.txt") == "two, by somebody else\n"
+
+
+def test_a_denial_carries_the_reason_and_silence_is_told_apart(world):
+    world.rules(ask=["Write"])
+    with world.runtime() as runtime:
+        id = ask(runtime, "write_file", path="a", content="x")
+        answer(world, id, "no")
+        denied = again(runtime, id, "write_file", path="a", content="x")
+    with world.runtime(**{"approvals.timeout_s": 1}) as runtime:
+        id = ask(runtime, "write_file", path="a", content="x")
+        time.sleep(1.1)
+        silent = again(runtime, id, "write_file", path="a", content="x")
+
+    assert code(denied) == "USER_REJECTION"
+    assert denied.error is not None
+    assert "not now" in denied.error.message
+    assert code(silent) == "approval_timeout"
+
+
+def test_an_approval_that_expired_after_its_answer_is_no_use(world):
+    world.rules(ask=["Write"])
+    with world.runtime(**{"approvals.timeout_s": 1}) as runtime:
+        id = ask(runtime, "write_file", path="a", content="x")
+        runtime.authority.approvals().answer(id, approved=True, by="ann")
+        time.sleep(1.1)
+
+        assert code(again(runtime, id, "write_file", path="a", content="x")) == "denied"
+
+
+def test_a_call_waits_while_somebody_attends_and_no_longer(world):
+    world.rules(ask=["Write"])
+    approvals = Approvals(world.state)
+    results: list[Result] = []
+    with world.runtime() as runtime:
+        with approvals.attend("console", runtime.id):
+            waiting = threading.Thread(target=lambda: results.append(runtime.call("write_file", path="a", content="x")))
+            waiting.start()
+            deadline = time.monotonic() + 60
+            while not (pending := approvals.pending(runtime.id)) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            approvals.answer(pending[0].id, approved=True, by="console")
+            waiting.join(60)
+        assert [code(result) for result in results] == ["ok"]
+
+        with approvals.attend("console", runtime.id):
+            waiting = threading.Thread(target=lambda: results.append(runtime.call("write_file", path="a", content="y")))
+            waiting.start()
+            while not approvals.pending(runtime.id) and time.monotonic() < deadline:
+                time.sleep(0.01)
+        waiting.join(60)
+    approvals.close()
+    assert [code(result) for result in results] == ["ok", "approval_required"]
+
+
+def test_always_keeps_the_narrowest_rule_for_the_folder_of_the_command(world):
+    os.makedirs(world.folder.join("sub"))
+    world.rules(allow=["Read"])
+    asked: list[Asked] = []
+
+    def asker(question: Asked) -> Answer:
+        asked.append(question)
+        return Answer("always" if len(asked) == 1 else "deny", by="terminal")
+
+    with world.runtime(asker=asker) as runtime:
+        assert code(runtime.call("run_shell", command="true x", cwd="sub")) == "ok"
+        assert code(runtime.call("run_shell", command="true x", cwd="./sub/../sub")) == "ok"
+        assert code(runtime.call("run_shell", command="true x")) == "USER_REJECTION"
+        assert code(runtime.call("run_shell", command="true y", cwd="sub")) == "USER_REJECTION"
+        assert code(runtime.call("run_shell", command="true x; true y", cwd="sub")) == "USER_REJECTION"
+        grant = runtime.authority.approvals().grants(runtime.id)[0]
+        assert (grant.rule, grant.folder) == ("run_shell(/true x/)", os.path.realpath(world.folder.join("sub")))
+
+        world.rules(ask=["Bash"])
+        runtime.authority._looked = -10
+        assert code(runtime.call("run_shell", command="true x", cwd="sub")) == "USER_REJECTION"
+
+
+@pytest.mark.parametrize("asks", ["a rule", "a broken rule", "a hook"])
+def test_always_is_not_offered_for_what_no_grant_lifts(world, asks):
+    if asks == "a hook":
+        hook(world, 'echo \'{"decision": "ask"}\'')
+    else:
+        world.rules(ask=["Bash" if asks == "a rule" else "Bash(true"])
+    asked: list[Asked] = []
+
+    def asker(question: Asked) -> Answer:
+        asked.append(question)
+        return Answer("once")
+
+    with world.runtime(asker=asker) as runtime:
+        assert code(runtime.call("run_shell", command="true")) == "ok"
+    assert [question.rules for question in asked] == [()]
+
+
+def test_a_revoked_grant_asks_again(world):
+    world.rules(allow=["Read"])
+    with world.runtime(approve="always") as runtime:
+        assert code(runtime.call("write_file", path="a", content="x")) == "ok"
+    with world.runtime() as runtime:
+        assert code(runtime.call("write_file", path="a", content="y")) == "ok"
+        approvals = runtime.authority.approvals()
+        approvals.revoke(approvals.grants(runtime.id)[0].id)
+        assert code(runtime.call("write_file", path="a", content="z")) == "approval_required"
+
+
+@pytest.mark.parametrize(
+    "said, first, second",
+    [("deny", "USER_REJECTION", "USER_REJECTION"), ("once", "ok", "ok"), ("always", "ok", "ok"), ("all", "ok", "ok")],
+)
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_answers_in_advance(world, said, first, second, by_environment):
+    world.rules(ask=["Write"])
+    options: dict[str, Any] = {"environ": {"HILT_APPROVE": said}} if by_environment else {"approve": said}
+    with world.runtime(**options) as runtime:
+        assert code(runtime.call("write_file", path="a", content="x")) == first
+        assert code(runtime.call("write_file", path="b", content="x")) == second
+        assert runtime.trail.rows(limit=1)[0].entry.approver == ("" if said == "deny" else "--approve")
+
+
+# --- trust and broken files ---------------------------------------------------------------------------------------
+
+
+def test_a_project_file_loosens_only_with_the_content_that_is_trusted(world):
+    world.rules(allow=["Read"])
+    file = world.folder.write(".hilt/permissions.yaml", "allow: [Write]\n")
+    with world.runtime() as runtime:
+        trust = Trust(world.state)
+        trust.trust("rules", file, b"allow: [Write]\n")
+        trust.close()
+        assert decision(runtime, "write_file", path="a", content="x") == "allow"
+    world.folder.write(".hilt/permissions.yaml", "allow: [Write, Bash]\n")
+    assert world.verdict("write_file", path="a", content="x") == "ask"
+    with world.runtime(environ={"HILT_TRUST": "all"}) as runtime:
+        assert decision(runtime, "write_file", path="a", content="x") == "allow"
+
+
+def test_a_file_of_a_folder_above_counts_until_the_home_directory(world, monkeypatch):
+    project = os.path.join(world.folder.path, *"deep" * 15)
+    os.makedirs(project)
+    world.folder.write(".hilt/permissions.yaml", "deny: [Write]\n")
+    for home, expected in ((world.base, "deny"), (os.path.join(world.folder.path, "d"), "allow")):
+        environ = {**environment(world.base), "HOME": home}
+        with Runtime(project, environ=environ) as runtime:
+            assert decision(runtime, "write_file", path="a", content="x") == expected
+
+
+def test_a_workspace_below_the_configuration_directory_is_a_project_all_the_same(world):
+    project = Folder(world.config.join("project"))
+    project.write(".hilt/permissions.yaml", "allow_all: true\n")
+    world.rules(ask=["Write"])
+    with Runtime(project.path, environ=environment(world.base)) as runtime:
+        assert decision(runtime, "run_shell", command="make") == "ask"
+
+
+BROKEN = [
+    ("allow: [Read\n", "line"),
+    ("alow: [Read]\n", "line 1"),
+    ("allow: [Read]\nallow: [Write]\n", "line 2"),
+    ("allow:\n- Bash(ls\n- Bash:[\n", "line 2"),
+    ("deny:\n- Writ\n- Bahs\n- raed_file\n", "line"),
+    ("- Read\n", "line 1"),
+    ("allow_all: maybe\n", "line 1"),
+    (b"\xff\xfe\x00", "line 1"),
+    ("deny:\n- {rule: Bash, match: [1]}\n- {rule: 'Write(path:src/**)', match: [other/x]}\n- Reed\n", "line"),
+]
+
+
+@pytest.mark.parametrize("text, place", BROKEN)
+@pytest.mark.parametrize("where", ["personal", "project"])
+def test_a_broken_file_asks_about_all_it_could_have_governed_and_names_the_line(world, text, place, where):
+    world.folder.write("a.txt", "x")
+    world.folder.write("src/b.txt", "x")
+    if where == "personal":
+        world.config.write("permissions.yaml", text)
+    else:
+        world.folder.write(".hilt/permissions.yaml", text)
+    governs_all = not isinstance(text, str) or "\n- " not in text or text.startswith("- ")
+    with world.runtime() as runtime:
+        result = runtime.call("run_shell", command="ls")
+        read = runtime.call("read_file", path="a.txt")
+        notes = runtime.explain(Call("read_file", {"path": "a.txt"})).notes
+
+    assert code(result) in ("approval_required", "denied")
+    assert "permissions.yaml" in str(notes)
+    assert place in str(notes)
+    if governs_all:
+        assert code(read) == "approval_required"
+        assert "permissions.yaml" in read.error.message
+        assert place in read.error.message
+
+
+@pytest.mark.parametrize("kind", ["loop", "folder", "dangling", "pipe", "large"])
+def test_a_rule_file_that_cannot_be_read_asks(world, kind):
+    world.folder.write("a.txt", "x")
+    os.makedirs(world.folder.join(".hilt"))
+    file = world.folder.join(".hilt/permissions.yaml")
+    if kind == "loop":
+        os.symlink(".jcli", world.folder.join(".jcli"))
+    elif kind == "folder":
+        os.mkdir(file)
+    elif kind == "dangling":
+        os.symlink("nowhere", file)
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        world.folder.write(".hilt/permissions.yaml", "#" * (1 << 21))
+    with world.runtime() as runtime:
+        result = runtime.call("read_file", path="a.txt")
+
+    assert code(result) == "approval_required"
+    assert "/permissions.yaml, line 1" in result.error.message
+
+
+def test_the_personal_file_may_be_a_link_and_a_dangling_one_asks(world):
+    world.folder.write("a.txt", "x")
+    target = Folder(world.base).write("dotfiles/rules.yaml", "allow: [Read]\n")
+    os.makedirs(world.config.path)
+    os.symlink(target, world.config.join("permissions.yaml"))
+    with world.runtime() as runtime:
+        assert decision(runtime, "read_file", path="a.txt") == "allow"
+        Folder(world.base).write("dotfiles/rules.yaml", "deny: [Read]\n")
+        runtime.authority._looked = -10  # a second later
+        assert decision(runtime, "read_file", path="a.txt") == "deny"
+        os.unlink(target)
+        runtime.authority._looked = -10
+        assert decision(runtime, "read_file", path="a.txt") == "ask"
+
+
+def test_a_changed_file_counts_even_when_its_size_and_time_are_the_same(world):
+    world.folder.write("a.txt", "x")
+    file = world.config.write("permissions.yaml", "allow: [Read]\n")
+    before = os.stat(file)
+    time.sleep(0.2)
+    with world.runtime() as runtime:
+        assert decision(runtime, "read_file", path="a.txt") == "allow"
+        with open(file, "r+b") as stream:
+            stream.write(b"deny:  [Read]\n")
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        runtime.authority._looked = -10
+        assert decision(runtime, "read_file", path="a.txt") == "deny"
+
+
+# --- hooks --------------------------------------------------------------------------------------------------------
+
+
+def hook(world: World, script: str, **more: Any) -> None:
+    world.config.write(
+        "hooks.yaml", json.dumps({"hooks": [{"event": "pre_tool_execution", "command": script, **more}]})
+    )
+
+
+def test_what_a_hook_rewrites_is_decided_on_anew(world):
+    world.rules(deny=["Write(path:secret/**)"], allow=["Write"])
+    changed = json.dumps({"arguments": {"path": "secret/key", "content": "x"}})
+    hook(world, f"echo '{changed}'", match="Write")
+    with world.runtime() as runtime:
+        assert code(runtime.call("write_file", path="a", content="x")) == "denied"
+        found = runtime.explain(Call("write_file", {"path": "a", "content": "x"}))
+    assert world.folder.tree() == {}
+    assert (found.decision.verdict, len(found.hooks)) == ("allow", 1)
+
+
+@pytest.mark.parametrize("decided", ["allow", "ask", "deny"])
+def test_a_hook_tightens_and_never_loosens(world, decided):
+    world.rules(deny=["Edit"], ask=["Bash"], allow=["Write"])
+    hook(world, f"echo '{json.dumps({'decision': decided})}'")
+    expected = {"allow": ("ok", "approval_required"), "ask": (ASKS, ASKS), "deny": ("hook_blocked", "hook_blocked")}
+    world.folder.write("a", "x")
+    with world.runtime() as runtime:
+        assert code(runtime.call("edit_file", path="a", old_text="x", new_text="y")) in ("denied", "hook_blocked")
+        found = (
+            code(runtime.call("write_file", path="b", content="x")),
+            code(runtime.call("run_shell", command="true")),
+        )
+    assert found == expected[decided]
+    assert world.folder.read("a") == "x"
+
+
+def test_in_scheduler_mode_a_hook_asks_nobody(world):
+    hook(world, 'echo \'{"decision": "ask", "reason": "a look first"}\'')
+    with world.runtime(mode="scheduler") as runtime:
+        result = runtime.call("write_file", path="a", content="x")
+        pending = runtime.authority.approvals().pending()
+
+    assert (code(result), pending, world.folder.tree()) == ("denied", [], {})
+    assert "nobody can be asked: hook personal pre_tool_execution 0: a look first" in result.error.message
+
+
+def test_explain_runs_no_hook(world):
+    hook(world, "touch ran")
+    with world.runtime() as runtime:
+        runtime.explain(Call("read_file", {"path": "a"}))
+
+    assert world.folder.tree() == {}
+
+
+def test_hook_files_are_read_again_when_they_change_and_only_then(world, monkeypatch):
+    import hilt.authority.hooks as hooks
+
+    read: list[str] = []
+    contents = hooks._contents
+
+    def noted(path: str, **more: bool) -> bytes:
+        read.append(path)
+        return contents(path, **more)
+
+    monkeypatch.setattr(hooks, "_contents", noted)
+    hook(world, "true")
+    time.sleep(0.2)
+    with world.runtime() as runtime:
+        for _ in range(5):
+            runtime.call("list_dir")
+        assert len(read) == 1
+        hook(world, "exit 2")
+        assert code(runtime.call("list_dir")) == "hook_blocked"
+
+
+def test_a_projects_hooks_run_only_while_all_their_files_are_trusted(world):
+    entry = {"event": "pre_tool_execution", "command": "sh .hilt/hooks/block.sh"}
+    files = {
+        ".hilt/hooks.yaml": json.dumps({"hooks": [entry]}),
+        ".hilt/hooks/block.sh": "exit 2\n",
+    }
+    with world.runtime() as runtime:
+        trust = runtime.authority.trust()
+        for name, text in files.items():
+            path = world.folder.write(name, text)
+            runtime.authority._looked = -10
+            assert code(runtime.call("list_dir")) == "ok"
+            trust.trust("hooks", path, text.encode())
+        runtime.authority._looked = -10
+        assert code(runtime.call("list_dir")) == "hook_blocked"
+        world.folder.write(".hilt/hooks/block.sh", "exit 1\n")
+        result = runtime.call("list_dir")
+        notes = runtime.explain(Call("list_dir", {})).notes
+    assert code(result) == "ok"
+    assert "block.sh is not trusted" in str(notes)
+    assert "block.sh is not trusted" in str(result.meta["policy"])
+
+
+def test_an_answer_to_everything_is_asked_for_once_and_recorded_every_time(world):
+    world.rules(ask=["*"])
+    asked: list[Asked] = []
+
+    def asker(question: Asked) -> Answer:
+        asked.append(question)
+        return Answer("all", by="ann")
+
+    with world.runtime(asker=asker) as runtime:
+        assert code(runtime.call("write_file", path="a", content="x")) == "ok"
+        assert code(runtime.call("read_file", path="a")) == "ok"
+        assert [row.entry.approver for row in runtime.trail.rows()] == ["ann", "ann"]
+    assert len(asked) == 1
+
+
+def test_a_person_is_shown_what_is_not_as_the_tool_has_it_anyway_and_binds_all(world):
+    world.folder.write("a.txt", "old\n")
+    world.rules(ask=["*"])
+    asked: list[Asked] = []
+
+    def asker(question: Asked) -> Answer:
+        asked.append(question)
+        return Answer("deny", "no")
+
+    with world.runtime(asker=asker) as runtime:
+        runtime.call("edit_file", path="a.txt", old_text="old", new_text="new", show_context=0)
+        runtime.call("edit_file", path="a.txt", old_text="old", new_text="new", show_context=3)
+    given = {"path": "a.txt", "old_text": "old", "new_text": "new"}
+    assert [question.arguments for question in asked] == [given, {**given, "show_context": 3}]
+    with world.runtime() as runtime:
+        id = ask(runtime, "edit_file", path="a.txt", old_text="old", new_text="new")
+        answer(world, id, "yes")
+        result = again(runtime, id, "edit_file", path="a.txt", old_text="old", new_text="new", fuzzy_indent=True)
+        assert code(result) == "denied"
+
+
+def test_no_rule_is_kept_for_the_registration_of_a_hook(world):
+    asked: list[Asked] = []
+
+    def asker(question: Asked) -> Answer:
+        asked.append(question)
+        return Answer("always")
+
+    with world.runtime(asker=asker) as runtime:
+        assert code(runtime.call("register_hook", action="register", event="stop", command="true")) == "ok"
+        assert runtime.authority.approvals().grants(runtime.id) == []
+    assert asked[0].rules == ()
+
+
+def test_a_hook_of_the_session_cannot_run_what_rules_deny(world):
+    world.rules(deny=["Bash(curl:*)"], allow=["RegisterHook"])
+    with world.runtime() as runtime:
+        result = runtime.call("register_hook", action="register", event="pre_tool_execution", command="env curl x")
+        assert code(result) in ("denied", "approval_required")
+        assert code(runtime.call("list_dir")) == "ok"
+
+
+def test_a_dry_run_is_believed_of_our_own_tools_only(world):
+    ran: list[bool] = []
+
+    @tool(effects="write")
+    def careless(dry_run: bool = False) -> str:
+        """Write something, dry run or not."""
+        ran.append(dry_run)
+        return "done"
+
+    world.folder.write("a.txt", "old\n")
+    world.rules(allow=["Read"])
+    with world.runtime(careless) as runtime:
+        assert code(runtime.call("careless")) == "approval_required"
+        assert code(runtime.call("careless", dry_run=True)) == "approval_required"
+        assert code(runtime.call("edit_file", path="a.txt", old_text="old", new_text="new", dry_run=True)) == "ok"
+    assert ran == []
+    assert world.folder.tree() == {"a.txt": "old\n"}

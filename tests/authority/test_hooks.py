@@ -1,0 +1,729 @@
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pytest
+
+from hilt import pipeline
+from hilt.authority import hooks
+from hilt.authority.hooks import Hooks, Seen
+from hilt.call import Call
+from hilt.catalog import Catalog
+from hilt.context import Fence
+from hilt.errors import ToolError
+from hilt.policy.hook_protocol import FAILURE, POST, PRE
+from hilt.policy.subject import Subject
+from hilt.state.trust import Trust
+from hilt.testing import Folder
+from tests.policy.calls import HOME, NAMES, TWINS, path
+
+CATALOG = Catalog()
+LOG = "log.jsonl"
+
+
+def seen(tool: str, **args: Any) -> Seen:
+    """A call as the pipeline shows it to hooks."""
+    prepared = pipeline.prepare(Call(tool, args), CATALOG, None)
+    name, effects = prepared.tool.name, prepared.tool.effects
+
+    def subject() -> Subject:
+        touches = tuple(path(touch.effect, touch.target) for touch in prepared.touches)
+        return Subject(name, TWINS.get(name, frozenset((name,))), effects, touches)
+
+    return Seen(name, prepared.args, prepared.touches, subject)
+
+
+class Place:
+    """A workspace, personal settings, and the hooks that are kept there."""
+
+    def __init__(self, base: Path) -> None:
+        self.root = base / "workspace"
+        self.config = base / "config"
+        (self.root / ".hilt").mkdir(parents=True)
+        self.config.mkdir()
+        self.session: Any = None
+        self.trusted = True
+        self.fence = Fence()
+        self.environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(base)}
+
+    def personal(self, *entries: dict[str, Any]) -> None:
+        (self.config / "hooks.yaml").write_text(json.dumps({"hooks": entries}))  # JSON is YAML
+
+    def project(self, *entries: dict[str, Any]) -> None:
+        (self.root / ".hilt/hooks.yaml").write_text(json.dumps({"hooks": entries}))
+
+    def hooks(self) -> Hooks:
+        sets = hooks.load(
+            config=str(self.config),
+            root=str(self.root),
+            session=self.session,
+            names=lambda: NAMES,
+            trusted=lambda name, data: self.trusted,
+            home=HOME,
+        )
+
+        def change(work: Any) -> Any:
+            self.session = work(self.session)
+            return self.session
+
+        run = hooks.runner(self.confined, self.fence, self.environ, str(self.root))
+        return Hooks(sets, run, session="s1", names=lambda: NAMES, change=change)
+
+    def confined(self) -> Any:
+        raise ToolError("sandbox_unavailable", "No sandbox here.")
+
+    def before(self, call: Seen) -> Any:
+        return self.hooks().before(call, lambda args: seen(call.tool, **args))
+
+    def log(self) -> list[dict[str, Any]]:
+        file = self.root / LOG
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def hook(command: str, event: str = PRE, **more: Any) -> dict[str, Any]:
+    return {"event": event, "command": command, **more}
+
+
+def says(**answer: Any) -> str:
+    """A command that prints an answer, whatever it is told."""
+    return f"cat > /dev/null; echo '{json.dumps(answer)}'"
+
+
+NOTES = f"(cat; echo) >> {LOG}"
+READ = seen("read_file", path="a.py")
+WRITE = seen("write_file", path="gen/a.py", content="x")
+
+
+# --- before a call ------------------------------------------------------------------------------------------------
+
+
+def test_without_hooks_nothing_runs_and_nothing_is_said(place):
+    assert place.before(READ) == hooks.Before(READ.args)
+
+
+def test_a_hook_is_told_the_event_the_session_and_the_checked_call(place):
+    place.personal(hook(NOTES))
+
+    before = place.before(seen("Edit", path="a.py", old_string="x"))
+
+    (told,) = place.log()
+    assert told == {
+        "event": PRE,
+        "session": "s1",
+        "tool": "edit_file",
+        "arguments": {"path": "a.py", "old_text": "x", "new_text": "", **_rest(told)},
+        "touches": [{"effect": "write", "target": "a.py"}],
+    }
+    assert before[:-1] == hooks.Before(before.args)[:-1]
+    (ran,) = before.ran
+    assert (ran.name, ran.event, ran.outcome) == ("personal pre_tool_execution 0", PRE, "ok")
+    assert ran.milliseconds > 0
+
+
+def _rest(told: dict[str, Any]) -> dict[str, Any]:
+    """The defaults of the tool, which are its own business."""
+    return {name: value for name, value in told["arguments"].items() if name not in ("path", "old_text", "new_text")}
+
+
+def test_hooks_run_in_the_order_personal_project_session(place):
+    place.personal(hook("echo personal >> order"), hook("echo personal 1 >> order"))
+    place.project(hook("echo project >> order"))
+    place.session = [hook("true")]
+
+    before = place.before(READ)
+
+    assert (place.root / "order").read_text().splitlines() == ["personal", "personal 1", "project"]
+    assert [ran.name for ran in before.ran] == [
+        "personal pre_tool_execution 0",
+        "personal pre_tool_execution 1",
+        "project pre_tool_execution 0",
+        "session pre_tool_execution 0",
+    ]
+
+
+def test_a_hook_has_nothing_of_the_environment_that_runs_other_code(place):
+    for name in ("evil.sh", "uname"):
+        (place.root / name).write_text("#!/bin/sh\ntouch started\n")
+        (place.root / name).chmod(0o755)
+    place.environ["BASH_ENV"] = str(place.root / "evil.sh")
+    place.environ["PATH"] = f".{os.pathsep}{place.environ['PATH']}"
+    place.personal(hook("uname > where"))
+
+    place.before(READ)
+
+    assert (place.root / "where").read_text()
+    assert not (place.root / "started").exists()
+
+
+def test_a_hook_runs_in_the_workspace_with_the_persons_environment(place):
+    place.environ["COLOUR"] = "green"
+    place.personal(hook('echo "$PWD $COLOUR $HILT_HOOK_DEPTH" > where'))
+
+    place.before(READ)
+
+    assert (place.root / "where").read_text() == f"{place.root} green 1\n"
+
+
+@pytest.mark.parametrize("match, runs", [("Write(path:gen/**)", [WRITE]), ("Read", [READ]), (None, [READ, WRITE])])
+def test_a_hook_sees_only_what_its_match_speaks_of(place, match, runs):
+    place.personal(hook("true", match=match) if match else hook("true"))
+
+    assert [call for call in (READ, WRITE) if place.before(call).ran] == runs
+
+
+@pytest.mark.parametrize("decision, verdict", [("allow", "allow"), ("ask", "ask"), ("deny", "deny"), ("stop", "deny")])
+def test_a_decision_becomes_a_vote(place, decision, verdict):
+    place.personal(hook(says(decision=decision, reason="because")))
+
+    vote = place.before(READ).vote
+
+    assert (vote.verdict, vote.voter) == (verdict, "hooks")
+    assert "because" in vote.reason
+
+
+def test_exit_status_2_blocks_and_later_hooks_are_not_asked(place):
+    place.personal(hook("echo 'gen/ is generated' >&2; exit 2"), hook("touch asked"))
+
+    before = place.before(WRITE)
+
+    assert before.vote.verdict == "deny"
+    assert before.vote.error.code == "hook_blocked"
+    assert "gen/ is generated" in before.vote.error.message
+    assert [ran.outcome for ran in before.ran] == ["deny"]
+    assert not (place.root / "asked").exists()
+
+
+@pytest.mark.parametrize("first", ["allow", "deny"])
+def test_an_allow_never_beats_a_deny(place, first):
+    second = "deny" if first == "allow" else "allow"
+    place.personal(hook(says(decision=first)))
+    place.project(hook(says(decision=second)))
+
+    assert place.before(READ).vote.verdict == "deny"
+
+
+def test_a_skipped_call_is_answered_by_the_hook(place):
+    place.personal(hook(says(decision="skip", result={"kept": 1})), hook("touch asked"))
+
+    before = place.before(READ)
+
+    assert before.skipped.data == {"kept": 1}
+    assert before.vote is None
+    assert not (place.root / "asked").exists()
+
+
+def test_contexts_are_joined_in_order(place):
+    place.personal(hook(says(context="one")), hook(says(context="two")))
+
+    assert place.before(READ).context == "one\ntwo"
+
+
+FAILURES = {
+    "exit 1": "exit status 1",
+    "echo fine": "not JSON",
+    "no-such-program": "exit status 127",
+    "kill -9 $$": "signal",
+    "sleep 60": "longer than 0.3 s",
+    "head -c 3000000 /dev/zero": "more than 1024 KiB",
+    says(arguments={"no": "such argument"}): "arguments are refused",
+}
+
+
+@pytest.mark.parametrize("command, reason", FAILURES.items(), ids=list(FAILURES.values()))
+def test_a_hook_that_fails_blocks_the_call(place, command, reason):
+    place.personal(hook(command, timeout=0.3 if "sleep" in command else 30))
+
+    before = place.before(READ)
+
+    assert before.vote.verdict == "deny"
+    assert (before.vote.error.code, before.vote.error.details["failed"]) == ("hook_blocked", True)
+    assert reason in before.vote.error.message
+    assert [ran.outcome for ran in before.ran] == ["failed"]
+
+
+@pytest.mark.parametrize("command, reason", FAILURES.items(), ids=list(FAILURES.values()))
+def test_a_failure_can_be_ignored(place, command, reason):
+    place.personal(hook(command, timeout=0.3 if "sleep" in command else 30, on_failure="ignore"))
+
+    before = place.before(READ)
+
+    assert (before.vote, before.args, before.changed) == (None, READ.args, False)
+    assert reason in before.ran[0].reason
+
+
+def test_a_session_hook_never_runs_outside_the_sandbox(place):
+    place.session = [hook("touch escaped")]
+
+    before = place.before(READ)
+
+    assert before.vote.verdict == "deny"
+    assert "No sandbox here" in before.vote.error.message
+    assert not (place.root / "escaped").exists()
+
+
+# --- rewriting ----------------------------------------------------------------------------------------------------
+
+
+def test_rewritten_arguments_are_checked_and_defaults_filled(place):
+    place.personal(hook(says(arguments={"path": "b.py"})))
+
+    before = place.before(seen("read_file", path="a.py", tail=5))
+
+    assert before.changed
+    assert before.args == seen("read_file", path="b.py").args
+    assert [ran.outcome for ran in before.ran] == ["changed"]
+
+
+def test_a_later_hook_sees_what_an_earlier_one_has_rewritten(place):
+    place.personal(hook(says(arguments={"path": "b.py"})))
+    place.project(hook(NOTES))
+
+    place.before(READ)
+
+    assert [told["arguments"]["path"] for told in place.log()] == ["b.py"]
+
+
+def test_a_later_hook_that_matches_only_what_was_rewritten_runs(place):
+    place.personal(
+        hook(says(arguments={"path": "gen/b.py", "content": "x"})),
+        hook("exit 2", match="Write(path:gen/**)"),
+    )
+
+    assert place.before(seen("write_file", path="src/b.py", content="x")).vote.verdict == "deny"
+
+
+def test_an_earlier_hook_is_asked_again_when_a_later_one_rewrites(place):
+    place.personal(hook("exit 2", match="Write(path:gen/**)"), hook(NOTES))
+    place.project(hook(says(arguments={"path": "gen/b.py", "content": "x"})))
+
+    before = place.before(seen("write_file", path="src/b.py", content="x"))
+
+    assert before.vote.verdict == "deny"
+    assert before.vote.error.details["hook"] == "personal pre_tool_execution 0"
+
+
+def test_a_hook_that_repeats_its_rewriting_agrees(place):
+    place.personal(hook(says(arguments={"path": "b.py"})), hook(says(arguments={"path": "b.py", "start_line": 1})))
+
+    before = place.before(READ)
+
+    assert (before.vote, before.args["path"]) == (None, "b.py")
+
+
+def test_two_hooks_that_rewrite_for_ever_block_the_call(place):
+    place.personal(hook(says(arguments={"path": "b.py"})), hook(says(arguments={"path": "c.py"})))
+
+    before = place.before(READ)
+
+    assert before.vote.verdict == "deny"
+    assert "do not agree" in before.vote.error.message
+    assert len(before.ran) == 3
+
+
+# --- after a call -------------------------------------------------------------------------------------------------
+
+
+def test_after_a_call_a_hook_sees_the_result_and_can_change_it(place):
+    place.personal(hook(NOTES, POST), hook(says(result="short", context="cut"), POST), hook(NOTES, POST))
+    place.project(hook("touch wrong", FAILURE), hook("touch wrong", PRE))
+
+    after = place.hooks().after(READ, "a long text")
+
+    assert [told["result"] for told in place.log()] == ["a long text", "short"]
+    assert (after.result.text, after.context, after.error, after.stop) == ("short", "cut", None, None)
+    assert [ran.outcome for ran in after.ran] == ["ok", "changed", "ok"]
+    assert not (place.root / "wrong").exists()
+
+
+@pytest.mark.parametrize("value", [{"files": []}, [1], 5, None])
+def test_a_structured_result_stays_structured(place, value):
+    place.personal(hook(says(result=value), POST))
+
+    assert place.hooks().after(READ, {"files": ["a"]}).result.data == value
+
+
+def test_a_result_can_be_withheld(place):
+    place.personal(hook("grep -q secret && { echo 'a secret' >&2; exit 2; } || true", POST), hook("touch asked", POST))
+
+    clean = place.hooks().after(READ, "nothing")
+    os.unlink(place.root / "asked")
+    withheld = place.hooks().after(READ, "the secret")
+
+    assert clean.error is None
+    assert withheld.error.code == "hook_blocked"
+    assert "the call itself was made: a secret" in withheld.error.message
+    assert not (place.root / "asked").exists()
+
+
+def test_after_a_call_a_failure_is_ignored_unless_the_hook_says_block(place):
+    place.personal(hook("exit 1", POST))
+    place.project(hook("exit 1", POST, on_failure="block"))
+
+    after = place.hooks().after(READ, "text")
+
+    assert after.error.details == {"hook": "project post_tool_execution 0", "failed": True}
+    assert [ran.outcome for ran in after.ran] == ["failed", "failed"]
+
+
+def test_after_a_failed_call_a_hook_sees_the_error_and_can_say_it_differently(place):
+    place.personal(hook(NOTES, FAILURE), hook(says(result="Try b.py.", decision="stop", reason="enough"), FAILURE))
+    place.project(hook("touch wrong", POST))
+
+    after = place.hooks().after(READ, None, ToolError("file_not_found", "a.py does not exist."))
+
+    (told,) = place.log()
+    assert told["error"] == {"code": "file_not_found", "message": "a.py does not exist."}
+    assert "result" not in told
+    assert (after.result.text, after.stop) == ("Try b.py.", "enough")
+    assert not (place.root / "wrong").exists()
+
+
+# --- other events -------------------------------------------------------------------------------------------------
+
+
+def test_other_events_tell_what_they_are_given_and_pass_changes_on(place):
+    place.personal(hook(says(arguments={"text": "two"}), "pre_send_message"), hook(NOTES, "pre_send_message"))
+
+    heard = place.hooks().event("pre_send_message", arguments={"text": "one"}, agent="main")
+
+    assert place.log() == [
+        {"event": "pre_send_message", "session": "s1", "agent": "main", "arguments": {"text": "two"}}
+    ]
+    assert (heard.arguments, heard.decision) == ({"text": "two"}, None)
+
+
+def test_stopping_can_be_refused_with_a_reason(place):
+    place.personal(hook("echo 'the tests fail' >&2; exit 2", "stop"), hook("touch asked", "stop"))
+
+    heard = place.hooks().event("stop")
+
+    assert (heard.decision, heard.reason) == ("deny", "the tests fail")
+    assert not (place.root / "asked").exists()
+
+
+def test_what_comes_before_something_fails_closed(place):
+    place.personal(hook("exit 1", "pre_compact"), hook("exit 1", "post_compact"))
+
+    assert place.hooks().event("pre_compact").decision == "deny"
+    assert place.hooks().event("post_compact", result="x")[:3] == (None, "x", None)
+
+
+# --- where hooks come from ----------------------------------------------------------------------------------------
+
+
+def test_a_projects_hooks_run_only_when_everything_beside_them_is_trusted(place):
+    place.project(hook("touch ran"))
+    scripts = place.root / ".hilt/hooks/deep"
+    scripts.mkdir(parents=True)
+    (scripts / "check.sh").write_text("true")
+    asked: list[str] = []
+
+    def trusted(name: str, data: bytes) -> bool:
+        asked.append(os.path.relpath(name, place.root))
+        return data != b"true"
+
+    (known,) = _load(place, trusted)
+
+    assert asked == [".hilt/hooks.yaml", ".hilt/hooks/deep/check.sh"]
+    assert known.hooks == ()
+    assert "check.sh is not trusted" in known.notes[0]
+    assert hooks.project_files(str(place.root)) == [str(place.root / name) for name in asked]
+
+
+def _load(place: Place, trusted: Any) -> list[Any]:
+    config, root = str(place.config), str(place.root)
+    return hooks.load(config=config, root=root, session=None, names=lambda: NAMES, trusted=trusted)
+
+
+@pytest.mark.parametrize("name", [".hilt/hooks.yaml", ".hilt/hooks", ".hilt/hooks/check.sh", ".hilt/hooks/deep"])
+def test_links_to_what_tools_can_write_are_not_trusted(place, name):
+    place.project(hook("touch ran"))
+    other = place.root / "other"
+    other.mkdir()
+    link = place.root / name
+    if link.exists():
+        os.rename(link, other / "file")
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(other / "file" if (other / "file").exists() else other)
+
+    (known,) = _load(place, lambda name, data: True)
+
+    assert known.hooks == ()
+    assert name in known.notes[0]
+
+
+def test_an_untrusted_project_runs_nothing_and_says_so(place):
+    place.project(hook("touch ran"))
+    place.trusted = False
+
+    assert place.before(READ).ran == ()
+    assert "is not trusted" in place.hooks().notes[0]
+    assert not (place.root / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        b"hooks: [",
+        b"\xff\xfe",
+        b"- {event: pre_tool_execution}",
+        b"- {event: what, command: x}",
+        b"#" * (1 << 20) + b"\n",
+    ],
+    ids=["not YAML", "not UTF-8", "no command", "no such event", "too large"],
+)
+def test_a_broken_personal_file_makes_calls_ask(place, contents):
+    (place.config / "hooks.yaml").write_bytes(contents)
+
+    vote = place.before(READ).vote
+
+    assert (vote.verdict, vote.voter) == ("ask", "hooks")
+    assert "hooks.yaml" in vote.reason
+    assert place.hooks().event("pre_compact").decision in ("deny", None)
+
+
+def test_a_file_that_would_never_end_is_not_waited_for(place):
+    os.mkfifo(place.config / "hooks.yaml")
+
+    assert "not a regular file" in place.before(READ).vote.reason
+
+
+def test_a_broken_hook_with_a_match_asks_only_about_that(place):
+    place.personal({"event": PRE, "match": "Write(path:gen/**)"})
+
+    assert place.before(READ).vote is None
+    assert place.before(WRITE).vote.verdict == "ask"
+
+
+def test_a_broken_hook_of_another_event_leaves_calls_alone(place):
+    place.personal({"event": POST})
+
+    assert place.before(READ).vote is None
+    assert len(place.hooks().problems) == 1
+
+
+def test_what_would_run_is_told_without_running_it(place):
+    place.personal(hook("touch ran", match="Read"), hook("touch ran", match="Bash"), hook("touch ran", POST))
+
+    assert [known.name for known in place.hooks().would_run(READ)] == ["personal pre_tool_execution 0"]
+    assert not (place.root / "ran").exists()
+
+
+# --- the hooks of a session ---------------------------------------------------------------------------------------
+
+
+def test_hooks_of_a_session_are_counted_by_event_and_removed_by_number(place):
+    ready = []
+    known = place.hooks()
+
+    numbers = [
+        known.register(hook(command, event), lambda: ready.append(1)).number
+        for command, event in [("a", PRE), ("b", POST), ("c", PRE), ("d", PRE)]
+    ]
+    removed = known.remove(PRE, 1, lambda: ready.append(1))
+
+    assert (numbers, len(ready), removed["command"]) == ([0, 0, 1, 2], 5, "c")
+    assert [(known.command, known.number) for known in place.hooks().hooks] == [("a", 0), ("b", 0), ("d", 1)]
+
+
+def test_removing_the_last_hook_leaves_nothing_behind(place):
+    known = place.hooks()
+    known.register(hook("a"), lambda: None)
+    known.remove(PRE, 0, lambda: None)
+
+    assert place.session is None
+
+
+@pytest.mark.parametrize("event, number", [(PRE, 1), (POST, 0), ("what", 0)])
+def test_what_is_not_there_cannot_be_removed(place, event, number):
+    place.session = [hook("a")]
+
+    with pytest.raises(ToolError) as caught:
+        place.hooks().remove(event, number, lambda: None)
+
+    assert caught.value.code == "not_found"
+    assert place.session == [hook("a")]
+
+
+def test_a_broken_hook_of_a_session_asks_and_can_be_removed(place):
+    place.session = [hook("a"), {"event": PRE, "match": "Bash(/(/)", "command": "b"}]
+
+    assert len(place.hooks().problems) == 1
+    place.hooks().remove(PRE, 1, lambda: None)
+
+    assert place.hooks().problems == ()
+
+
+@pytest.mark.parametrize("data", [{"event": "what", "command": "x"}, {"event": PRE, "command": ""}])
+def test_a_hook_that_cannot_be_used_is_not_registered(place, data):
+    committed = []
+
+    with pytest.raises(ToolError) as caught:
+        place.hooks().register(data, lambda: committed.append(1))
+
+    assert (caught.value.code, committed, place.session) == ("invalid_args", [], None)
+
+
+def test_a_session_has_a_limited_number_of_hooks(place):
+    place.session = [hook("a")] * 100
+
+    with pytest.raises(ToolError) as caught:
+        place.hooks().register(hook("b"), lambda: None)
+
+    assert (caught.value.code, len(place.session)) == ("limit_exceeded", 100)
+
+
+# --- ending -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_failure", ["block", "ignore"])
+def test_a_call_that_is_given_up_ends_its_hook(place, on_failure):
+    place.personal(hook("touch begun; sleep 300", timeout=600, on_failure=on_failure))
+
+    def cancel() -> None:
+        while not (place.root / "begun").exists():
+            sleep(0.01)
+        place.fence.give_up(ToolError("cancelled", "Enough."))
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(ToolError) as caught:
+        place.before(READ)
+    thread.join()
+
+    assert caught.value.code == "cancelled"
+
+
+@pytest.mark.parametrize("depth, runs", [("0", True), ("2", True), ("3", False), ("many", False), ("-1", False)])
+def test_hooks_that_call_tools_with_hooks_come_to_an_end(place, depth, runs):
+    place.environ[hooks.DEPTH] = depth
+    place.personal(hook("touch ran"))
+
+    before = place.before(READ)
+
+    assert (place.root / "ran").exists() is runs
+    assert (before.vote is None) is runs
+
+
+# --- in a runtime -------------------------------------------------------------------------------------------------
+
+
+def personal(workspace: Folder, *entries: dict[str, Any]) -> None:
+    workspace.write("../config/hooks.yaml", json.dumps(entries))
+
+
+def test_a_blocked_call_does_nothing_and_says_why(runtime, workspace):
+    personal(workspace, hook("echo 'gen/ is generated' >&2; exit 2", match="Write(path:gen/**)"))
+
+    error = runtime.call("write_file", path="gen/a.py", content="x").error
+
+    assert (error.code, error.details["hook"]) == ("hook_blocked", "personal pre_tool_execution 0")
+    assert workspace.tree() == {}
+    assert runtime.call("write_file", path="src/a.py", content="x").ok
+
+
+def test_a_skipped_call_does_nothing_and_is_answered(runtime, workspace):
+    personal(workspace, hook(says(decision="skip", result="Not today.")))
+
+    result = runtime.call("write_file", path="a.py", content="x")
+
+    assert (result.ok, result.text) == (True, "Not today.")
+    assert workspace.tree() == {}
+
+
+def test_rewritten_arguments_are_decided_on_again(runtime, workspace):
+    workspace.write(".env", "SECRET=1")
+    personal(workspace, hook(says(arguments={"path": ".env"})))
+
+    assert runtime.call("read_file", path="a.py").error.code == "sensitive_path"
+
+
+def test_what_a_hook_adds_and_changes_reaches_the_caller(runtime, workspace):
+    workspace.write("a.py", "alpha")
+    personal(workspace, hook(says(context="Mind the gap.")), hook(says(result="beta"), POST))
+
+    text = runtime.call("read_file", path="a.py").text
+
+    assert "beta" in text
+    assert "Mind the gap." in text
+    assert "alpha" not in text
+
+
+def test_a_projects_hooks_run_once_trusted_and_stop_when_a_script_changes(runtime, workspace):
+    workspace.write("a.py", "alpha")
+    paths = [
+        workspace.write(".hilt/hooks.yaml", json.dumps([hook("bash .hilt/hooks/guard.sh")])),
+        workspace.write(".hilt/hooks/guard.sh", "exit 2\n"),
+    ]
+    trust = Trust(runtime.state)
+
+    def answer() -> str:
+        result = runtime.call("read_file", path="a.py")
+        return result.error.code if result.error else "ok"
+
+    answers = [answer()]
+    for name in paths:
+        trust.trust("hooks", name, Path(name).read_bytes())
+        answers.append(answer())
+    workspace.write(".hilt/hooks/guard.sh", "touch ran\n")
+    answers.append(answer())
+    trust.close()
+
+    assert answers == ["ok", "ok", "hook_blocked", "ok"]
+    assert not os.path.exists(workspace.join("ran"))
+
+
+def test_a_hook_that_calls_tools_has_hooks_itself_up_to_a_depth(runtime, workspace, environ):
+    workspace.write("a.py", "alpha")
+    command = shlex.join([sys.executable, "-m", "hilt", "call", "read_file", "path=a.py"])
+    personal(workspace, hook(f"echo $HILT_HOOK_DEPTH >> depth; {command} > /dev/null 2>&1; true", timeout=60))
+
+    done = subprocess.run(shlex.split(command), cwd=workspace.path, env=environ, capture_output=True, timeout=120)
+
+    assert done.returncode == 0
+    assert workspace.read("depth").splitlines() == ["1", "2", "3"]
+
+
+def test_every_hook_that_ran_is_on_record_with_its_outcome(base):
+    from hilt.testing import Folder, temporary_runtime
+
+    config = Folder(os.path.join(base, "config"))
+    config.write(
+        "hooks.yaml",
+        "- {event: pre_tool_execution, command: 'true'}\n- {event: pre_tool_execution, command: 'exit 2'}\n",
+    )
+    with temporary_runtime(base) as (runtime, workspace):
+        workspace.write("a.txt", "x")
+        runtime.call("read_file", path="a.txt")
+        rows = [(row.entry.tool, row.entry.outcome) for row in runtime.trail.rows()]
+
+    assert [outcome for name, outcome in rows if name.startswith("hook ")] == ["ok", "deny"]
+    assert rows[-1] == ("read_file", "hook_blocked")
+
+
+def test_what_a_hook_has_replaced_is_seen_in_no_other_form(base):
+    from hilt import wire
+    from hilt.testing import Folder, temporary_runtime
+
+    answer = '{"result": "[taken out]"}'
+    config = Folder(os.path.join(base, "config"))
+    config.write("hooks.yaml", f"- {{event: post_tool_execution, command: 'echo ''{answer}'''}}\n")
+    with temporary_runtime(base) as (runtime, workspace):
+        workspace.write("a.txt", "the secret word")
+        result = runtime.call("read_file", path="a.txt")
+
+    assert result.text == "[taken out]"
+    assert b"secret" not in wire.encode_result(result)

@@ -1,0 +1,420 @@
+"""Rules on paths hold where a path really leads, at the time it is opened, and for commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from hilt.authority.consent import Answer
+from hilt.call import Call, Result
+from hilt.errors import ToolError
+from hilt.files.door import Door, Root
+from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
+from hilt.runtime import Runtime
+from hilt.sandbox.profile import Profile
+from hilt.testing import Folder, environment
+from tests.state.exchanging import RULES, attack
+
+STRESS = int(os.environ.get("HILT_STRESS") or 0)
+TRIES = STRESS * 5 if STRESS else 60
+SECRET = "the-denied-words"
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="exchanges names by renameat2")
+
+
+class World:
+    """A workspace with personal rules, and a person who says yes."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        self.folder = Folder(os.path.join(base, "workspace"))
+        self.home = Folder(os.path.join(base, "home"))
+        for folder in (self.folder, self.home):
+            os.makedirs(folder.path, exist_ok=True)
+        self.asked: list[str] = []
+
+    def rules(self, **lists: list[str]) -> None:
+        Folder(os.path.join(self.base, "config")).write("permissions.yaml", json.dumps(lists))
+
+    @contextmanager
+    def runtime(self, answer: str = "once", **flags: Any) -> Iterator[Runtime]:
+        def asker(asked: Any) -> Answer:
+            self.asked.append(asked.reason)
+            return Answer(answer)
+
+        env = environment(self.base)
+        with Runtime(self.folder.path, environ=env, flags=flags, asker=asker) as runtime:
+            yield runtime
+
+
+@pytest.fixture
+def world(base) -> World:
+    return World(base)
+
+
+def code(result: Result) -> str:
+    return "ok" if result.error is None else result.error.code
+
+
+def told(result: Result) -> str:
+    return f"{result.text}{result.data}{result.view}{result.content}{result.error}"
+
+
+# --- names that change places ---------------------------------------------------------------------------------------
+
+
+@linux_only
+@pytest.mark.parametrize("rules", RULES)
+def test_names_that_are_exchanged_while_calls_run_do_not_get_past_a_rule(base, rules):
+    outcome = attack(base, rules, TRIES)
+
+    assert outcome["leaks"] == {}
+    assert "internal" not in outcome["codes"]
+    assert outcome["codes"]["ok"]  # the harmless half
+
+
+@linux_only
+@pytest.mark.parametrize("rules", RULES)
+def test_nor_do_they_for_an_ordinary_user(base, rules):
+    command = [sys.executable, "-m", "tests.state.exchanging", base, rules, str(TRIES)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout)
+
+    assert outcome["leaks"] == {}
+    assert "internal" not in outcome["codes"]
+
+
+# --- what a call opens beside what it names -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("search_files", {"pattern": "words"}),
+        ("search_files", {"pattern": "words", "format": "filenames"}),
+        ("search_files", {"pattern": "words", "no_ignore": True, "hidden": True}),
+        ("find_files", {"pattern": "*"}),
+        ("list_dir", {"path": ".", "depth": 5}),
+        ("list_dir", {"path": ".", "depth": 5, "details": True}),
+        ("checksum_tree", {"path": "."}),
+        ("detect_project", {"path": "."}),
+    ],
+)
+@pytest.mark.parametrize(
+    "rule", ["Read(path:secrets/**)", "Read(path:secrets)", "Read(path:SECRETS/*)", "Read(path:t*n*)"]
+)
+def test_what_a_person_lets_a_call_walk_does_not_hold_what_is_denied(world, name, args, rule):
+    world.folder.write("secrets/token.txt", SECRET)
+    world.folder.write("secrets/token/package.json", '{"name": "secret", "dependencies": {"react": "1"}}')
+    world.folder.write("open.txt", "words")
+    world.rules(deny=[rule])
+    with world.runtime() as runtime:
+        result = runtime.call(name, **args)
+
+    assert code(result) == "ok", result
+    assert world.asked
+    assert SECRET not in told(result)
+    assert "token" not in told(result)
+    assert "react" not in told(result)
+
+
+def test_an_image_is_not_shown_through_a_name_that_leads_there(world):
+    world.folder.write("secrets/a.png", b"\x89PNG\r\n\x1a\n" + bytes(64))
+    os.symlink("secrets/a.png", world.folder.join("a.png"))
+    world.rules(deny=["Read(path:secrets/**)"])
+    with world.runtime() as runtime:
+        assert code(runtime.call("read_file", path="a.png")) == "denied"
+
+
+def test_undo_does_not_bring_back_what_must_not_be_written(world):
+    with world.runtime() as runtime:
+        for path in ("locked/a.txt", "free.txt"):
+            runtime.call("write_file", path=path, content="old\n")
+        edits = [{"path": path, "old_text": "old", "new_text": "new"} for path in ("locked/a.txt", "free.txt")]
+        id = runtime.call("multi_edit", edits=edits).meta["undo"]
+    world.rules(deny=["Write(path:locked/**)"])
+    with world.runtime() as runtime:
+        whole = runtime.call("undo", action="restore", id=id)
+        one = runtime.call("undo", action="restore", id=id, path="free.txt")
+
+    assert (code(whole), code(one)) == ("denied", "ok")
+    assert world.folder.read("locked/a.txt") == "new\n"
+    assert world.folder.read("free.txt") == "old\n"
+
+
+@pytest.mark.parametrize("action", ["preview", "restore"])
+def test_undo_does_not_show_what_must_not_be_read(world, action):
+    with world.runtime() as runtime:
+        runtime.call("write_file", path="secrets/a.txt", content=SECRET)
+        id = runtime.call("write_file", path="secrets/a.txt", content="other", force=True).meta["undo"]
+    world.rules(allow=["*"], deny=["Read(path:secrets/**)"])
+    with world.runtime() as runtime:
+        result = runtime.call("undo", action=action, id=id)
+
+    assert code(result) == "denied"
+    assert SECRET not in told(result)
+    assert world.folder.read("secrets/a.txt") == "other"
+
+
+MOVE = "*** Begin Patch\n*** Update File: secrets/a.txt\n*** Move to: open.txt\n@@\n-one\n+two\n*** End Patch\n"
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("edit_file", {"path": "secrets/a.txt", "old_text": "one", "new_text": "two"}),
+        ("edit_file", {"path": "secrets/a.txt", "old_text": "one", "new_text": "two", "dry_run": True}),
+        ("write_file", {"path": "secrets/a.txt", "content": "two\n"}),
+        ("multi_edit", {"edits": [{"path": "secrets/a.txt", "old_text": "one", "new_text": "two"}]}),
+        ("search_replace", {"pattern": "one", "replacement": "two", "files": "secrets/a.txt"}),
+        ("apply_patch", {"patch": MOVE}),
+    ],
+)
+def test_a_change_does_not_show_or_move_what_must_not_be_read(world, name, args):
+    world.folder.write("secrets/a.txt", f"one\n{SECRET}\n")
+    world.rules(allow=["*"], deny=["Read(path:secrets/**)"])
+    with world.runtime() as runtime:
+        decided = runtime.explain(Call(name, args)).decision.verdict
+        result = runtime.call(name, **args)
+
+    assert (decided, code(result)) == ("deny", "denied")
+    assert SECRET not in told(result)
+    assert world.folder.tree() == {"secrets/": None, "secrets/a.txt": f"one\n{SECRET}\n"}
+
+
+def test_what_may_be_written_and_not_read_can_be_made(world):
+    world.rules(allow=["*"], deny=["Read(path:inbox/**)"])
+    with world.runtime() as runtime:
+        assert code(runtime.call("write_file", path="inbox/a.txt", content="x")) == "ok"
+        assert code(runtime.call("read_file", path="inbox/a.txt")) == "denied"
+        assert code(runtime.call("write_file", path="inbox/a.txt", content="y", force=True)) == "denied"
+
+
+def test_a_rule_that_names_a_link_holds_on_both_sides_of_it(world):
+    world.folder.write("releases/5/a.txt", SECRET)
+    os.symlink("releases/5", world.folder.join("current"))
+    world.rules(deny=["Read(path:current/**)"])
+    with world.runtime() as runtime:
+        for path in ("current/a.txt", "releases/5/a.txt"):
+            assert code(runtime.call("read_file", path=path)) == "denied"
+        assert SECRET not in told(runtime.call("search_files", pattern="words", path="releases"))
+
+
+def test_a_rule_that_asks_about_a_link_asks(world):
+    world.folder.write("releases/5/a.txt", "text")
+    os.symlink("releases/5", world.folder.join("current"))
+    world.rules(ask=["Read(path:current/**)"])
+    with world.runtime() as runtime:
+        assert code(runtime.call("read_file", path="current/a.txt")) == "ok"
+
+    assert len(world.asked) == 1
+
+
+@pytest.mark.parametrize("name, args", [("list_dir", {"path": "private"}), ("read_file", {"path": "private/a.txt"})])
+def test_what_was_asked_about_is_open(world, name, args):
+    world.folder.write("private/a.txt", "mine")
+    world.rules(ask=["Read(path:private/**)"])
+    with world.runtime() as runtime:
+        assert code(runtime.call(name, **args)) == "ok"
+    with world.runtime(answer="deny") as runtime:
+        assert code(runtime.call(name, **args)) == "USER_REJECTION"
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def profile_of(runtime: Runtime, door: Door | None = None) -> Profile:
+    """Return the sandbox profile that a command of the runtime gets."""
+    store, overflow = runtime._store("default")
+    return runtime._confinement()._profile(door or store.door, "default", overflow.open(), "none")
+
+
+def test_a_command_gets_the_rules_on_paths(world):
+    outside = world.home.write("Private/deep/a.txt", SECRET)
+    world.home.write("notes/a.key", "k")
+    world.home.write("notes/b.txt", "b")
+    world.folder.write("secrets/key.txt", SECRET)
+    os.symlink("secrets", world.folder.join("alias"))
+    root = world.folder.path
+    world.rules(
+        deny=["Read(path:alias/**)", "Read(path:~/private/**)", "Write(path:~/notes/**/*.key)", "Write(path:made/**)"],
+        ask=["Read(path:asked/**)", "Write(path:**)"],
+    )
+    with world.runtime() as runtime:
+        profile = profile_of(runtime)
+        again = profile_of(runtime)
+
+    assert profile.denies_read
+    assert profile.denies_write
+    for path in ("secrets", "secrets/key.txt", "asked/x", "alias"):
+        assert profile.denies_read(f"{root}/{path}"), path
+    assert not profile.denies_read(f"{root}/src")
+    assert profile.denies_write(f"{root}/made/new.txt")
+    assert profile.writable == (root,)
+    assert dict(profile.denied_outside) == {
+        os.path.dirname(os.path.dirname(outside)): True,
+        world.home.join("notes/a.key"): False,
+    }
+    assert profile.denied_missing == (f"{root}/made",)
+    # the same rules: what a search of the workspace remembers by them stays true
+    assert (again.denies_read, again.denies_write) == (profile.denies_read, profile.denies_write)
+
+
+def test_rules_of_a_project_that_nobody_trusts_hold_for_commands(world):
+    world.folder.write(".hilt/permissions.yaml", "deny: ['Read(path:secrets/**)', 'Write(path:**)']")
+    with world.runtime() as runtime:
+        profile = profile_of(runtime)
+
+    assert profile.denies_read is not None
+    assert profile.denies_read(world.folder.join("secrets"))
+    assert profile.writable == ()
+
+
+def test_without_rules_a_command_gets_none(world):
+    with world.runtime() as runtime:
+        profile = profile_of(runtime)
+
+    fields = (profile.denies_read, profile.denies_write, profile.denied_outside, profile.denied_missing)
+    assert fields == (None, None, (), ())
+
+
+def test_rules_that_match_too_much_outside_refuse_commands(world):
+    for number in range(1100):
+        world.home.write(f"many/{number}.key")
+    world.rules(allow=["*"], deny=["Read(path:~/many/*.key)"])
+    with world.runtime() as runtime, pytest.raises(ToolError) as raised:
+        profile_of(runtime)
+
+    assert raised.value.code == "sandbox_unavailable"
+
+
+def test_a_folder_that_cannot_be_listed_is_looked_into_all_the_same(base):
+    script = (
+        "import sys; from tests.state.ordinary import obey_permissions; obey_permissions();"
+        "from hilt.sandbox import denied; base = sys.argv[1];"
+        "reach = lambda path: 'yes' if path.startswith(base + '/shut/ann/x') else 'maybe'"
+        " if (base + '/shut/ann/x').startswith(path) else 'no';"
+        "print(denied.find(reach, [base + '/shut/ann/x'], ()))"
+    )
+    base = os.path.realpath(base)
+    inner = os.path.join(base, "shut/ann/x")
+    os.makedirs(inner)
+    os.chmod(os.path.join(base, "shut"), stat.S_IXUSR | stat.S_IWUSR)
+    try:
+        done = subprocess.run([sys.executable, "-c", script, base], capture_output=True, text=True)
+    finally:
+        os.chmod(os.path.join(base, "shut"), 0o700)
+
+    assert done.stdout.strip() == str([inner]), done.stderr
+
+
+def test_a_folder_that_is_denied_is_no_place_to_run_a_command_in(world):
+    world.folder.write("secrets/key.txt", SECRET)
+    world.rules(allow=["*"], deny=["Read(path:secrets/**)"])
+    with world.runtime() as runtime:
+        found = runtime.explain(Call("run_shell", {"command": "cat key.txt", "cwd": "secrets"}))
+        result = runtime.call("run_shell", command="cat key.txt", cwd="secrets")
+
+    assert (found.decision.verdict, code(result)) == ("deny", "denied")
+
+
+def test_explain_names_the_rules_that_hold_for_a_command(world):
+    world.rules(allow=["*"], deny=["Read(path:secrets/**)"], ask=["Write(path:src/**)"])
+    with world.runtime() as runtime:
+        plain = runtime.explain(Call("run_shell", {"command": "make"}))
+        asked = runtime.explain(Call("run_shell", {"command": "echo x > src/a"}))
+        read = runtime.explain(Call("read_file", {"path": "a"}))
+
+    assert plain.sandbox == (
+        "Read(path:secrets/**) (permissions.yaml, line 1): cannot be read",
+        "Write(path:src/**) (permissions.yaml, line 1): cannot be written",
+    )
+    assert (asked.decision.verdict, asked.sandbox) == ("ask", plain.sandbox[:1])
+    assert read.sandbox == ()
+
+
+# --- files that are closed under every name ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def marking(world) -> Iterator[Runtime]:
+    """A runtime that knows a file and a folder by their inodes, which have got other names."""
+    world.folder.write("notes/a.txt", "harmless")
+    marks = []
+    for name in ("notes/renamed.txt", "notes/folder/b.txt"):
+        world.folder.write(name, SECRET)
+    os.link(world.folder.join("notes/renamed.txt"), world.folder.join("notes/linked.txt"))
+    for name in ("notes/renamed.txt", "notes/folder"):
+        status = os.stat(world.folder.join(name))
+        marks.append((status.st_dev, status.st_ino))
+    with world.runtime() as runtime:
+        runtime.marked = lambda status: (status.st_dev, status.st_ino) in marks
+        yield runtime
+
+
+@pytest.mark.parametrize("path", ["notes/renamed.txt", "notes/linked.txt", "notes/folder/b.txt", "notes/folder"])
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("read_file", {}),
+        ("stat_file", {}),
+        ("list_dir", {}),
+        ("search_files", {"pattern": "words"}),
+        ("write_file", {"content": "x", "force": True}),
+        ("edit_file", {"old_text": "the", "new_text": "a"}),
+    ],
+)
+def test_a_marked_file_is_closed_under_every_name(world, marking, path, name, args):
+    before = world.folder.tree()
+
+    result = marking.call(name, path=path, **args)
+
+    assert code(result) == "sensitive_path"
+    assert SECRET not in told(result)
+    assert world.folder.tree() == before
+
+
+@pytest.mark.parametrize(
+    "name, args",
+    [
+        ("search_files", {"pattern": "words"}),
+        ("search_files", {"pattern": "words", "format": "filenames"}),
+        ("checksum_tree", {"path": "notes"}),
+        ("list_dir", {"path": ".", "depth": 5}),
+        ("find_files", {"pattern": "*"}),
+    ],
+)
+def test_what_is_below_a_marked_folder_is_passed_over(marking, name, args):
+    result = marking.call(name, **args)
+
+    assert code(result) == "ok"
+    assert SECRET not in told(result)
+    assert "b.txt" not in told(result)
+
+
+def test_an_object_is_judged_as_it_was_opened_and_not_as_it_was_looked_at(base):
+    folder = Folder(base)
+    folder.write("a.txt", SECRET)
+    looks: list[os.stat_result] = []
+
+    def marked(status: os.stat_result) -> bool:
+        """Let the look at the name pass, as if something else were opened then."""
+        looks.append(status)
+        return len(looks) > 1
+
+    rules = PathRules(SENSITIVE, READABLE, PROTECTED)
+    door = Door([Root(base, label=None, writable=True)], rules, marked=marked)
+
+    with pytest.raises(ToolError) as raised, door.open_file("a.txt"):
+        pass
+
+    assert (raised.value.code, len(looks)) == ("sensitive_path", 2)

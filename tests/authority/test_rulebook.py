@@ -1,0 +1,72 @@
+"""When a look at a file may be kept, and where rule files are looked for."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from hilt.authority.rulebook import COARSE_TICK, TICK, contents, is_settled, status, upward
+
+
+def test_a_file_that_has_just_changed_may_change_again_unseen(tmp_path):
+    file = tmp_path / "a"
+    file.write_text("x")
+    assert not is_settled(status(str(file)))
+
+    time.sleep(2 * TICK / 1e9)
+    assert is_settled(status(str(file)))
+
+
+def test_whole_seconds_need_longer():
+    now = time.time_ns() // 1_000_000_000 * 1_000_000_000
+    assert not is_settled((now - 1_000_000_000, 0, 0, 0))
+    assert is_settled((now - 2 * COARSE_TICK // 1_000_000_000 * 1_000_000_000, 0, 0, 0))
+
+
+def test_what_is_missing_is_settled_and_what_cannot_be_looked_at_is_there(tmp_path):
+    os.symlink("loop", tmp_path / "loop")
+    (tmp_path / "file").write_text("")
+
+    assert status(str(tmp_path / "nothing")) is None
+    assert status(str(tmp_path / "file" / "below")) is None
+    assert is_settled(None)
+    broken = status(str(tmp_path / "loop" / "below"))
+    assert broken is not None
+    assert not is_settled(broken)
+
+
+def test_a_link_is_looked_through_when_it_is_the_persons_own(tmp_path):
+    target = tmp_path / "target"
+    target.write_text("x")
+    os.symlink(target, tmp_path / "link")
+    before = [status(str(tmp_path / "link"), follow=follow) for follow in (False, True)]
+    time.sleep(2 * TICK / 1e9)
+    target.write_text("other")
+    after = [status(str(tmp_path / "link"), follow=follow) for follow in (False, True)]
+
+    assert (before[0] == after[0], before[1] == after[1]) == (True, False)
+    target.unlink()
+    assert status(str(tmp_path / "link"), follow=True) is not None
+
+
+@pytest.mark.parametrize("home, expected", [("", 4), ("a", 3), ("a/b", 2), ("a/b/c", 1), ("a/b/c/d", 1)])
+def test_folders_are_walked_up_to_the_home_directory(tmp_path, home, expected):
+    project = tmp_path / "a" / "b" / "c" / "d"
+    project.mkdir(parents=True)
+    found = list(upward(str(project), os.path.normpath(str(tmp_path / home))))
+
+    assert found[:expected] == [str(project), *map(str, project.parents)][:expected]
+    assert len(found) == expected
+
+
+def test_only_regular_files_of_a_readable_size_are_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(b"#" * ((1 << 20) + 1))
+    os.symlink("large", tmp_path / "link")
+    for name in ("pipe", "large"):
+        with pytest.raises(ValueError, match="regular file"):
+            contents(str(tmp_path / name), follow=False)
+    with pytest.raises(OSError, match="symbolic links"):
+        contents(str(tmp_path / "link"), follow=False)

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hilt import catalog
+from hilt.authority.visibility import NAMES_CHARACTERS, definition, shown
+from hilt.declaration import tool
+from hilt.errors import ToolError
+from hilt.policy.modes import FINDERS
+from hilt.schema import Checked, cost
+from hilt.testing import temporary_runtime
+
+
+@tool(effects="read")
+def shout(text: str) -> str:
+    """Say it louder.
+
+    Args:
+        text: What to say.
+    """
+    return text.upper()
+
+
+def names(runtime, **how):
+    return [one.name for one in shown(runtime, session=runtime.session, **how)]
+
+
+def test_every_tool_is_shown_in_the_order_of_names_but_those_that_lead_to_others(runtime):
+    assert names(runtime) == [name for name in catalog.built_in_names() if name not in FINDERS]
+    assert [name for name, _, _ in runtime.schemas()] == names(runtime)
+
+
+def test_a_tool_is_shown_with_all_that_a_host_needs(base):
+    with temporary_runtime(base, tools=[shout]) as (runtime, _):
+        found = {one.name: one for one in shown(runtime, session="s")}
+
+    assert found["shout"].title == "Shout"
+    assert found["shout"].description == "Say it louder."
+    assert found["shout"].schema["properties"]["text"] == {"type": "string", "description": "What to say."}
+    assert found["shout"].effects == {"read"}
+    assert found["shout"].output is None
+    assert (found["list_tools"].output or {})["type"] == "object"
+    assert "x-" not in json.dumps([one.schema for one in found.values()])
+
+
+@pytest.mark.parametrize(
+    "flags", [{"mode": "plan"}, {"profile": "nano"}, {"profile": "minimal"}, {"disabledTools": ["Bash"]}]
+)
+def test_what_mode_profile_and_settings_hide_is_not_shown(base, flags):
+    with temporary_runtime(base, flags=flags) as (runtime, _):
+        listed = names(runtime)
+
+        assert "shell_exec" not in listed or "mode" in flags
+        assert "apply_patch" not in listed or "disabledTools" in flags
+        assert set(names(runtime, search=True)) == FINDERS
+
+
+def test_the_mode_is_that_of_the_session(base):
+    with temporary_runtime(base, session="planning") as (runtime, _):
+        runtime.call("enter_plan_mode")
+
+        assert "write_file" not in [one.name for one in shown(runtime, session="planning")]
+        assert "write_file" in [one.name for one in shown(runtime, session="other")]
+
+
+@pytest.mark.parametrize("name", ["jcli", "agentos"])
+def test_under_a_dialect_its_names_are_shown_with_its_schemas(base, name):
+    with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
+        found = shown(runtime, session="s")
+
+    entries = catalog.dialect(name)
+    assert [one.name for one in found] == list(entries)
+    assert all(one.description == entries[one.name].description and one.output is None for one in found)
+
+
+@pytest.mark.parametrize(
+    "only", [("write_file", "read_file", "shout"), ("Write", "Read", "shout"), ("tool::file_write", "Read", "shout")]
+)
+def test_only_the_named_tools_are_shown_whatever_they_are_called(base, only):
+    with temporary_runtime(base, tools=[shout]) as (runtime, _):
+        assert names(runtime, only=only) == ["read_file", "shout", "write_file"]
+
+
+def test_a_name_that_is_no_tool_is_told_with_the_nearest(runtime):
+    with pytest.raises(ToolError) as raised:
+        names(runtime, only=("read_file", "writefil"))
+
+    assert raised.value.code == "unknown_tool"
+    assert "The nearest names are: write_file" in raised.value.message
+
+
+# --- lean ---------------------------------------------------------------------------------------------------------
+
+
+def described(schema):
+    """Return every description of a schema, at any depth; a property may be called so."""
+    found = [schema["description"]] if isinstance(schema.get("description"), str) else []
+    for inner in (*schema.get("properties", {}).values(), schema.get("items"), *schema.get("anyOf", ())):
+        found += described(inner) if isinstance(inner, dict) else []
+    return found
+
+
+def test_lean_leaves_out_what_parameters_mean_and_nothing_else(runtime):
+    full, lean = (shown(runtime, session="s", lean=lean) for lean in (False, True))
+
+    assert [(one.name, one.description) for one in lean] == [(one.name, one.description) for one in full]
+    assert any(described(one.schema) for one in full)
+    assert [described(one.schema) for one in lean] == [[]] * len(lean)
+    for one, short in zip(full, lean, strict=True):
+        assert short.schema.get("required") == one.schema.get("required")
+        assert short.schema["properties"].keys() == one.schema["properties"].keys()
+    assert sum(cost(definition(one)) for one in lean) < sum(cost(definition(one)) for one in full)
+
+
+def test_a_parameter_called_description_stays(base):
+    @tool(effects="read")
+    def label(description: str) -> str:
+        """Label it.
+
+        Args:
+            description: What it is.
+        """
+        return description
+
+    with temporary_runtime(base, tools=[label]) as (runtime, _):
+        (found,) = shown(runtime, session="s", only=("label",), lean=True)
+
+    assert found.schema["properties"] == {"description": {"type": "string"}}
+
+
+def test_descriptions_go_wherever_a_foreign_schema_may_hold_them(base):
+    text = {"type": "string", "description": "said"}
+    holds: dict[str, Any] = {
+        "type": "object",
+        "properties": {"a": text, "description": {"enum": ["description"], "default": {"description": "kept"}}},
+        "patternProperties": {"^x": text},
+        "additionalProperties": text,
+        "items": [text],
+        "if": {"properties": {"b": text}},
+        "then": {"anyOf": [text, {"contains": text}]},
+        "$defs": {"description": text},
+    }
+    own = shout._replace(schema=holds, check=lambda args: Checked(args, []))
+    with temporary_runtime(base, tools=[own]) as (runtime, _):
+        (found,) = shown(runtime, session="s", only=("shout",), lean=True)
+
+    assert "said" not in json.dumps(found.schema)
+    assert found.schema["properties"]["description"] == holds["properties"]["description"]
+    assert found.schema.keys() == holds.keys()
+    assert "said" in json.dumps(holds)
+
+
+# --- search -------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_names_what_it_looks_through(base):
+    with temporary_runtime(base, tools=[shout], flags={"disabledTools": ["write_file"]}) as (runtime, _):
+        call, search = shown(runtime, session="s", search=True)
+
+    assert (call.name, search.name) == ("tool_call", "tool_search")
+    assert " shout," in search.description
+    assert "read_file" in search.description
+    assert "write_file" not in search.description
+
+
+def test_the_names_of_very_many_tools_are_cut(base):
+    many = [shout._replace(name=f"tool_number_{number:04}") for number in range(500)]
+    with temporary_runtime(base, tools=many) as (runtime, _):
+        search = shown(runtime, session="s", search=True)[1]
+
+    assert len(search.description) < NAMES_CHARACTERS + 300
+    assert " more." in search.description
+
+
+def test_disabled_tools_do_not_search_either(base):
+    with temporary_runtime(base, flags={"disabledTools": ["tool_call"]}) as (runtime, _):
+        assert names(runtime, search=True) == ["tool_search"]
+
+
+# --- the setting tools.only ---------------------------------------------------------------------------------------
+
+
+def test_what_the_setting_does_not_name_is_neither_shown_nor_run(base):
+    with temporary_runtime(base, flags={"tools.only": ["Read", "run_shell"]}) as (runtime, workspace):
+        refused = runtime.call("write_file", path="a", content="x")
+        sibling = runtime.call("shell_exec", argv=["ls"])
+        workspace.write("b", "x\n")
+
+        assert names(runtime) == ["read_file", "run_shell"]
+        assert refused.error is not None
+        assert sibling.error is not None
+        assert (refused.error.code, sibling.error.code) == ("denied", "denied")
+        assert "tools.only" in refused.error.message
+        assert runtime.call("read_file", path="b").ok
+        assert workspace.tree() == {"b": "x\n"}
+        assert set(names(runtime, search=True)) == FINDERS
+
+
+def test_a_name_in_the_setting_that_is_no_tool_shows_nothing_more(base):
+    with temporary_runtime(base, flags={"tools.only": ["read_file", "nothing"]}) as (runtime, _):
+        assert names(runtime) == ["read_file"]

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hilt.commands.heredocs import Body, take_out
+
+
+@pytest.mark.parametrize(
+    "source, outside",
+    [
+        ("cat <<A; ls\nx y\nA\npwd", "cat <xx; ls\n   \n \npwd"),
+        ("cat <<A <<'B C'\nx\nA\ny\nB C\n", "cat <xx <xxxxxx\n \n \n \n   \n"),
+        ("cat <<-A\n\tx\n\t\tA\nls", "cat <xxx\n  \n   \nls"),
+        ("cat 3<< \\A&ls\nA", "cat 3<xxxx&ls\n "),
+        ("echo '<<A' \"<<B\" # <<C\ncat <<D\nD", "echo '<<A' \"<<B\" # <<C\ncat <xx\n "),
+        ("cat <<<A <<B\nB", "cat <<<A <xx\n "),
+        ("cat <<A\n A\nA \nA", "cat <xx\n  \n  \n "),
+        ("echo \\ #<<A\nx\nA\nls", "echo \\ #<xx\n \n \nls"),
+        ("é <<A; ü\nä\nA", "é <xx; ü\n \n "),
+    ],
+)
+def test_blanks_and_plain_redirections_stand_in_place_of_heredocs(source, outside):
+    found = take_out(source)
+
+    assert found is not None
+    assert found.text == outside
+
+
+def test_bodies_that_the_shell_expands_are_told():
+    found = take_out("cat <<A <<'B' <<C\n$(a)\nA\n$(b)\nB\nc\nC")
+
+    assert found is not None
+    assert found.bodies == (Body("$(a)\n", 18, 23),)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "cat <<A\nx",
+        "cat <<A\nx\\\nA\nA",
+        "cat <<A$x\nA$x",
+        "cat <<$'A'\nA",
+        "cat <<A 'x\ny'\nA",
+        "((1<<2))",
+        "echo $((1<<2))",
+        "a[1 <<A ]=1\nA",
+        "[[ a =~ (<<A) ]]\nA",
+        "echo @(a <<A)\nA",
+        "echo `cat <<A`\nA",
+        'echo "$(cat <<A)"\nA',
+        "cat <\\\n<A <<B\nA\nB",
+        "echo a\\\n#<<A\nA",
+    ],
+)
+def test_where_the_end_is_not_certain_the_text_is_left(source):
+    assert take_out(source) is None
+
+
+@given(st.text(alphabet="<<A'\"\\#$(){}[]`\n\t -;|=~x"))
+def test_any_text_keeps_its_length_and_its_lines(text):
+    found = take_out(text)
+
+    if found is not None:
+        assert len(found.text) == len(text)
+        assert [place for place, sign in enumerate(found.text) if sign == "\n"] == [
+            place for place, sign in enumerate(text) if sign == "\n"
+        ]

@@ -1,0 +1,525 @@
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from hilt.commands.risk import Part, Risk, classify
+from tests.commands.command_lines import CAUTION, DANGEROUS, SAFE
+
+LINES = [
+    *((line, "safe", reason) for line, reason in SAFE),
+    *((line, "caution", reason) for line, reason in CAUTION),
+    *((line, "dangerous", reason) for line, reason in DANGEROUS),
+]
+ORDER = ("safe", "caution", "dangerous")
+
+
+def words(risk: Risk) -> list[tuple[str | None, ...]]:
+    return [part.words for part in risk.parts if part.kind == "command"]
+
+
+@pytest.mark.parametrize("line, level, reason", LINES, ids=[f"{level}: {line[:60]!r}" for line, level, _ in LINES])
+def test_a_command_line_has_its_level_and_says_why(line, level, reason):
+    risk = classify(line)
+
+    assert risk.level == level, risk
+    assert reason in risk.reason
+
+
+@pytest.mark.parametrize("line", [line for line, _ in SAFE if line.startswith("git ") and "--version" not in line])
+def test_reading_a_repository_is_safe_only_under_the_sandbox(line):
+    risk = classify(line, sandboxed=False)
+
+    assert (risk.level, "when there is no sandbox" in risk.reason) == ("caution", True)
+
+
+@pytest.mark.parametrize("line", ["ls", "rm x", "make"])
+def test_the_sandbox_changes_nothing_else(line):
+    assert classify(line, sandboxed=False) == classify(line)
+
+
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ("ls -l 'a b'", [("ls", "-l", "a b")]),
+        ('echo $x "$y" a$z', [("echo", None, None, None)]),
+        ("a && b | c; d &", [("a",), ("b",), ("c",), ("d",)]),
+        ("a $(b `c`)", [("a", None), ("b", None), ("c",)]),
+        ("a <(b) > >(c)", [("a", None), ("b",), ("c",)]),
+        ("f() { a; }; f", [("a",), ("f",)]),
+        ("if a; then b; elif c; then d; else e; fi", [("a",), ("b",), ("c",), ("d",), ("e",)]),
+        ("case $(a) in $(b)) c;; esac", [("a",), ("b",), ("c",)]),
+        ("cat <<E\n$(a) `b`\nE", [("cat",), ("a",), ("b",)]),
+        ("env A=1 nice ls x", [("env", "A=1", "nice", "ls", "x"), ("nice", "ls", "x"), ("ls", "x")]),
+        ("sh -c 'a; b'", [("sh", "-c", "a; b"), ("a",), ("b",)]),
+        ("xargs -n1 grep x", [("xargs", "-n1", "grep", "x"), ("grep", "x", None)]),
+        ("xargs -I{} cp {} d", [("xargs", "-I{}", "cp", "{}", "d"), ("cp", None, "d", None)]),
+        ("find . -exec grep x {} +", [("find", ".", "-exec", "grep", "x", "{}", "+"), ("grep", "x", None)]),
+        ("sudo ls", [("sudo", "ls"), ("ls",)]),
+        ("sudo rm x | ls", [("sudo", "rm", "x"), ("rm", "x"), ("ls",)]),
+        ("eval 'a b'", [("eval", "a b"), ("a", "b")]),
+        ("trap 'a' EXIT", [("trap", "a", "EXIT"), ("a",)]),
+        ("A=1 B=$(b)", [(), ("b",)]),
+        ("A=1 a b=c", [("a", "b=c")]),
+        ("ls > f -l", [("ls", "-l")]),
+        ("ls <<E -l | wc\nx\nE", [("ls", "-l"), ("wc",)]),
+        ("a <<E; b <<'F' | c\n$(d)\nE\n$(e)\nF\ng", [("a",), ("b",), ("c",), ("d",), ("g",)]),
+        ("declare -a x=(a b)", [("declare", "-a", None)]),
+        ("[ -f a ]", [("[", "-f", "a", "]")]),
+        ("export A=1 B", [("export", "A=1", "B")]),
+        ("uv run pytest -q", [("uv", "run", "pytest", "-q"), ("pytest", "-q")]),
+        ("ssh host 'a; b'", [("ssh", "host", "a; b"), ("a",), ("b",)]),
+        ("git bisect run a b", [("git", "bisect", "run", "a", "b"), ("a", "b")]),
+        ("awk '{print | \"sort\"}'", [("awk", '{print | "sort"}'), ("sort",)]),
+        ("# a", []),
+    ],
+)
+def test_every_simple_command_that_could_run_is_a_part(line, expected):
+    risk = classify(line)
+
+    assert words(risk) == expected
+
+
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ("echo x > f", [("> f", (">", "f"), "caution", ("f",))]),
+        (
+            "echo x >>'a b' 2>g",
+            [(">>'a b'", (">>", "a b"), "caution", ("a b",)), ("2>g", (">", "g"), "caution", ("g",))],
+        ),
+        ("echo x > $f", [("> $f", (">", None), "caution", ())]),
+        ("echo x > a?", [("> a?", (">", None), "caution", ())]),
+        ("echo x > /dev/sd?", [("> /dev/sd?", (">", None), "dangerous", ())]),
+        ("{ a; b; } &> f", [("&> f", ("&>", "f"), "caution", ("f",))]),
+        ("echo x > /dev/sda", [("> /dev/sda", (">", "/dev/sda"), "dangerous", ("/dev/sda",))]),
+        ("cat <<E > f\nx\nE", [("> f", (">", "f"), "caution", ("f",))]),
+        ("ls > /dev/null 2>&1 < g", []),
+    ],
+)
+def test_a_writing_redirection_is_a_part_of_its_own(line, expected):
+    found = [part for part in classify(line).parts if part.kind == "redirection"]
+
+    assert [(part.text, part.words, part.level, part.writes) for part in found] == expected
+
+
+def test_a_command_tells_what_its_own_redirections_write():
+    first, *_ = classify("echo x > f 2> g < h").parts
+
+    assert first.writes == ("f", "g")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ls; rm x",
+        "é=ü; rm 'ä' | wc -l",
+        "ls \\\n -l; r\\\nm x && ls",
+        "a 漢 > 字; b",
+        "if a; then b > c; fi",
+        "x=$(a) b",
+        "é <<A 2>&1 | b; c <<'B' > d\nx\nA\ny\nB\ne",
+    ],
+)
+def test_the_offsets_of_a_part_are_those_of_its_text(line):
+    for part in classify(line).parts:
+        assert line[part.start : part.end] == part.text
+
+
+def test_a_command_inside_a_text_stands_where_the_text_stands():
+    risk = classify("ls; sh -c 'rm x'")
+
+    assert risk.parts[-1] == Part("rm x", ("rm", "x"), "dangerous", "rm deletes files", 4, 16)
+
+
+def test_the_whole_takes_its_worst_part():
+    risk = classify("ls; make; rm x; foo")
+
+    assert (risk.level, risk.reason, risk.part) == ("dangerous", "rm deletes files", "rm x")
+    assert [part.level for part in risk.parts] == ["safe", "caution", "dangerous", "caution"]
+
+
+def test_what_cannot_be_parsed_is_dangerous_and_never_safe():
+    for line in ("echo 'a", "ls &&", "if", "a )", "ls <(", "echo ${", "case x in", "[[ a", "f() {"):
+        assert classify(line).level == "dangerous", line
+
+
+def test_a_parser_that_does_not_load_makes_every_command_dangerous():
+    code = (
+        "import sys; sys.modules['tree_sitter_bash'] = None\n"
+        "from hilt.commands.risk import classify; print(*classify('ls')[:2])"
+    )
+
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert said.startswith("dangerous The command cannot be rated: the shell parser does not load")
+
+
+# The property: however a dangerous command is wrapped, quoted or chained, it stays dangerous.
+
+DANGERS = st.sampled_from(
+    [
+        "rm x",
+        "rm -rf /",
+        "kill 1",
+        "dd if=a of=b",
+        "git push --force",
+        "git reset --hard",
+        "chmod -R 777 x",
+        "find . -delete",
+        "docker system prune",
+        "hilt approve 1",
+        "shutdown now",
+    ]
+)
+
+
+def quoted(draw: st.DrawFn, command: str) -> str:
+    """Write the first word in another way that bash reads alike."""
+    verb, blank, rest = command.partition(" ")
+    way = draw(st.integers(0, 7))
+    middle = len(verb) // 2
+    written = [
+        verb,
+        f"'{verb}'",
+        f'"{verb}"',
+        f"\\{verb}",
+        f"{verb[:middle]}''{verb[middle:]}",
+        "$'" + "".join(rf"\x{ord(letter):02x}" for letter in verb) + "'",
+        f"{verb[:middle]}\\\n{verb[middle:]}",
+        f"/usr/bin/{verb}",
+    ][way]
+    return written + blank + rest
+
+
+def single_quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+AROUND = (
+    *("{}", "ls; {}", "{}; ls", "ls && {}", "ls || {}", "{} &", "ls | {}", "({})", "{{ {}; }}", "! {}", "ls\n{}\nls"),
+    *("echo $({})", 'echo "$({})"', "cat <({})", "if {}; then ls; fi", "if ls; then {}; fi", "while ls; do {}; done"),
+    *("for x in a; do {}; done", "case a in a) {};; esac", "f() {{ {}; }}; f", "x=$({})", "x=$({}) ls", "A=1 {}"),
+    *("echo ${{x:-$({})}}", "cat <<E\n$({})\nE", "time {{ {}; }}", "coproc {{ {}; }}", "{} > f", "{} 2>&1 | cat"),
+    *("export x=$({})", "[[ -n $({}) ]]", "((x = $({})))", "a=($({}))", "{} # a", "ls # a\n{}", "ls \\\n -l; {}"),
+)
+WRAPPED = (
+    *(
+        "env {}",
+        "env A=1 {}",
+        "command {}",
+        "exec {}",
+        "nohup {}",
+        "nice -n 3 {}",
+        "time {}",
+        "timeout 5 {}",
+        "setsid {}",
+    ),
+    *(
+        "stdbuf -oL {}",
+        "xargs {}",
+        "busybox {}",
+        "sudo {}",
+        "find . -exec {} ;",
+        "builtin {}",
+        "coproc {}",
+        "uv run {}",
+    ),
+)
+EVALUATED = (
+    "sh -c {}",
+    "bash -lc {}",
+    "eval {}",
+    "trap {} EXIT",
+    "env sh -c {}",
+    "watch {}",
+    "ssh host {}",
+    "env -S {}",
+)
+
+
+@st.composite
+def disguised(draw: st.DrawFn) -> str:
+    command = quoted(draw, draw(DANGERS))
+    can_wrap = True
+    for _ in range(draw(st.integers(0, 4))):
+        way = draw(st.integers(0, 3))
+        if way == 0 and can_wrap:
+            command = draw(st.sampled_from(WRAPPED)).format(command).replace(" ;", " \\;")
+        elif way == 1:
+            # the text of another shell is quoted as a whole; env -S has quoting rules of its own
+            pattern = draw(st.sampled_from(EVALUATED if can_wrap and "\\" not in command else EVALUATED[:5]))
+            command = pattern.format(single_quoted(command))
+            can_wrap = True
+        else:
+            command = draw(st.sampled_from(AROUND)).format(command)
+            can_wrap = False
+    return command
+
+
+@settings(max_examples=400, deadline=None)
+@given(disguised())
+def test_no_disguise_lowers_a_dangerous_command(line):
+    assert classify(line).level == "dangerous", line
+
+
+# two lines that cannot be read may be one that can: a quote that one opens, the other closes
+RATED = [line for line in LINES if "cannot be rated" not in line[2]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(RATED), st.sampled_from(RATED), st.sampled_from(["; ", " && ", " || ", "\n", " & "]))
+def test_a_chain_is_as_risky_as_its_worst_member(one, other, joint):
+    first, second = one[0], other[0]
+    if "#" in first or "<<" in first or "\\" in first[-1:] or not first.strip() or not second.strip():
+        return
+
+    level = classify(first + joint + second).level
+
+    assert ORDER.index(level) >= max(ORDER.index(one[1]), ORDER.index(other[1])), first + joint + second
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text())
+@example("\ud800")
+@example("\x00")
+@example("`" * 50)
+@example("\\")
+@example("$'\\U00110000'")
+@example("$'\\xZZ' \\\n")
+@example("<<")
+@example("n\U00031acd\xb2{\U0010d136\n")
+def test_any_text_gets_a_level(text):
+    assert classify(text).level in ORDER
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*"$(){}[]<>|&;'\"`\\\n #!*?=~-", "rm", "ls", "EOF", "<<EOF\n", "if ", "then ", "$(", "2>"])
+    )
+)
+def test_any_mixture_of_shell_signs_gets_a_level(pieces):
+    assert classify("".join(pieces)).level in ORDER
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "(" * 60_000,
+        "$(" * 30_000,
+        "{ " * 30_000,
+        "`" * 60_000,
+        "\\\n" * 30_000 + "a",
+        "a && " * 10_000 + "b",
+        "a | " * 10_000 + "b",
+        "a;" * 20_000,
+        "if a; then " * 5_000,
+        "${x:-" * 10_000,
+        "cat <<E\n" * 7_000,
+        "sh -c " * 10_000,
+        "env " * 15_000,
+        "eval " * 12_000,
+        '"' * 60_001,
+        "a >f " * 10_000,
+    ],
+    ids=lambda line: line[:8],
+)
+def test_long_and_deep_texts_get_an_answer(line):
+    assert classify(line).level in ("caution", "dangerous")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cutting_a_dangerous_line_short_never_breaks_the_rating(seed):
+    chance = random.Random(seed)
+    for line, _ in chance.sample(DANGEROUS, 60):
+        cut = line[: chance.randrange(len(line) + 1)][:2000]
+        assert classify(cut).level in ORDER
+
+
+# The oracle: bash itself, with a program rm that leaves a mark and no other program to be found.
+
+ARGUMENTS = st.sampled_from(
+    [
+        *("a", '"a b"', "'a b'", "a\\ b", "$a", '"$a"', "a#b", "\\#", "{a,b}", "*", "$((1+1))", '"a\nb"', "'a\nb'"),
+        *("$(:)", "`:`", "é", '\\"', "a=b", "[a]", "!", "$'a\\'b'", '"a\\"b"', '"$(: "a")"', "\\\n", "<(:)", "~"),
+        *('${a:-"b"}', '"${a:-b c}"', "${a:-'b'}", "'#'", "2>&1", ">/dev/null", "<<<a", "<<E\n$a\nE", "<<'E'\nit's\nE"),
+    ]
+)
+VERBS = st.sampled_from(["echo", "true", "test", "printf", "cd", ":", "a=1", "rm", "\\rm", '"rm"', "r''m", "$'rm'"])
+JOINTS = st.sampled_from(
+    [
+        "; ",
+        "\n",
+        " && ",
+        " || ",
+        " | ",
+        " &\n",
+        " # c\n",
+        "\n# it's\n",
+        "\n\n",
+        " \\\n && ",
+        " |\n",
+        ";",
+        "\n\t",
+        " \\\n",
+    ]
+)
+SIMPLE = st.builds(lambda verb, words: " ".join([verb, *words]), VERBS, st.lists(ARGUMENTS, max_size=3))
+NESTED = st.recursive(
+    SIMPLE,
+    lambda inner: st.one_of(
+        st.builds(lambda pattern, command: pattern.format(command), st.sampled_from(AROUND), inner),
+        st.builds(lambda one, joint, other: one + joint + other, inner, JOINTS, inner),
+    ),
+    max_leaves=5,
+)
+
+
+BASH = shutil.which("bash") or "bash"
+
+
+@pytest.fixture(scope="module")
+def marks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("marks")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "rm").write_text(f'#!/bin/sh\n: > "{folder}/mark"\n')
+    (folder / "bin" / "rm").chmod(0o755)
+    return folder
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(line=NESTED)
+@example(line="true $a\n\\rm x")
+@example(line="echo a # b\n\\rm x")
+@example(line="echo `echo \\`rm x\\``")
+def test_what_bash_really_deletes_was_called_dangerous(marks, line):
+    check_with_bash(marks, line)
+
+
+LINES_WITH_HEREDOCS = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "cat <<A",
+                "<<A",
+                "<<'A'",
+                "<<-A",
+                "<<\\A",
+                '<<"A B"',
+                "3<<A",
+                "<<B",
+                "<<<A",
+                "<< A",
+                "; ",
+                " && ",
+                " | ",
+            ),
+            *("\n", "\n", "\n", "\nA\n", "\nB\n", "\n\tA\n", "\nA B\n", "rm x", "$(rm x)", "`rm x`", "\\$(rm x)"),
+            *(
+                "'",
+                '"',
+                "#",
+                " # ",
+                "\\",
+                "\\\n",
+                " ",
+                "a",
+                "a[",
+                "]=1",
+                "((",
+                "))",
+                "$((",
+                "${a#",
+                "}",
+                "(",
+                ")",
+                ": ",
+            ),
+            *(
+                "\\ #",
+                "$(:)",
+                "${a}",
+                "$'",
+                "[[ a =~ ",
+                " ]]",
+                "@(",
+                "<(:)",
+                "{ ",
+                "; }",
+                "echo ",
+                "é",
+                "if :; then ",
+                "\nfi",
+            ),
+        ]
+    ),
+    max_size=14,
+).map("".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(line=LINES_WITH_HEREDOCS)
+@example(line="a[1 <<A ]=1; :\nrm x\nA")
+@example(line=": \\ #'\n' <<A '\n'; :\nrm x\nA")
+@example(line=": $(:)#'\n' <<A '\n'; :\nrm x\nA")
+def test_no_heredoc_hides_what_bash_really_deletes(marks, line):
+    check_with_bash(marks, line)
+
+
+def check_with_bash(marks, line):
+    if classify(line).level == "dangerous":
+        return
+    (marks / "mark").unlink(missing_ok=True)
+
+    process = subprocess.Popen(
+        [BASH, "-c", line],
+        cwd=marks,
+        env={"PATH": str(marks / "bin")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        process.wait(60)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    assert not (marks / "mark").exists(), line
+
+
+@pytest.mark.parametrize("line", ["a|" * 30_000, ")" * 60_000, "a & ; | b )) " * 4_000, "< > << >> " * 6_000])
+def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
+    """Each of these keeps the parser busy for a minute and more when nothing ends it."""
+    risk = classify(line)
+
+    assert (risk.level, risk.reason) == (
+        "dangerous",
+        "The command cannot be rated: the shell syntax is not understood.",
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo hello && ls -l | grep x\n" * 1_000,
+        "cat <<'E'\n" + "if a | ; ' text\n" * 1_000 + "E\n",
+        "echo '" + "it is | long\n" * 1_000 + "'",
+        "echo " + "word " * 8_000,
+        "echo " + "\u00e4 " * 4_000,
+    ],
+)
+def test_a_long_text_that_parses_is_rated_as_a_short_one(line):
+    assert classify(line).level == "safe"

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hilt.formats.jsonc import NotEditable
+from hilt.formats.toml_tables import with_table, without_table
+
+PATH = ("mcp_servers", "hilt")
+VALUES = {"command": "/bin/hilt", "args": ["mcp", "--lean"]}
+TABLE = '[mcp_servers.hilt]\ncommand = "/bin/hilt"\nargs = ["mcp", "--lean"]\n'
+
+SETTINGS = """\
+# mine
+model = "m" # the best
+
+[mcp_servers.other]
+command = "x"
+
+[mcp_servers.hilt] # here
+# why
+command = "old"
+args = [
+  "a", # b
+]
+startup_timeout_sec = 5
+
+[mcp_servers.hilt.env]
+A = "1"
+
+# about the screen
+[tui]
+notifications = true
+"""
+
+
+def test_a_table_is_replaced_with_its_comments_and_all_else_stays():
+    made = with_table(SETTINGS, PATH, VALUES)
+
+    start, end = SETTINGS.index("# why"), SETTINGS.index("\n# about")
+    new = 'command = "/bin/hilt"\nargs = ["mcp", "--lean"]\n# why\n'
+    assert made == SETTINGS[:start] + new + SETTINGS[end:]
+
+
+def test_a_table_is_removed_with_those_below_it():
+    start, end = SETTINGS.index("[mcp_servers.hilt]"), SETTINGS.index("\n# about")
+
+    assert without_table(SETTINGS, PATH) == SETTINGS[: start - 1] + SETTINGS[end:]
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ("", TABLE),
+        ("a = 1", "a = 1\n\n" + TABLE),
+        ("a = 1\n", "a = 1\n\n" + TABLE),
+        ("[b]\nc = 1\r\n", "[b]\nc = 1\r\n\r\n" + TABLE.replace("\n", "\r\n")),
+        ("[mcp_servers]\nx = { command = 'y' }\n", "[mcp_servers]\nx = { command = 'y' }\n\n" + TABLE),
+        ("[ mcp_servers . 'hilt' ]\n", TABLE.replace("[mcp_servers.hilt]", "[ mcp_servers . 'hilt' ]")),
+        ("[mcp_servers.hilt]", TABLE),
+        ("[mcp_servers.hilt] # see [b]\nx = 1\n", TABLE.replace("t]\n", "t] # see [b]\n", 1)),
+        ("[mcp_servers.'a[b']\nx = 1\n", "[mcp_servers.'a[b']\nx = 1\n\n" + TABLE),
+        ("[mcp_servers.hilt-2]\nx = 1\n", "[mcp_servers.hilt-2]\nx = 1\n\n" + TABLE),
+    ],
+)
+def test_a_table_is_added(before, after):
+    assert with_table(before, PATH, VALUES) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[mcp_servers.hilt]\nargs = [\n  'mcp', # it\n  '--lean',\n]\ncommand = '/bin/hilt'\n",
+        "mcp_servers.hilt = { command = '/bin/hilt', args = ['mcp', '--lean'] }\n",
+    ],
+)
+def test_a_table_that_is_there_already_stays_as_it_is_written(text):
+    assert with_table(text, PATH, VALUES) == text
+
+
+@pytest.mark.parametrize("text", ["", "a = 1\n", "[mcp_servers.other]\nx = 1\n"])
+def test_taking_out_what_was_put_in_leaves_the_file_as_it_was(text):
+    assert without_table(with_table(text, PATH, VALUES), PATH) == text
+    assert without_table(text, PATH) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml",
+        "mcp_servers = {}\n",
+        "mcp_servers = 3\n",
+        "mcp_servers.hilt.command = 'x'\n",
+        "[mcp_servers]\nhilt = { command = 'x' }\n",
+        "[[mcp_servers.hilt]]\nx = 1\n",
+        'a = """\n[mcp_servers.hilt]\n"""\n',
+        "a = '''\n[mcp_servers.hilt]\ncommand = 'x'\n'''\n[mcp_servers.hilt]\ncommand = 'y'\n",
+    ],
+)
+def test_what_cannot_be_edited_safely_is_not_edited(text):
+    with pytest.raises(NotEditable):
+        with_table(text, PATH, VALUES)
+
+
+@pytest.mark.parametrize("text", ["mcp_servers.hilt.command = 'x'\n", "[mcp_servers]\nhilt = { command = 'x' }\n"])
+def test_a_table_that_is_written_inside_another_is_not_removed(text):
+    with pytest.raises(NotEditable):
+        without_table(text, PATH)
+
+
+@given(st.text(), st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=3), st.text(min_size=1))
+def test_any_text_is_written_so_that_it_is_read_again(command, args, name):
+    made = with_table("a = 1\n", ("mcp_servers", name), {"command": command, "args": args})
+
+    assert tomllib.loads(made) == {"a": 1, "mcp_servers": {name: {"command": command, "args": args}}}
+    assert without_table(made, ("mcp_servers", name)) == "a = 1\n"

@@ -1,0 +1,165 @@
+"""Globs of path rules: narrow for an allow, wide for a deny."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hilt.policy import path_globs
+from hilt.policy.path_globs import BadGlob
+from tests.policy.calls import HOME, outside, path
+
+
+@pytest.mark.parametrize(
+    "glob, relative, covered, found",
+    [
+        ("a.py", "a.py", True, "yes"),
+        ("a.py", "src/a.py", False, "yes"),
+        ("./a.py", "a.py", True, "yes"),
+        ("a.py", "A.py", False, "yes"),
+        ("a.py", "a.pyc", False, "no"),
+        ("*.py", "a.py", True, "yes"),
+        ("*.py", "src/a.py", False, "yes"),
+        ("*.py", "a.py/b", False, "yes"),
+        ("src/*", "src/a", True, "yes"),
+        ("src/*", "src/a/b", False, "yes"),
+        ("src/*", "src", False, "no"),
+        ("src/**", "src", True, "yes"),
+        ("src/**", "src/a/b", True, "yes"),
+        ("src/**", "src2/a", False, "no"),
+        ("src/", "src", True, "yes"),
+        ("src/", "src/a", False, "yes"),
+        ("**", "a/b", True, "yes"),
+        ("**", ".", True, "yes"),
+        (".", ".", True, "yes"),
+        ("**/*.pem", "a.pem", True, "yes"),
+        ("**/*.pem", "a/b/c.pem", True, "yes"),
+        ("**/*.pem", "a/b/c.pen", False, "no"),
+        ("a/**/z", "a/z", True, "yes"),
+        ("a/**/z", "a/b/c/z", True, "yes"),
+        ("a/**/z", "a/b/c/z/d", False, "yes"),
+        ("a/**/b/**/c", "a/x/b/y/b/c", True, "yes"),
+        ("a?c/x", "abc/x", True, "yes"),
+        ("a?c/x", "ac/x", False, "no"),
+        ("a*b*c/x", "axbxbc/x", True, "yes"),
+        ("a*b*c/x", "axcxb/x", False, "no"),
+        (r"a\*/x", "a*/x", True, "yes"),
+        (r"a\*/x", "ab/x", False, "no"),
+        (r"app/\[id\]/x", "app/[id]/x", True, "yes"),
+        ("dir/é", "dir/e\u0301", False, "yes"),
+        ("dir/key", "dir/k\u200bey", False, "yes"),
+        ("dir/key", "dir/\uff4bey", False, "yes"),
+        ("dir/straße", "dir/STRASSE", False, "yes"),
+    ],
+)
+def test_an_allow_is_narrow_and_a_deny_is_wide(glob, relative, covered, found):
+    parsed = path_globs.parse(glob, HOME)
+
+    assert path_globs.covers(parsed, path("write", relative)) == covered
+    assert path_globs.finds(parsed, path("write", relative)) == found
+
+
+@pytest.mark.parametrize(
+    "glob, relative, covered, found",
+    [
+        ("src/**", "src", True, "yes"),
+        ("src/**", "src/a", True, "yes"),
+        ("src/**", ".", False, "maybe"),
+        ("src/*", "src", False, "maybe"),
+        ("src", "src", False, "yes"),
+        ("src/a/b", "src", False, "maybe"),
+        ("src/a/b", "docs", False, "no"),
+        ("**/x", "docs", False, "maybe"),
+        ("*.pem", "docs", False, "maybe"),
+        ("**", ".", True, "yes"),
+    ],
+)
+def test_a_folder_is_all_that_lies_below(glob, relative, covered, found):
+    parsed = path_globs.parse(glob, HOME)
+
+    assert path_globs.covers(parsed, path("read", relative, tree=True)) == covered
+    assert path_globs.finds(parsed, path("read", relative, tree=True)) == found
+
+
+@pytest.mark.parametrize(
+    "glob, target, found",
+    [
+        ("/etc/**", "/etc/passwd", "yes"),
+        ("/etc/**", "/ETC/passwd", "yes"),
+        ("/etc", "/etc/passwd", "yes"),
+        ("/", "/etc/passwd", "yes"),
+        ("~/.ssh/*", "/homes/ann/.ssh/id", "yes"),
+        ("~/.ssh/*", "/homes/bob/.ssh/id", "no"),
+        ("~", "/homes/ann/x", "yes"),
+        ("etc/**", "/etc/passwd", "no"),
+        ("passwd", "/etc/passwd", "no"),
+    ],
+)
+def test_a_glob_from_the_root_is_held_against_the_absolute_path(glob, target, found):
+    assert path_globs.finds(path_globs.parse(glob, HOME), outside("read", target)) == found
+
+
+def test_the_home_directory_is_taken_letter_by_letter():
+    glob = path_globs.parse("~/x", "/homes/a*")
+
+    assert path_globs.covers(glob, outside("read", "/homes/a*/x"))
+    assert not path_globs.covers(glob, outside("read", "/homes/ab/x"))
+
+
+@pytest.mark.parametrize(
+    "glob", ["", "../a", "a/../b", "a[bc]", "{a,b}", "a**", "a***b", "x\\", "~ann/x", "a\0", "a" * 3000]
+)
+def test_what_has_no_meaning_is_refused(glob):
+    with pytest.raises(BadGlob):
+        path_globs.parse(glob, HOME)
+
+
+def test_a_home_that_is_not_known_is_refused():
+    with pytest.raises(BadGlob):
+        path_globs.parse("~/x", "")
+
+
+names = st.text(st.sampled_from("ab*?[]{}\\~é.A"), min_size=1, max_size=5).filter(lambda name: name not in (".", ".."))
+relatives = st.lists(names, min_size=1, max_size=4).map("/".join)
+
+
+@given(relatives, relatives)
+def test_a_quoted_path_covers_that_path_alone(one, other):
+    glob = path_globs.parse("./" + path_globs.quote(one), HOME)
+
+    assert path_globs.covers(glob, path("read", one))
+    assert path_globs.covers(glob, path("read", other)) == (one == other)
+
+
+plain = st.lists(st.text("ab", min_size=1, max_size=2), min_size=1, max_size=4)
+patterns = st.lists(st.text("ab*?", min_size=1, max_size=3), min_size=1, max_size=4).map("/".join)
+
+
+@given(patterns, plain, st.booleans())
+def test_what_an_allow_covers_a_deny_finds(pattern, parts, tree):
+    try:
+        glob = path_globs.parse(pattern, HOME)
+    except BadGlob:
+        return
+    touched = path("read", "/".join(parts), tree=tree)
+
+    if path_globs.covers(glob, touched):
+        assert path_globs.finds(glob, touched) == "yes"
+
+
+@given(patterns, plain, plain)
+def test_a_folder_is_found_when_something_below_it_is(pattern, parts, below):
+    try:
+        glob = path_globs.parse(pattern, HOME)
+    except BadGlob:
+        return
+
+    if path_globs.finds(glob, path("read", "/".join(parts + below))) == "yes":
+        assert path_globs.finds(glob, path("read", "/".join(parts), tree=True)) != "no"
+
+
+def test_many_stars_end():
+    glob = path_globs.parse("/".join(["**", "*a*a*a*a*b"] * 100), HOME)
+
+    assert not path_globs.covers(glob, path("read", "/".join(["a" * 200] * 100)))

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hilt.call import Call, Result
+from hilt.running.lanes import Lanes, Ticket
+
+PATHS = [".", "a", "a/b", "a/b/c", "a/bc", "b", "/state/x", "/state/x/y", "below a"]
+
+
+def same_target(one: str, other: str) -> bool:
+    """A path is the same target as itself and as every folder above it; the workspace is above all."""
+    return one == other or "." in (one, other) or one.startswith(other + "/") or other.startswith(one + "/")
+
+
+def must_wait(earlier: dict[str, bool], later: dict[str, bool]) -> bool:
+    """The rule the lanes have to keep: a shared target, and at least one of the two writes it."""
+    return any(
+        (write or other_write) and same_target(path, other)
+        for path, write in earlier.items()
+        for other, other_write in later.items()
+    )
+
+
+calls = st.lists(st.dictionaries(st.sampled_from(PATHS[:-1]), st.booleans(), max_size=3), min_size=1, max_size=8)
+
+
+@given(calls, st.randoms(use_true_random=False))
+def test_a_call_starts_exactly_when_every_earlier_one_it_must_wait_for_has_ended(touched, random):
+    """Whatever the calls touch and in whatever order they end: at every moment, those that run are those that no
+    earlier unfinished call holds back; so nothing overtakes, nothing waits without need, and nothing waits forever."""
+    lanes = Lanes()
+    started: list[int] = []
+    tickets: dict[int, Ticket] = {}
+    ended: set[int] = set()
+
+    def expected() -> set[int]:
+        return {
+            number
+            for number in tickets
+            if not any(must_wait(touched[other], touched[number]) for other in range(number) if other not in ended)
+        }
+
+    pending = list(range(len(touched)))
+    while pending or len(ended) < len(touched):
+        running = [number for number in started if number not in ended]
+        if pending and (not running or random.random() < 0.6):
+            number = pending.pop(0)
+            tickets[number] = lanes.enter(touched[number], partial(started.append, number))
+        else:
+            assert running, "every call waits for another"
+            number = random.choice(running)
+            ended.add(number)
+            lanes.leave(tickets[number])
+        assert set(started) == expected() | ended
+        assert len(started) == len(set(started))
+    assert lanes._lanes == {}
+
+
+@pytest.mark.parametrize(
+    "first, second, waits",
+    [
+        ({"a": True}, {"a": True}, True),
+        ({"a": True}, {"a": False}, True),
+        ({"a": False}, {"a": True}, True),
+        ({"a": False}, {"a": False}, False),
+        ({"a": True}, {"b": True}, False),
+        ({"a/b": True}, {"a": False}, True),
+        ({"a": False}, {"a/b": True}, True),
+        ({".": True}, {"a/b/c": False}, True),  # an undo restores before the read that follows it
+        ({"a/b/c": False}, {".": True}, True),
+        ({".": False}, {"a/b/c": False}, False),
+        ({"a/b": True}, {"a/bc": True}, False),
+        ({"a": True, "b": True}, {"b": False, "c": True}, True),
+        ({}, {".": True}, False),
+    ],
+)
+def test_what_waits_for_what(first, second, waits):
+    lanes = Lanes()
+    started = []
+    lanes.enter(first, lambda: started.append(1))
+    lanes.enter(second, lambda: started.append(2))
+
+    assert started == ([1] if waits else [1, 2])
+
+
+def test_calls_of_a_session_on_one_file_run_in_the_order_they_came(runtime, workspace):
+    """Sent without waiting for answers: each edit finds what the one before it wrote, and no false alarm is raised."""
+    workspace.write("a.txt", "0\n")
+    results: dict[int, Result] = {}
+
+    done = threading.Semaphore(0)
+    for number in range(40):
+
+        def take(result: Result, number: int = number) -> None:
+            results[number] = result
+            done.release()
+
+        args = {"path": "a.txt", "old_text": str(number), "new_text": str(number + 1)}
+        runtime.submit(Call("edit_file", args), take)
+    for _ in range(40):
+        done.acquire()
+
+    assert [result.error for _, result in sorted(results.items())] == [None] * 40
+    assert workspace.read("a.txt") == "40\n"
+
+
+def test_a_read_sent_after_an_undo_sees_what_the_undo_restored(runtime, workspace):
+
+    workspace.write("a.txt", "old\n")
+    id = runtime.call("write_file", path="a.txt", content="new\n").meta["undo"]
+    texts: list[str] = []
+    done = threading.Event()
+
+    def take(result: Result) -> None:
+        texts.append(result.text)
+        done.set()
+
+    runtime.submit(Call("undo", {"action": "restore", "id": id}), lambda result: None)
+    runtime.submit(Call("read_file", {"path": "a.txt", "line_numbers": False}), take)
+    done.wait()
+
+    assert texts == ["old"]
+
+
+def test_no_answer_overtakes_that_of_the_call_before(runtime, workspace):
+    workspace.write("a.txt", "0\n")
+    answered: list[int] = []
+    last = threading.Event()
+
+    def take(number: int, result: Result) -> None:
+        if number == 0:
+            last.wait(0.5)  # long enough for the next call to end, if it were let
+        answered.append(number)
+        if number == 1:
+            last.set()
+
+    for number in range(2):
+        args = {"path": "a.txt", "old_text": str(number), "new_text": str(number + 1)}
+        runtime.submit(Call("edit_file", args), partial(take, number))
+
+    assert last.wait(60)
+    assert answered == [0, 1]

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hilt.errors import ToolError
+from hilt.servers.declared import CALL_SECONDS, SERVERS_MAX, configured, expanded
+
+
+def anything(kind: str, path: str, data: bytes) -> bool:
+    return True
+
+
+def nothing(kind: str, path: str, data: bytes) -> bool:
+    return False
+
+
+def write(folder, value: object, name: str = ".mcp.json") -> str:
+    path = os.path.join(str(folder), name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def test_servers_of_a_file_are_read_as_other_programs_write_them(tmp_path):
+    path = write(
+        tmp_path,
+        {
+            "mcpServers": {
+                "files": {"command": "npx", "args": ["-y", "x"], "env": {"A": "1"}, "cwd": "sub", "timeout": 5000},
+                "far": {"type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": "Bearer t"}},
+                "old": {"type": "sse", "url": "http://a.example/sse", "timeout": 7},
+                "wind": {"serverUrl": "https://b.example/mcp"},
+                "off": {"command": "x", "disabled": True},
+                "out": {"command": "x", "enabled": False},
+            }
+        },
+    )
+
+    found = configured(str(tmp_path), {}, anything)
+
+    assert found.problems == ()
+    files = found.servers["files"]
+    assert (files.command, files.args, files.env, files.cwd) == ("npx", ("-y", "x"), {"A": "1"}, "sub")
+    assert (files.transport, files.seconds, files.origin, files.source) == ("stdio", 5.0, path, "project")
+    assert found.servers["far"].headers == {"Authorization": "Bearer t"}
+    assert {name: server.transport for name, server in found.servers.items()} == {
+        "files": "stdio", "far": "http", "old": "sse", "wind": "http", "off": "stdio", "out": "stdio"
+    }  # fmt: skip
+    assert found.servers["old"].seconds == 7.0
+    assert found.servers["far"].seconds == CALL_SECONDS
+    assert {name for name, server in found.servers.items() if server.disabled} == {"off", "out"}
+
+
+def test_the_file_of_another_program_names_servers_in_a_list_too(tmp_path):
+    entries = [{"name": "one", "transport": "stdio", "command": "x"}, {"command": "no name"}]
+    write(
+        tmp_path,
+        {"nanocoder": {"mcpServers": entries}, "mcpServers": {"two": {"url": "http://x"}}},
+        "agents.config.json",
+    )
+    asked = []
+
+    def trusts(kind: str, path: str, data: bytes) -> bool:
+        asked.append((kind, os.path.basename(path)))
+        return True
+
+    found = configured(str(tmp_path), {}, trusts)
+
+    assert sorted(found.servers) == ["one", "two"]
+    assert len(found.problems) == 1
+    assert asked == [("config", "agents.config.json")]
+
+
+def test_a_file_that_is_not_trusted_names_its_servers_and_no_more(tmp_path):
+    path = write(tmp_path, {"mcpServers": {"one": {"command": "x"}}})
+
+    found = configured(str(tmp_path), {"own": {"command": "y"}}, nothing)
+
+    assert sorted(found.servers) == ["own"]
+    assert found.untrusted == {path: ("one",)}
+
+
+def test_a_personal_server_keeps_its_name(tmp_path):
+    path = write(tmp_path, {"mcpServers": {"one": {"command": "theirs"}}})
+
+    found = configured(str(tmp_path), {"one": {"command": "mine"}}, anything)
+
+    assert (found.servers["one"].command, found.servers["one"].source) == ("mine", "personal")
+    assert [problem.origin for problem in found.problems] == [path]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{", "[]", "7", "\x00", "[" * 5000, '{"mcpServers": 3}', '{"mcpServers": {"a": {}, "a": {}}}'),
+        *(
+            json.dumps({"mcpServers": {"a": entry}})
+            for entry in (
+                *(1, {"command": 3}, {"command": "x\0y"}, {"command": "x", "args": "y"}, {"command": "x", "args": [1]}),
+                *({"command": "x", "env": {"A": 1}}, {"command": "x", "env": {"A=B": "1"}}, {"type": "a", "url": "x"}),
+                *({"type": "http", "command": "x"}, {"command": "x", "timeout": -1}, {"command": "x", "timeout": True}),
+                *({"command": "x", "readOnly": True}, {"url": "x", "headers": {"a b": "c"}}),
+            )
+        ),
+    ],
+)
+def test_a_broken_file_is_told_and_names_no_server(tmp_path, text):
+    write(tmp_path, text)
+
+    found = configured(str(tmp_path), {"own": {"command": "y"}}, anything)
+
+    assert sorted(found.servers) == ["own"]
+    assert len(found.problems) == 1
+
+
+def test_one_broken_entry_leaves_the_others(tmp_path):
+    write(tmp_path, {"mcpServers": {"bad name": {"command": "x"}, "good": {"command": "x"}}})
+
+    found = configured(str(tmp_path), {}, anything)
+
+    assert sorted(found.servers) == ["good"]
+    assert len(found.problems) == 1
+
+
+def test_a_pipe_in_place_of_the_file_holds_nobody(tmp_path):
+    os.mkfifo(os.path.join(str(tmp_path), ".mcp.json"))
+
+    found = configured(str(tmp_path), {}, anything)
+
+    assert found.servers == {}
+    assert len(found.problems) == 1
+
+
+@pytest.mark.parametrize("name", ["a__b", "_a", "a_", "a b", "", "ä", "a" * 33, "a.b", "a/b", "a\n"])
+def test_names_that_could_be_taken_for_others_are_refused(tmp_path, name):
+    found = configured(str(tmp_path), {name: {"command": "x"}}, anything)
+
+    assert found.servers == {}
+    assert len(found.problems) == 1
+
+
+@given(st.text(alphabet="ab-_", min_size=1, max_size=6), st.text(alphabet="ab_", min_size=1, max_size=6))
+def test_a_name_is_accepted_only_when_no_other_server_can_share_its_prefix(first, second):
+    """Whatever tool a server has, its name begins with the prefix of no other server."""
+    found = configured("/nonexistent", {first: {"command": "x"}}, anything)
+    if first in found.servers:
+        other = configured("/nonexistent", {second: {"command": "x"}}, anything).servers
+        if second in other and second != first:
+            assert not f"mcp__{first}__".startswith(f"mcp__{second}__")
+            assert "__" not in first
+
+
+def test_there_is_an_end_to_how_many_servers_count(tmp_path):
+    write(tmp_path, {"mcpServers": {f"s{number}": {"command": "x"} for number in range(SERVERS_MAX + 5)}})
+
+    found = configured(str(tmp_path), {}, anything)
+
+    assert len(found.servers) == SERVERS_MAX
+    assert len(found.problems) == 1
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "hilt", "args": ["mcp"]},
+        {"command": "/usr/bin/hilt"},
+        {"command": "python", "args": ["-m", "hilt"]},
+    ],
+)
+def test_hilt_is_no_server_of_its_own(tmp_path, entry):
+    assert configured(str(tmp_path), {"me": entry}, anything).servers["me"].disabled
+
+
+# --- variables ------------------------------------------------------------------------------------------------------
+
+
+def test_variables_are_filled_in_everywhere_and_kept_nowhere(tmp_path):
+    entry = {
+        "command": "${RUN}", "args": ["--key=${KEY}", "${NONE:-some}", "${EMPTY:-other}"],
+        "env": {"TOKEN": "${KEY}"}, "cwd": "${HOME}/x",
+    }  # fmt: skip
+    server = configured(str(tmp_path), {"a": entry}, anything).servers["a"]
+
+    filled = expanded(server, {"RUN": "node", "KEY": "secret", "HOME": "/own", "EMPTY": ""})
+
+    assert (filled.command, filled.args) == ("node", ("--key=secret", "some", "other"))
+    assert (filled.env, filled.cwd) == ({"TOKEN": "secret"}, "/own/x")
+    assert "secret" not in repr(server)
+
+
+def test_a_value_is_not_read_as_a_variable_again(tmp_path):
+    server = configured(str(tmp_path), {"a": {"command": "x", "args": ["${A}"]}}, anything).servers["a"]
+
+    assert expanded(server, {"A": "${B}", "B": "b"}).args == ("${B}",)
+
+
+def test_a_variable_that_is_not_set_is_named(tmp_path):
+    server = configured(str(tmp_path), {"a": {"command": "x", "args": ["${KEY}"]}}, anything).servers["a"]
+
+    with pytest.raises(ToolError) as caught:
+        expanded(server, {})
+
+    assert caught.value.code == "tool_invalid"
+    assert "KEY" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"url": "${URL}"}, {"url": "file:///etc/passwd"}, {"url": "http://x", "headers": {"A": "${BAD}"}}],
+)
+def test_what_is_filled_in_must_still_make_sense(tmp_path, entry):
+    server = configured(str(tmp_path), {"a": entry}, anything).servers["a"]
+
+    with pytest.raises(ToolError) as caught:
+        expanded(server, {"URL": "gopher://x", "BAD": "a\r\nHost: evil"})
+
+    assert caught.value.code == "tool_invalid"

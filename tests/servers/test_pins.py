@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import pytest
+
+from hilt.servers.declared import Server
+from hilt.servers.definitions import Kept, named
+from hilt.servers.pins import Pins
+
+SERVER = Server("s", ".mcp.json", "project", "stdio", "0", command="x")
+
+
+def kept(*names: str) -> list[Kept]:
+    raws: list[dict[str, Any]] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+    return named("s", raws, {})[0]
+
+
+def test_nothing_is_accepted_before_something_was(tmp_path):
+    assert Pins(str(tmp_path), SERVER).read() is None
+
+
+def test_what_was_accepted_is_there_for_other_processes(tmp_path):
+    Pins(str(tmp_path), SERVER).pin(kept("a", "b"))
+
+    found = Pins(str(tmp_path), SERVER).read()
+
+    assert found == {one.raw["name"]: one for one in kept("a", "b")}
+
+
+def test_only_the_first_is_accepted_unasked(tmp_path):
+    one, other = Pins(str(tmp_path), SERVER), Pins(str(tmp_path), SERVER)
+    one.pin(kept("a"))
+
+    assert list(other.pin(kept("evil"))) == ["a"]
+    assert list(one.read() or {}) == ["a"]
+
+
+def test_of_many_at_once_one_is_accepted(tmp_path):
+    found: list[list[str]] = []
+    barrier = threading.Barrier(8)
+
+    def pin(name: str) -> None:
+        pins = Pins(str(tmp_path), SERVER)
+        barrier.wait()
+        found.append(list(pins.pin(kept(name))))
+
+    threads = [threading.Thread(target=pin, args=(f"t{number}",)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len({tuple(names) for names in found}) == 1
+    assert len(os.listdir(os.path.join(str(tmp_path), "servers"))) == 1
+
+
+def test_a_person_accepts_anew_and_everybody_sees_it(tmp_path):
+    one, other = Pins(str(tmp_path), SERVER), Pins(str(tmp_path), SERVER)
+    one.pin(kept("a"))
+    assert list(other.read() or {}) == ["a"]
+    one.offer([one.raw for one in kept("a", "b")])
+    assert [raw["name"] for raw in other.offered() or []] == ["a", "b"]
+
+    one.accept(kept("a", "b"))
+
+    assert list(other.read() or {}) == ["a", "b"]
+    assert other.offered() is None
+
+
+@pytest.mark.parametrize("change", [{"name": "t"}, {"origin": "config.toml"}, {"digest": "1"}])
+def test_another_server_has_other_definitions(tmp_path, change):
+    Pins(str(tmp_path), SERVER).pin(kept("a"))
+
+    assert Pins(str(tmp_path), SERVER._replace(**change)).read() is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2, "tools": []}', '{"version": 1, "tools": [[1]]}'])
+def test_a_file_that_is_broken_accepts_nothing_and_stays_so(tmp_path, text):
+    pins = Pins(str(tmp_path), SERVER)
+    pins.pin(kept("a"))
+    (name,) = os.listdir(os.path.join(str(tmp_path), "servers"))
+    with open(os.path.join(str(tmp_path), "servers", name), "w", encoding="utf-8") as file:
+        file.write(text)
+
+    assert Pins(str(tmp_path), SERVER).read() == {}
+    assert Pins(str(tmp_path), SERVER).pin(kept("evil")) == {}

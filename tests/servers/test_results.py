@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+
+import mcp_types as types
+import pytest
+
+from hilt.errors import ToolError
+from hilt.servers.results import BLOCKS_MAX, FAILURE_MAX, output_of
+
+TEXT = types.TextContent(type="text", text="hello")
+PICTURE = types.ImageContent(type="image", data="aGk=", mime_type="image/png")
+
+
+def test_data_that_is_too_long_is_told_as_text():
+    data = {"rows": ["x" * 50] * 10}
+    result = types.CallToolResult(content=[], structured_content=data)
+
+    assert output_of(result, "t", 10_000).data == data
+    short = output_of(result, "t", 100)
+    assert (short.data, json.loads(short.text)) == (None, data)
+
+
+def test_the_text_of_a_server_stands_for_data_that_is_too_long():
+    result = types.CallToolResult(content=[TEXT], structured_content={"rows": ["x" * 500]})
+
+    assert output_of(result, "t", 100).text == "hello"
+
+
+def test_a_failure_is_cut_and_cleaned():
+    text = types.TextContent(type="text", text="no\u202e" + "x" * 100_000)
+
+    with pytest.raises(ToolError) as caught:
+        output_of(types.CallToolResult(content=[text], is_error=True), "t", 10)
+
+    assert caught.value.code == "tool_failed"
+    assert len(caught.value.message) < FAILURE_MAX + 100
+    assert "\u202e" not in caught.value.message
+
+
+def test_a_failure_without_words_is_one_too():
+    with pytest.raises(ToolError) as caught:
+        output_of(types.CallToolResult(content=[], is_error=True), "t", 10)
+
+    assert caught.value.message.startswith("t failed")
+
+
+def test_there_is_an_end_to_the_blocks():
+    result = types.CallToolResult(content=[PICTURE] * (BLOCKS_MAX + 5))
+
+    assert len(output_of(result, "t", 10).content) == BLOCKS_MAX
+
+
+def test_nothing_is_an_answer():
+    assert output_of(types.CallToolResult(content=[]), "t", 10).text == ""
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_data_with_numbers_that_json_does_not_have_is_told_as_text(number):
+    result = types.CallToolResult(content=[], structured_content={"a": [{"b": number}]})
+
+    output = output_of(result, "t", 100)
+
+    assert output.data is None
+    assert json.loads(output.text).keys() == {"a"}
+
+
+def test_the_kind_of_a_picture_is_cleaned():
+    picture = types.ImageContent(type="image", data="aGk=", mime_type="image/png\u202e\x1b")
+
+    assert output_of(types.CallToolResult(content=[picture]), "t", 10).content[0]["mimeType"] == "image/png"

@@ -1,0 +1,74 @@
+"""A server whose start is given up does not stay."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+
+import pytest
+
+from hilt.servers.declared import Server
+from hilt.servers.transport import Gate, _Starting, open_transport
+from tests.marks import Mark, wait_until
+
+
+class Running:
+    """A process that notes its end."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def end(self) -> None:
+        """Note it."""
+        self.ended.set()
+
+
+@pytest.mark.parametrize("first", ["started", "given up"])
+def test_a_start_that_is_given_up_ends_what_it_started(first):
+    starting, running = _Starting(), Running()
+
+    if first == "given up":
+        starting.abandon()
+    starting.run(lambda: running)  # type: ignore[arg-type, return-value]
+    if first == "started":
+        assert not running.ended.is_set()
+        starting.abandon()
+
+    assert running.ended.wait(30)
+
+
+def test_a_start_that_is_wanted_goes_on():
+    running = Running()
+
+    _Starting().run(lambda: running)  # type: ignore[arg-type, return-value]
+
+    assert not running.ended.is_set()
+
+
+def test_a_server_ends_also_when_its_loop_is_closed_while_it_is_ending(tmp_path):
+    mark = Mark()
+    server = Server("raw", "", "personal", "stdio", "", command="sh", args=("-c", f": {mark.name}; exec cat"))
+
+    async def hold(ready: asyncio.Event) -> None:
+        where = {"root": str(tmp_path), "environ": mark.env, "log": str(tmp_path / "log")}
+        async with open_transport(server, Gate(), **where):  # type: ignore[arg-type]
+            ready.set()
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        ready = asyncio.Event()
+        task = asyncio.create_task(hold(ready))
+        await ready.wait()
+        while not task.done():
+            task.cancel()  # as often as there is an await, so that none of them goes on
+            await asyncio.sleep(0)
+
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()
+    wait_until(lambda: not any(thread.name == "hilt-server-end" for thread in threading.enumerate()))
+    gc.collect()  # a socket that nobody closed would be told here
+    assert not mark.alive()

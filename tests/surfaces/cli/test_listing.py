@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from hilt import catalog
+from hilt.policy.modes import FINDERS
+
+
+@pytest.mark.parametrize(
+    "kind, name, parameters",
+    [
+        (None, lambda tool: tool["function"]["name"], lambda tool: tool["function"]["parameters"]),
+        ("openai", lambda tool: tool["function"]["name"], lambda tool: tool["function"]["parameters"]),
+        ("anthropic", lambda tool: tool["name"], lambda tool: tool["input_schema"]),
+        ("mcp", lambda tool: tool["name"], lambda tool: tool["inputSchema"]),
+    ],
+)
+@pytest.mark.parametrize("dialect", [None, "jinn", "jcli", "agentos"])
+def test_schemas_are_valid_and_say_what_every_parameter_is(command, kind, name, parameters, dialect):
+    words = ["--schema", *([kind] if kind else []), *(["--dialect", dialect] if dialect else [])]
+
+    found = json.loads(command.run(*words).stdout)
+
+    tools = found["tools"] if kind == "mcp" else found
+    own = set(catalog.built_in_names()) - FINDERS
+    assert sorted(map(name, tools)) == sorted(own if dialect in (None, "jinn") else catalog.dialect(dialect))
+    for tool in tools:
+        schema = parameters(tool)
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+        assert schema["type"] == "object"
+        assert documented(schema) == []
+        assert "x-" not in json.dumps(schema)
+        assert (tool.get("function") or tool)["description"].strip()
+
+
+def documented(schema: Any) -> list[str]:
+    """Return the parameters, at any depth, that have no description."""
+    missing = []
+    for parameter, known in schema.get("properties", {}).items():
+        if not known.get("description"):
+            missing.append(parameter)
+        for inner in (known, known.get("items", {}), *known.get("anyOf", ())):
+            missing += documented(inner) if inner is not schema else []
+    return missing
+
+
+def test_tools_are_listed_with_effect_and_summary(command):
+    lines = command.run("tools").stdout.decode().splitlines()
+
+    assert [line.split()[0] for line in lines] == catalog.built_in_names()
+    assert any(line.startswith("read_file ") and " read " in line for line in lines)
+    assert [line.split()[0] for line in lines if line.endswith("Shown with --search.")] == sorted(FINDERS)
+    assert command.run("tools", "list").stdout.decode().splitlines() == lines
+
+
+@pytest.mark.parametrize("name", ["read_file", "Read", "tool::file_read"])
+def test_a_tool_is_shown_with_its_parameters(command, name):
+    text = command.run("tools", "show", name).stdout.decode()
+
+    assert text.startswith(f"{name}\n")
+    assert "  path: string, required\n" in text
+    assert ("stands for read_file" in text) == (name != "read_file")
+
+
+def test_every_tool_can_be_shown(command):
+    for name in catalog.built_in_names():
+        done = command.run("tools", "show", name)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_name_that_is_no_tool_gets_the_nearest(command):
+    done = command.run("tools", "show", "read_flie")
+
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"read_file" in done.stderr
+
+
+def test_under_a_dialect_only_its_names_are_listed(command):
+    lines = command.run("tools", "--dialect", "jcli").stdout.decode().splitlines()
+
+    assert [line.split()[0] for line in lines] == list(catalog.dialect("jcli"))
+
+
+# --- what they cost -----------------------------------------------------------------------------------------------
+
+
+def test_the_cost_of_every_tool_and_every_list_is_told(command):
+    told = json.loads(command.run("tools", "list", "--tokens", "--json").stdout)
+
+    listed = json.loads(command.run("--schema", "mcp").stdout)["tools"]
+    exact = {one["name"]: len(json.dumps(one, ensure_ascii=False, separators=(",", ":"))) for one in listed}
+    assert {one["name"]: one["characters"] for one in told["tools"]} == exact
+    assert all(one["lean"]["characters"] <= one["characters"] for one in told["tools"])
+    sets = {(one["profile"], one["lean"], one["search"]): one for one in told["sets"]}
+    full, lean, search = (sets["full", *how] for how in ((False, False), (True, False), (False, True)))
+    assert (full["tools"], full["characters"]) == (len(listed), sum(exact.values()))
+    assert lean["characters"] == sum(one["lean"]["characters"] for one in told["tools"])
+    assert (lean["tools"], search["tools"]) == (len(listed), 2)
+    assert full["tokens"] == -(-full["characters"] // told["characters_per_token"])
+    costs = [sets[profile, False, False]["characters"] for profile in ("full", "minimal", "nano")]
+    assert costs == sorted(costs, reverse=True)
+    assert search["characters"] < lean["characters"] < full["characters"]
+
+
+def test_the_cost_can_be_read(command):
+    text = command.run("tools", "list", "--tokens").stdout.decode()
+
+    lines = text.splitlines()
+    assert lines[0].split() == ["tool", "characters", "tokens", "with", "--lean", "tokens"]
+    assert any(line.startswith("read_file ") for line in lines)
+    assert any(line.startswith("--profile nano --search ") for line in lines)
+    assert len({len(line) for line in lines[:20]}) == 1
+    assert "4 to a token" in text
+
+
+def test_the_cost_is_of_what_is_shown(command):
+    told = json.loads(command.run("tools", "list", "--tokens", "--json", "--tools", "Read,undo").stdout)
+
+    assert [one["name"] for one in told["tools"]] == ["read_file", "undo"]
+    assert [one["tools"] for one in told["sets"]] == [2, 2, 2, 1, 1, 2, 1, 1, 2]
+
+
+def test_the_figures_in_the_guide_are_right(command):
+    with open(os.path.join(os.path.dirname(__file__), "../../../docs/guides/mcp.md"), encoding="utf-8") as file:
+        shown = re.findall(
+            r"^\| (everything|`--[^`]+`) \| (\d+) \| ([\d,]+) \| ([\d,]+) \|$", file.read(), re.MULTILINE
+        )
+    sets = json.loads(command.run("tools", "list", "--tokens", "--json").stdout)["sets"]
+
+    assert len(shown) == 5
+    for name, *figures in shown:
+        tools, characters, tokens = (int(figure.replace(",", "")) for figure in figures)
+        (found,) = [
+            one
+            for one in sets
+            if (one["lean"], one["search"]) == ("--lean" in name, "--search" in name)
+            and one["profile"] == (name.strip("`").split()[1] if "--profile" in name else "full")
+        ]
+        assert tools == found["tools"]
+        assert characters == pytest.approx(found["characters"], rel=0.05)
+        assert tokens == pytest.approx(found["tokens"], rel=0.05)
+
+
+@pytest.mark.parametrize("words", [("list", "--json"), ("list", "--tokens", "--lean"), ("list", "x")])
+def test_wrong_flags_of_the_list_are_told(command, words):
+    done = command.run("tools", *words)
+
+    assert (done.returncode, b"list [--tokens [--json]]" in done.stderr) == (2, True)
+
+
+# --- only some of them --------------------------------------------------------------------------------------------
+
+
+def test_only_the_named_tools_are_listed_and_run(command):
+    command.folder.write("a", "x\n")
+
+    listed = json.loads(command.run("--schema", "mcp", "--tools", "Read, stat_file").stdout)["tools"]
+    replies = command.ask(
+        {"tool": "read_file", "args": {"path": "a"}},
+        {"tool": "write_file", "args": {"path": "b", "content": "x"}},
+        {"tool": "tool_call", "args": {"name": "write_file", "arguments": {"path": "b", "content": "x"}}},
+        words=("--tools", "Read,stat_file"),
+    )
+
+    assert [one["name"] for one in listed] == ["read_file", "stat_file"]
+    assert [reply.get("error_code", "ok") for reply in replies] == ["ok", "denied", "denied"]
+    assert "b" not in command.folder.tree()
+
+
+def test_a_name_among_them_that_is_no_tool_is_told_with_the_nearest(command):
+    done = command.run("--schema", "mcp", "--tools", "read_file,writ_file")
+
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"write_file" in done.stderr

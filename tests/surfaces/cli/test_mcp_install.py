@@ -1,0 +1,416 @@
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from typing import Any
+
+import pytest
+
+from hilt.places import own_command
+from hilt.surfaces.cli.ancestry import hilt_above
+from hilt.surfaces.cli.mcp_hosts import HOSTS
+from hilt.testing import Folder
+from tests.surfaces.commands import HILT, Command
+from tests.surfaces.terminals import Screen
+
+PERSON = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="applications keep their settings elsewhere")
+
+# where an entry is written, and whether it names the folder to work in
+PROJECT = {
+    "claude": (".mcp.json", None),
+    "codex": (".codex/config.toml", None),
+    "cursor": (".cursor/mcp.json", "${workspaceFolder}"),
+    "gemini": (".gemini/settings.json", None),
+    "kiro": (".kiro/settings/mcp.json", "the workspace"),
+    "opencode": ("opencode.json", None),
+    "qwen": (".qwen/settings.json", None),
+    "vscode": (".vscode/mcp.json", "${workspaceFolder}"),
+}
+USER = {
+    "claude": (".claude.json", None),
+    "claude-desktop": (".config/Claude/claude_desktop_config.json", "the workspace"),
+    "codex": (".codex/config.toml", None),
+    "copilot": (".copilot/mcp-config.json", None),
+    "cursor": (".cursor/mcp.json", "the workspace"),
+    "gemini": (".gemini/settings.json", None),
+    "kiro": (".kiro/settings/mcp.json", "the workspace"),
+    "lmstudio": (".lmstudio/mcp.json", "the workspace"),
+    "opencode": (".config/opencode/opencode.json", None),
+    "qwen": (".qwen/settings.json", None),
+    "vscode": (".config/Code/User/mcp.json", "the workspace"),
+    "windsurf": (".codeium/windsurf/mcp_config.json", "the workspace"),
+    "zed": (".config/zed/settings.json", "the workspace"),
+}
+KEYS = {"codex": "mcp_servers", "opencode": "mcp", "vscode": "servers", "zed": "context_servers"}
+
+
+@pytest.fixture
+def home(command) -> Folder:
+    return Folder(command.environ["HOME"])
+
+
+def install(command: Command, *words: str) -> str:
+    done = command.run("mcp", "install", *words)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+def entry_of(text: str, host: str) -> dict[str, Any]:
+    whole = tomllib.loads(text) if host == "codex" else json.loads(text)
+    found: dict[str, Any] = whole[KEYS.get(host, "mcpServers")]["hilt"]
+    return found
+
+
+def words_of(entry: dict[str, Any]) -> list[str]:
+    """Return the command line of an entry."""
+    command = entry["command"]
+    return command if isinstance(command, list) else [command, *entry["args"]]
+
+
+# --- every program ------------------------------------------------------------------------------------------------
+
+
+def test_every_program_is_tried_here():
+    assert {name for name, host in HOSTS.items() if host.project} == PROJECT.keys()
+    assert {name for name, host in HOSTS.items() if host.user(os.environ)} == USER.keys()
+
+
+@LINUX
+@PERSON
+@pytest.mark.parametrize("scope, host", [("project", host) for host in PROJECT] + [("user", host) for host in USER])
+def test_the_entry_of_a_program_starts_this_hilt_in_the_right_folder(command, home, scope, host):
+    path, folder = (PROJECT if scope == "project" else USER)[host]
+    place = command.folder if scope == "project" else home
+
+    told = install(command, host, f"--{scope}", "--yes")
+
+    words = words_of(entry_of(place.read(path), host))
+    wanted = command.folder.path if folder == "the workspace" else folder
+    assert words == [HILT, "mcp", *(["--workspace", wanted] if wanted else [])]
+    assert f"{place.join(path)} (new)\n" in told
+    assert stat.S_IMODE(os.stat(place.join(path)).st_mode) == (0o600 if scope == "user" else 0o644)
+    assert "has this entry already" in install(command, host, f"--{scope}", "--yes")
+    done = command.run("mcp", "uninstall", host, f"--{scope}", "--yes")
+    assert done.returncode == 0
+    assert "hilt" not in place.read(path)
+    assert b"has no such entry" in command.run("mcp", "uninstall", host, f"--{scope}", "--yes").stdout
+
+
+@PERSON
+def test_codex_leaves_the_questions_to_hilt_unless_it_is_to_ask_as_well(command, home):
+    told = install(command, "codex", "--yes")
+
+    entry = entry_of(home.read(".codex/config.toml"), "codex")
+    assert (entry["default_tools_approval_mode"], entry["required"]) == ("approve", True)
+    assert "Codex itself does not ask about these tools" in told
+
+    told = install(command, "codex", "--yes", "--ask-twice")
+
+    assert entry_of(home.read(".codex/config.toml"), "codex") == {"command": HILT, "args": ["mcp"]}
+    assert "does not ask" not in told
+
+
+@PERSON
+@pytest.mark.parametrize("host", HOSTS)
+def test_what_is_left_to_do_is_told_in_the_end(command, host):
+    told = install(command, host, "--yes", "--name", "mine").splitlines()
+
+    assert told[-1].startswith("Next: ")
+    assert "NAME" not in told[-1]
+    assert host != "claude" or told[-1].endswith("--allowedTools mcp__mine")
+
+
+def test_the_programs_are_listed_with_their_files(command, home):
+    text = install(command)
+
+    assert [line.split()[0] for line in text.splitlines()] == list(HOSTS)
+    assert f"--user {home.join('.claude.json')}" in text
+
+
+def test_the_entry_is_only_shown_when_that_is_wanted(command, home):
+    text = install(command, "claude", "--print")
+
+    path, _, rest = text.partition("\n\n")
+    assert path == command.folder.join(".mcp.json")
+    assert entry_of(rest, "claude") == {"type": "stdio", "command": HILT, "args": ["mcp"]}
+    assert command.folder.tree() == {}
+    assert not os.path.exists(home.path)
+
+
+@PERSON
+def test_what_the_server_is_to_be_given_is_in_the_entry(command):
+    more = ("--profile", "minimal", "--tools", "read_file,Write", "--search", "--lean", "--tools-dir", "mine")
+
+    install(command, "claude", "--yes", "--name", "second", *more)
+
+    whole = json.loads(command.folder.read(".mcp.json"))
+    assert whole["mcpServers"]["second"]["args"] == [
+        *("mcp", "--profile", "minimal", "--tools", "read_file,Write"),
+        *("--tools-dir", command.folder.join("mine"), "--search", "--lean"),
+    ]
+
+
+@PERSON
+def test_a_folder_can_be_named_where_the_program_would_choose_one(command, home):
+    install(command, "claude", "--user", "--yes", "--workspace", command.folder.path)
+
+    assert words_of(entry_of(home.read(".claude.json"), "claude"))[2:] == ["--workspace", command.folder.path]
+
+
+def test_the_command_is_found_also_when_it_was_not_started_by_name(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["-c"])
+
+    assert own_command() == [HILT]
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("cluade",), "did you mean claude"),
+        (("claude", "codex"), "takes the name of a program"),
+        (("claude", "--scope", "user"), "takes the name of a program"),
+        (("claude", "--project", "--user"), "exclude"),
+        (("zed", "--project"), "has no file for a project"),
+        (("claude", "--ask-twice"), "leave out --ask-twice"),
+        (("claude", "--name", "a b"), "a name has"),
+    ],
+)
+def test_wrong_words_are_told(command, words, said):
+    done = command.run("mcp", "install", *words)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert said in done.stderr.decode()
+    assert command.folder.tree() == {}
+
+
+# --- what is there already ----------------------------------------------------------------------------------------
+
+ZED = """\
+// my settings
+{
+  "theme": "One Dark", // dark
+  "context_servers": {
+    "other": { "command": "x" },
+  },
+}
+"""
+
+
+@LINUX
+@PERSON
+def test_the_rest_of_a_file_with_comments_stays_as_it_is(command, home):
+    home.write(".config/zed/settings.json", ZED)
+    os.chmod(home.join(".config/zed/settings.json"), 0o640)
+
+    told = install(command, "zed", "--yes")
+
+    written = home.read(".config/zed/settings.json")
+    at = written.index('    "hilt": {')
+    end = written.index("    },\n", at) + len("    },\n")
+    assert written[:at] + written[end:] == ZED
+    assert stat.S_IMODE(os.stat(home.join(".config/zed/settings.json")).st_mode) == 0o640
+    assert '+    "hilt": {\n' in told
+    assert '     "other": { "command": "x" },\n' in told
+    assert os.listdir(home.join(".config/zed")) == ["settings.json"]
+    assert command.run("mcp", "uninstall", "zed", "--yes").returncode == 0
+    assert home.read(".config/zed/settings.json") == ZED
+
+
+@PERSON
+def test_comments_of_a_toml_file_stay(command, home):
+    before = '# mine\nmodel = "m" # best\n\n[tui]\n# quiet\nx = 1\n'
+    home.write(".codex/config.toml", before)
+
+    install(command, "codex", "--yes")
+
+    assert home.read(".codex/config.toml").startswith(before)
+    assert tomllib.loads(home.read(".codex/config.toml"))["mcp_servers"]["hilt"]["args"] == ["mcp"]
+    command.run("mcp", "uninstall", "codex", "--yes")
+    assert home.read(".codex/config.toml") == before
+
+
+@PERSON
+def test_an_older_entry_is_shown_before_it_is_replaced(command):
+    command.folder.write(".mcp.json", '{"mcpServers": {\n  "hilt": {"command": "old"}\n}}\n')
+
+    told = install(command, "claude", "--yes")
+
+    assert '-  "hilt": {"command": "old"}\n' in told
+    assert entry_of(command.folder.read(".mcp.json"), "claude")["command"] == HILT
+
+
+@PERSON
+def test_a_byte_order_mark_and_line_endings_stay(command):
+    command.folder.write(".mcp.json", b'\xef\xbb\xbf{\r\n  "a": 1\r\n}\r\n')
+
+    install(command, "claude", "--yes")
+
+    data = command.folder.bytes(".mcp.json")
+    assert data.startswith(b'\xef\xbb\xbf{\r\n  "a": 1,\r\n  "mcpServers"')
+    assert data.count(b"\n") == data.count(b"\r\n")
+
+
+@PERSON
+def test_a_link_is_followed_and_stays(command, home):
+    home.write("dotfiles/claude.json", "{}")
+    os.symlink("dotfiles/claude.json", home.join(".claude.json"))
+
+    told = install(command, "claude", "--user", "--yes")
+
+    assert f"{home.join('.claude.json')} -> {home.join('dotfiles/claude.json')}\n" in told
+    assert os.readlink(home.join(".claude.json")) == "dotfiles/claude.json"
+    assert "hilt" in home.read("dotfiles/claude.json")
+
+
+@PERSON
+@pytest.mark.parametrize("name", ["opencode.json", "opencode.jsonc"])
+@pytest.mark.parametrize("before", ['{"mcp": {"servers": {"a": {}}}}', '{"mcp": {"a": {}}}'])
+def test_the_file_and_the_shape_that_are_in_use_are_used(command, name, before):
+    command.folder.write(name, before)
+
+    install(command, "opencode", "--yes")
+
+    whole = json.loads(command.folder.read(name))["mcp"]
+    assert "hilt" in whole.get("servers", whole)
+    assert ("hilt" in whole) == ("servers" not in whole)
+    assert command.folder.tree().keys() == {name}
+
+
+@PERSON
+@pytest.mark.parametrize(
+    "data", [b"not json", b"[]", b'{"mcpServers": []}', b'{"mcpServers": {}, "mcpServers": {}}', b"\xff\xfe{\x00}\x00"]
+)
+def test_a_file_that_cannot_be_edited_is_left_alone_and_the_entry_shown_for_pasting(command, data):
+    command.folder.write(".mcp.json", data)
+
+    done = command.run("mcp", "install", "claude", "--yes")
+
+    assert done.returncode == 1
+    assert b"cannot be edited" in done.stderr
+    assert json.dumps(HILT).encode() in done.stderr
+    assert command.folder.bytes(".mcp.json") == data
+
+
+@PERSON
+def test_what_is_no_regular_file_is_refused(command):
+    os.makedirs(command.folder.join(".mcp.json"))
+    assert b"not_a_file" in command.run("mcp", "install", "claude", "--yes").stderr
+    os.makedirs(command.folder.join(".cursor"))
+    os.mkfifo(command.folder.join(".cursor/mcp.json"))
+    assert b"not_a_file" in command.run("mcp", "install", "cursor", "--yes").stderr
+    command.folder.write(".gemini", "a file")
+    assert b"not_a_file" in command.run("mcp", "install", "gemini", "--yes").stderr
+
+
+@PERSON
+def test_a_file_that_is_read_only_stays_as_it_is(command):
+    command.folder.write(".mcp.json", "{}\n")
+    os.chmod(command.folder.join(".mcp.json"), 0o444)
+
+    done = command.run("mcp", "install", "claude", "--yes")
+
+    assert (done.returncode, b"read-only" in done.stderr) == (1, True)
+    assert command.folder.read(".mcp.json") == "{}\n"
+    assert os.listdir(command.folder.path) == [".mcp.json"]
+
+
+@PERSON
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_told(command):
+    os.makedirs(command.folder.join(".cursor"), mode=0o500)
+
+    done = command.run("mcp", "install", "cursor", "--yes")
+
+    assert (done.returncode, b"permission_denied" in done.stderr) == (1, True)
+
+
+# --- the person ---------------------------------------------------------------------------------------------------
+
+
+def at_terminal(command: Command, *words: str) -> Screen:
+    return Screen([HILT, "mcp", *words], env={**command.environ, "TERM": "dumb"}, cwd=command.folder.path, columns=200)
+
+
+@PERSON
+def test_a_person_sees_the_change_and_says_yes(command):
+    with at_terminal(command, "install", "claude") as screen:
+        shown = screen.expect("Write this? [y/n] > ")
+        assert not os.path.exists(command.folder.join(".mcp.json"))
+        screen.type("y\n")
+        status, rest = screen.end()
+
+    assert '| +    "hilt": {' in shown
+    assert (status, "Written." in rest) == (0, True)
+    assert "hilt" in command.folder.read(".mcp.json")
+
+
+@PERSON
+@pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "maybe\n"])
+def test_anything_else_writes_nothing(command, answer):
+    with at_terminal(command, "install", "claude") as screen:
+        screen.expect("Write this? [y/n] > ")
+        screen.type(answer)
+        status, rest = screen.end()
+
+    assert (status, "Nothing was written." in rest) == (1, True)
+    assert command.folder.tree() == {}
+
+
+@PERSON
+def test_what_somebody_else_wrote_meanwhile_is_not_lost(command):
+    command.folder.write(".mcp.json", "{}")
+    with at_terminal(command, "install", "claude") as screen:
+        screen.expect("Write this? [y/n] > ")
+        command.folder.write(".mcp.json", '{"mcpServers": {"theirs": {}}}')
+        screen.type("y\n")
+        status, rest = screen.end()
+
+    assert (status, "stale_file" in rest) == (1, True)
+    assert command.folder.tree() == {".mcp.json": '{"mcpServers": {"theirs": {}}}'}
+
+
+@PERSON
+def test_nobody_to_ask_writes_nothing(command):
+    done = command.run("mcp", "install", "claude")
+
+    assert (done.returncode, b"for a person at a terminal" in done.stderr) == (1, True)
+    assert command.folder.tree() == {}
+
+
+@PERSON
+def test_text_that_steers_a_terminal_is_shown_and_not_obeyed(command):
+    command.folder.write(".mcp.json", '{"mcpServers": {\n  "\x1b[2J\u202e": {}\n}}'.replace("\x1b", "\\u001b"))
+    command.folder.write(".cursor/mcp.json", '{\n  // \x1b[2J\u202e\n  "mcpServers": {}\n}')
+
+    for host in ("claude", "cursor"):
+        told = install(command, host, "--yes")
+        assert "\x1b" not in told
+        assert "\u202e" not in told
+
+
+@LINUX
+def test_a_tool_cannot_install_anything(command):
+    above = f"exec -a hilt sh -c '{HILT} mcp install claude --yes; exit $?'"
+
+    done = subprocess.run(
+        ["bash", "-c", above], cwd=command.folder.path, env=command.environ, capture_output=True, timeout=60
+    )
+
+    assert (done.returncode, b"denied" in done.stderr) == (1, True)
+    assert not os.path.exists(command.folder.join(".mcp.json"))
+
+
+@PERSON
+def test_the_entry_is_no_server_for_hilt_itself(command):
+    install(command, "claude", "--yes")
+
+    told = command.run("mcp", "list").stdout.decode()
+    listed = command.run("tools").stdout.decode()
+
+    assert "No MCP server is configured" in told
+    assert "mcp__" not in listed

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hilt.call import Result
+from hilt.errors import ToolError
+from hilt.surfaces.mcp.content import call_result, hints
+from hilt.surfaces.mcp.names import META_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    "effects, said",
+    [
+        ({"read"}, (True, False, True, False)),
+        (set(), (True, False, True, False)),
+        ({"read", "network"}, (False, False, False, True)),
+        ({"write"}, (False, True, False, False)),
+        ({"execute"}, (False, True, False, True)),
+        ({"control"}, (False, False, False, False)),
+    ],
+)
+def test_effects_are_hints(effects, said):
+    found = hints(frozenset(effects))
+
+    assert tuple(found[f"{name}Hint"] for name in ("readOnly", "destructive", "idempotent", "openWorld")) == said
+
+
+@pytest.mark.parametrize(
+    "data, output, structured",
+    [
+        ({"a": 1}, None, {"a": 1}),
+        ({"a": 1}, {"type": "object"}, {"a": 1}),
+        ([1], {"type": "array"}, {"result": [1]}),
+        ([1], None, None),
+        ("text", None, None),
+    ],
+)
+def test_structured_answers_are_objects_and_text_as_well(data, output, structured):
+    found = call_result(Result("plain", data=data), output)
+
+    assert found.get("structuredContent") == structured
+    assert found["content"][0]["text"] == json.dumps(data, separators=(",", ":"))
+
+
+COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_text_where_data_was_promised_is_a_failure_that_keeps_the_text(trusted):
+    found = call_result(Result("plain"), COUNT, trusted=trusted)
+
+    assert found["isError"]
+    assert "promises data" in found["content"][0]["text"]
+    assert found["content"][1]["text"] == "plain"
+
+
+@pytest.mark.parametrize("data", [{"count": "1"}, {}, {"count": None}, {"count": '{"a": 1}'}])
+def test_data_that_breaks_the_promise_of_a_foreign_tool_is_a_failure(data):
+    found = call_result(Result(data=data), COUNT, trusted=False)
+
+    assert found["isError"]
+    assert "structuredContent" not in found
+    assert "output schema does not allow" in found["content"][0]["text"]
+    assert json.loads(found["content"][1]["text"]) == data
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "resource", "resource": {"uri": 5, "text": "x"}},
+        {"type": "text"},
+        {"type": "nothing"},
+        {"type": "image", "data": "x", "mimeType": "image/png", "annotations": {"priority": 99}},
+    ],
+)
+def test_a_block_that_is_none_of_mcp_is_a_failure(block):
+    found = call_result(Result("kept", content=(block,)), trusted=False)
+
+    assert found["isError"]
+    assert [one["type"] for one in found["content"]] == ["text", "text"]
+    assert found["content"][1]["text"] == "kept"
+
+
+def test_an_answer_without_anything_is_empty_text():
+    assert call_result(Result())["content"] == [{"type": "text", "text": ""}]
+
+
+def test_text_stands_before_other_content():
+    image = {"type": "image", "data": "", "mimeType": "image/png"}
+
+    assert call_result(Result("see", content=(image,)))["content"] == [{"type": "text", "text": "see"}, image]
+    assert call_result(Result(content=(image,)))["content"] == [image]
+
+
+def test_a_failure_is_read_by_models_and_programs():
+    error = ToolError("past_end", "Too far.", suggestion="Go back.", total_lines=3)
+
+    found = call_result(Result(error=error))
+
+    assert found["isError"]
+    assert found["content"] == [{"type": "text", "text": "past_end: Too far.\nGo back."}]
+    told = {"code": "past_end", "details": {"total_lines": 3}}
+    assert found["_meta"] == {"dev.hilt/error": told}
+
+
+@pytest.mark.parametrize("details", [{"a": "x" * META_CHARACTERS}, {"a": object()}])
+def test_details_that_are_large_or_no_json_are_left_out(details):
+    found: Any = call_result(Result(error=ToolError("internal", "No.", **details)))
+
+    assert "details" not in found["_meta"]["dev.hilt/error"]
+
+
+def test_facts_that_a_host_can_use_are_beside_the_answer():
+    meta = {"timing": {"ms": 1}, "_filePath": "/a", "truncation": {"truncated": True}}
+
+    assert call_result(Result("x", meta=meta))["_meta"] == {
+        "dev.hilt/meta": {"truncation": {"truncated": True}, "filePath": "/a"}
+    }
+    assert "_meta" not in call_result(Result("x", meta={"timing": {"ms": 1}}))

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hilt.errors import ToolError
+from hilt.surfaces.mcp import sessions as module
+from hilt.surfaces.mcp.names import SESSION
+from hilt.surfaces.mcp.sessions import Sessions
+
+
+@pytest.fixture
+def sessions(runtime) -> Sessions:
+    return Sessions(runtime, None, at_once)
+
+
+def at_once(work: Callable[[], None]) -> None:
+    work()
+
+
+def test_who_names_a_session_goes_on_with_it_and_nobody_else(sessions):
+    first = sessions.of_request({}, calls=True)
+
+    assert sessions.of_request({}, calls=True) is not first
+    assert sessions.of_request({SESSION: first.told}, calls=True) is first
+    assert first.told is None
+    assert sessions.of_request({SESSION: first.name}, calls=True) is not first
+
+
+@pytest.mark.parametrize("name", ["default", "mcp-0123", "", 1, None, "x" * 201])
+def test_no_name_leads_into_a_session_of_another_kind(sessions, name):
+    if isinstance(name, str) and 0 < len(name) <= 200:
+        assert sessions.of_request({SESSION: name}, calls=True).name != name
+    elif name is not None:
+        with pytest.raises(ToolError):
+            sessions.of_request({SESSION: name}, calls=True)
+
+
+def test_a_flood_of_new_sessions_ends_none_that_is_named_or_at_work(sessions, monkeypatch):
+    monkeypatch.setattr(module, "SESSIONS_MAX", 5)
+    named = sessions.of_request({SESSION: "mine"}, calls=True)
+    working = sessions.of_request({}, calls=True)
+    working.calls = 1
+    told = working.told
+
+    for _ in range(50):
+        sessions.of_request({}, calls=True)
+
+    assert sessions.of_request({SESSION: "mine"}, calls=True) is named
+    assert sessions.of_request({SESSION: told}, calls=True) is working
+
+
+def test_a_flood_of_names_ends_no_session_that_was_used_lately(sessions, monkeypatch):
+    monkeypatch.setattr(module, "SESSIONS_MAX", 5)
+    mine, *_ = [sessions.of_request({SESSION: f"name {number}"}, calls=True) for number in range(5)]
+
+    with pytest.raises(ToolError, match="at work"):
+        sessions.of_request({SESSION: "one more"}, calls=True)
+    assert sessions.of_request({SESSION: "name 0"}, calls=True) is mine
+
+    mine.used -= module.NAMED_SECONDS + 1
+    sessions.of_request({SESSION: "one more"}, calls=True)  # takes the place of that one
+
+
+def test_when_all_are_at_work_the_next_is_refused(sessions, monkeypatch):
+    monkeypatch.setattr(module, "SESSIONS_MAX", 2)
+    for _ in range(2):
+        sessions.of_request({}, calls=True).calls = 1
+
+    with pytest.raises(ToolError, match="at work"):
+        sessions.of_request({}, calls=True)
+
+
+def test_a_request_that_calls_nothing_leaves_no_session(sessions):
+    listing = sessions.of_request({}, calls=False)
+
+    assert sessions.of_request({SESSION: listing.told}, calls=True) is not listing
+
+
+def test_idle_sessions_end_and_those_at_work_do_not(sessions):
+    idle, working = (sessions.of_request({SESSION: name}, calls=True) for name in ("idle", "working"))
+    working.calls = 1
+
+    sessions.end_idle(-1)
+
+    assert sessions.of_request({SESSION: "idle"}, calls=True) is not idle
+    assert sessions.of_request({SESSION: "working"}, calls=True) is working
+
+
+def test_a_session_for_all_is_for_all(runtime):
+    sessions = Sessions(runtime, "ours", at_once)
+
+    assert sessions.of_connection("x") is sessions.of_request({SESSION: "mine"}, calls=True)
+    assert sessions.of_connection("x").name == "ours"
