@@ -37,16 +37,16 @@ for number, usual in (
 def misfits(monkeypatch) -> Iterator[list[str]]:
     """What structured answers of a test's calls have that their tools do not declare: nothing."""
     found: list[str] = []
-    run = pipeline.run
+    perform = pipeline.perform
 
     def checked(prepared: Any, ctx: Any) -> Any:
-        output = run(prepared, ctx)
+        output = perform(prepared, ctx)
         if output.data is not None and prepared.entry is None and prepared.tool.source == "built-in":
             errors = jsonschema_rs.iter_errors(prepared.tool.output or {"not": {}}, output.data)
             found.extend(f"{prepared.tool.name}: {error.message}" for error in errors)
         return output
 
-    monkeypatch.setattr(pipeline, "run", checked)
+    monkeypatch.setattr(pipeline, "perform", checked)
     yield found
     assert found == []
 

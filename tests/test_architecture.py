@@ -19,14 +19,18 @@ ROOT = os.path.dirname(os.path.abspath(hilt.__file__))
 ARCHITECTURE = Path(__file__).parents[1] / "docs/architecture.md"
 
 # every module belongs to one layer, by its first name; imports point down, and inside of a layer only where it is said
-WORDS = {"errors", "places", "choices", "variables", "call", "params", "schema", "wire", "declaration", "context"}
-PARTS = {"text", "commands", "policy", "sandbox", "output", "state", "search", "knowledge"}
+WORDS = {
+    *("errors", "places", "choices", "variables", "lazy", "fence", "call", "params", "schema", "wire", "declaration"),
+}
 LAYERS: tuple[set[str], ...] = (
     {"formats"},
     WORDS,
-    PARTS,
-    {"config", "catalog", "pipeline", "telemetry"},
-    {"files", "processes", "authority", "running"},
+    {"text", "commands", "policy", "sandbox", "output", "state", "knowledge"},
+    {"config", "catalog", "telemetry"},
+    {"files", "processes"},
+    {"context"},
+    {"pipeline", "search"},
+    {"authority", "running"},
     {"tools", "dialects", "custom", "servers"},
     {"runtime"},
     {"testing", "surfaces"},
@@ -35,10 +39,7 @@ LAYERS: tuple[set[str], ...] = (
 BESIDE: dict[str, set[str]] = {
     **dict.fromkeys(WORDS, WORDS),
     "policy": {"commands"},
-    "pipeline": {"catalog"},
-    "authority": {"files"},
-    "processes": {"authority", "files"},
-    "running": {"authority"},
+    "processes": {"files"},
     "servers": {"custom"},
 }
 
@@ -60,20 +61,12 @@ def tree(module: str) -> ast.Module:
         return ast.parse(file.read())
 
 
-def for_types_only(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-
-
 @cache
 def imports(module: str) -> frozenset[str]:
-    """Return the modules that a module imports anywhere, not counting what only type checkers see."""
+    """Return the modules that a module imports anywhere, also in functions and for types only."""
     found: set[str] = set()
 
     def visit(node: ast.AST) -> None:
-        if for_types_only(node):
-            for other in node.orelse:  # type: ignore[attr-defined]
-                visit(other)
-            return
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

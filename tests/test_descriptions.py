@@ -20,7 +20,7 @@ def tools(runtime) -> dict[str, Tool]:
 
 @pytest.mark.parametrize("is_lean, most", [(False, AVERAGE), (True, LEAN_AVERAGE)])
 def test_the_list_of_tools_is_short(runtime, is_lean, most):
-    found = {one.name: cost(definition(one)) for one in shown(runtime, session=runtime.session, lean=is_lean)}
+    found = {one.name: cost(definition(one)) for one in shown(runtime.authority, session=runtime.session, lean=is_lean)}
 
     assert len(found) > 20
     assert sum(found.values()) / len(found) <= most
@@ -29,7 +29,9 @@ def test_the_list_of_tools_is_short(runtime, is_lean, most):
 
 def test_a_lean_list_lacks_only_what_parameters_mean(runtime):
     for full, short in zip(
-        shown(runtime, session=runtime.session), shown(runtime, session=runtime.session, lean=True), strict=True
+        shown(runtime.authority, session=runtime.session),
+        shown(runtime.authority, session=runtime.session, lean=True),
+        strict=True,
     ):
         assert (short.name, short.description, short.schema) == (full.name, full.description, lean(full.schema))
         assert list(short.schema["properties"]) == list(full.schema["properties"])
@@ -82,7 +84,7 @@ def meanings(schema: dict[str, object]) -> str:
 
 
 def test_details_are_for_people_alone(runtime, tools):
-    told = {one.name: str(definition(one)) for one in shown(runtime, session=runtime.session)}
+    told = {one.name: str(definition(one)) for one in shown(runtime.authority, session=runtime.session)}
 
     detailed = {name: tool.details for name, tool in tools.items() if tool.details}
     assert "USER_REJECTION" in detailed["exit_plan_mode"]

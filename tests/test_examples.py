@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from hilt.authority.consent import Answer
 from hilt.runtime import Runtime
+from hilt.state.approvals import UserAnswer
 from hilt.testing import environment
 from tests.programs import PATH, program
 
@@ -86,10 +86,10 @@ class Desk:
             pytest.skip(f"{name} is not installed")
         self.programs.joinpath(name).unlink()
 
-    def ask(self, asked: Any) -> Answer:
+    def ask(self, asked: Any) -> UserAnswer:
         """Answer as the test has decided."""
         self.asked.append(asked)
-        return Answer(self.answer, "", "test")
+        return UserAnswer(self.answer, "", "test")
 
     def write(self, name: str, text: str) -> None:
         path = self.workspace / name

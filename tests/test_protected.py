@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from hilt.authority.consent import Answer
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.policy.modes import MODES
 from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, matcher, without
 from hilt.runtime import Runtime
-from hilt.state.approvals import Asked
+from hilt.state.approvals import Asked, UserAnswer
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.testing import Folder, environment
 
@@ -55,9 +54,9 @@ class Person:
         self.kind = kind
         self.questions: list[Asked] = []
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, asked: Asked) -> UserAnswer:
         self.questions.append(asked)
-        return Answer(self.kind)
+        return UserAnswer(self.kind)
 
 
 class World:

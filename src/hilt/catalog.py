@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hilt.call import Output
 from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.places import command
 from hilt.schema import Schema, did_you_mean
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hilt.custom.toolbox import Toolbox
-    from hilt.servers.tools import Servers
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -42,6 +37,26 @@ class Entry(NamedTuple):
             return schema
         raised = {name: {**schema["properties"][name], "maximum": most} for name, most in self.maxima.items()}
         return {**schema, "properties": {**schema["properties"], **raised}}
+
+
+class ToolSource(Protocol):
+    """Where tools come from that are not built in."""
+
+    def names(self) -> list[str]:
+        """Return the names of its tools."""
+
+    def tools(self) -> list[Tool]:
+        """Return its tools."""
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool of a name; None when it has none."""
+
+
+class FileSource(ToolSource, Protocol):
+    """The tools of the user's files."""
+
+    def untrusted(self) -> list[str]:
+        """Return the files that are not loaded because the user has not trusted them."""
 
 
 class Found(NamedTuple):
@@ -84,8 +99,8 @@ class Catalog:
     def __init__(
         self,
         extra: Iterable[Tool] = (),
-        custom: Toolbox | None = None,
-        servers: Callable[[], Servers | None] = lambda: None,
+        custom: FileSource | None = None,
+        servers: Callable[[], ToolSource | None] = lambda: None,
     ) -> None:
         """`servers` gives the tools of other MCP servers, when any are configured."""
         self._custom = custom
@@ -119,7 +134,7 @@ class Catalog:
     def extra_names(self) -> list[str]:
         """Return the names of the tools that were given, are known of MCP servers, or were found in files."""
         servers = self._servers()
-        custom = self._custom.found().definitions if self._custom is not None else ()
+        custom = self._custom.names() if self._custom is not None else ()
         return [*dict.fromkeys((*self._extra, *(servers.names() if servers is not None else ()), *custom))]
 
     def tools(self) -> list[Tool]:
@@ -162,7 +177,7 @@ class Catalog:
         near = [folded[word] for word in close]
         told = f"There is no tool {name[:100]!r}." + (f" The nearest names are: {', '.join(near)}." if near else "")
         # what a file is called says nothing of the tools in it
-        waiting = [one.path for one in self._custom.found().untrusted] if self._custom is not None else []
+        waiting = self._custom.untrusted() if self._custom is not None else []
         if waiting:
             others = f" and {len(waiting) - UNTRUSTED_MAX} more" if len(waiting) > UNTRUSTED_MAX else ""
             told += f" Tool files that the user has not trusted are not loaded: {', '.join(waiting[:UNTRUSTED_MAX])}"

@@ -95,6 +95,16 @@ _IN_PROFILE = {"name": "profile", "tools": "tools.in_profile"}  # the keys of a 
 PERSONAL = ("workspace.roots", "workspace.writable", "shell.writable")  # what no file of a project sets, trusted or not
 
 
+class RuntimePaths(NamedTuple):
+    """Where a runtime works: its workspace and the folders of the user."""
+
+    root: str
+    id: str
+    config: str
+    state: str
+    home: str
+
+
 class Settings:
     """All settings of one runtime, frozen, with the source of each value."""
 

@@ -1,18 +1,15 @@
-"""What a tool is given: the workspace, the session, and a fence between it and a cancelled or late call."""
+"""What a tool is given: its workspace, its processes, its session, and the people that it works for."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from hilt.errors import ToolError
+from hilt.call import Json
+from hilt.fence import Fence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.authority.consent import Answer
-    from hilt.authority.hooks import Hooks
-    from hilt.authority.principal import Values
     from hilt.catalog import Catalog
     from hilt.config import Settings
     from hilt.declaration import Tool
@@ -21,79 +18,58 @@ if TYPE_CHECKING:
     from hilt.knowledge.related import Knowledge
     from hilt.output.overflow import Overflow
     from hilt.policy.barriers import Barrier
+    from hilt.policy.hook_protocol import Hook, Problem
     from hilt.processes.children import Processes
     from hilt.processes.jobs import Jobs
-    from hilt.state.approvals import Asked
+    from hilt.state.approvals import Asked, UserAnswer
     from hilt.state.memory import Memory
 
 
-class Fence:
-    """Decides, once, between committing a call and giving it up.
+class SessionValues(Protocol):
+    """What a session keeps from one call to the next."""
 
-    A thread cannot be killed, so a call that timed out or was cancelled may still be running: it can no longer pass
-    the fence, and one that has passed can no longer be given up.
-    """
+    def get(self, key: str) -> Json:
+        """Return a value, None when there is none."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._given_up: ToolError | None = None
-        self._committing = False
-        self._watchers: list[Callable[[], None]] = []
-
-    def give_up(self, reason: ToolError) -> bool:
-        """Stop the call before it commits; False when it already does, and its own answer will come."""
-        with self._lock:
-            if self._committing or self._given_up is not None:
-                return False
-            self._given_up = reason
-            watchers = list(self._watchers)
-        for watcher in watchers:
-            watcher()
-        return True
-
-    def check(self) -> None:
-        """Raise when the call was given up; every long piece of work looks here now and then."""
-        if self._given_up is not None:
-            raise self._given_up
-
-    def commit(self) -> None:
-        """Pass the fence, or raise when the call was given up."""
-        with self._lock:
-            if self._given_up is not None:
-                raise self._given_up
-            self._committing = True
-
-    def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` as soon as the call is given up, at once when it already is."""
-        with self._lock:
-            given_up = self._given_up is not None
-            if not given_up:
-                self._watchers.append(watcher)
-        if given_up:
-            watcher()
+    def set(self, key: str, value: Json) -> None:
+        """Keep a value; None removes it."""
 
 
-class Reads(NamedTuple):
-    """What a program of our own may read, where the kernel can hold it to that."""
+class SessionHooks(Protocol):
+    """The hooks of a session, for the tool that manages them."""
 
-    folder: int | None  # and everything below
-    files: tuple[int, ...] = ()  # open
-    programs: tuple[str, ...] = ()  # what it needs to run, folders with everything below
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """All hooks, in the order in which they run."""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is broken."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What does not run, and why."""
+
+    def register(self, data: dict[str, Json], commit: Callable[[], None]) -> Hook:
+        """Keep one more hook for the session, from the next call on; `commit` is called before that."""
+
+    def remove(self, event: str, number: int, commit: Callable[[], None]) -> dict[str, Json]:
+        """Forget a hook of the session, from the next call on, and return it as it was kept."""
 
 
-class Standing(Protocol):
-    """What a call may know and ask of the people it works for."""
+class Principal(Protocol):
+    """On whose behalf a call runs: a session, and people who may be asked."""
 
     @property
     def mode(self) -> str:
         """The mode that the session is in."""
 
     @property
-    def values(self) -> Values:
+    def values(self) -> SessionValues:
         """What the session keeps."""
 
     @property
-    def hooks(self) -> Hooks:
+    def hooks(self) -> SessionHooks:
         """The hooks of the session."""
 
     def set_mode(self, mode: str | None) -> None:
@@ -123,7 +99,7 @@ class Attendant(Protocol):
     def has_questions(self) -> bool:
         """Whether this run of the call ended to ask something: the call is run again with the answers."""
 
-    def approve(self, asked: Asked, digest: str) -> Answer | None:
+    def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
         """Return what a person says to a call that asks; `digest` tells it from every other, changed files included."""
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
@@ -155,8 +131,8 @@ class Context:
         "_jobs",
         "_knowledge",
         "_memory",
+        "_principal",
         "_processes",
-        "_standing",
         "attendant",
         "catalog",
         "client",
@@ -184,7 +160,7 @@ class Context:
         knowledge: Callable[[], Knowledge],
         processes: Callable[[Fence], Processes],
         jobs: Callable[[], Jobs],
-        standing: Callable[[Context], Standing],
+        principal: Callable[[Context], Principal],
         attendant: Attendant | None = None,
     ) -> None:
         self.workspace = workspace
@@ -199,7 +175,7 @@ class Context:
         self._knowledge = knowledge
         self._processes = processes
         self._jobs = jobs
-        self._standing = standing
+        self._principal = principal
         self.attendant = attendant
         self.meta: dict[str, Any] = {}  # facts for programs that do not depend on the outcome
 
@@ -228,36 +204,36 @@ class Context:
         return self._jobs()
 
     @property
-    def standing(self) -> Standing:
-        """What the call may know and ask of the people it works for."""
-        return self._standing(self)
+    def principal(self) -> Principal:
+        """The session and the people that the call works for."""
+        return self._principal(self)
 
     @property
     def mode(self) -> str:
         """The mode that the session is in."""
-        return self.standing.mode
+        return self.principal.mode
 
     @property
-    def values(self) -> Values:
+    def values(self) -> SessionValues:
         """What the session keeps."""
-        return self.standing.values
+        return self.principal.values
 
     @property
-    def hooks(self) -> Hooks:
+    def hooks(self) -> SessionHooks:
         """The hooks of the session."""
-        return self.standing.hooks
+        return self.principal.hooks
 
     def set_mode(self, mode: str | None) -> None:
         """Change the mode of the session; None goes back to that of the settings."""
-        self.standing.set_mode(mode)
+        self.principal.set_mode(mode)
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the user; answers come by question."""
-        return self.standing.ask(questions)
+        return self.principal.ask(questions)
 
     def approve(self, summary: str, **facts: Any) -> None:
         """Return when the user approves, raise when not."""
-        self.standing.approve(summary, **facts)
+        self.principal.approve(summary, **facts)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Tell the caller, if it wants to know, how far the call is."""

@@ -1,7 +1,7 @@
 """A tool is declared once: `@tool` turns a typed function into a Tool and registers nothing."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from hilt import schema as schemas
 from hilt.call import Output, Touch
@@ -11,6 +11,33 @@ EFFECTS = ("read", "write", "execute", "network", "control")
 
 # a call that takes longer than this has lost its way, unless its tool says otherwise
 TIMEOUT_SECONDS = 120.0
+
+
+Approval = Literal["never", "always", "destructive"]
+ProfileName = Literal["nano", "minimal", "full"]
+
+
+class Traits(NamedTuple):
+    """What the rest of hilt must know of a tool. Declared with the tool, so that no module knows one by its name."""
+
+    approval: Approval | None = None  # when it asks for approval; None: its effects decide
+    profile: ProfileName = "full"  # the smallest profile that has it
+    plan: bool = False  # usable in plan mode although it does more than read
+    looks: frozenset[str] = frozenset()  # its actions that plan and scheduler mode allow; empty: all of them
+    tells: frozenset[str] = frozenset()  # its actions that need no approval
+    asks_person: bool = False  # a person answers it, so scheduler mode hides it
+    needs_person: bool = False  # of no use where nobody can be asked
+    asks_itself: bool = False  # asks for approval while it runs, so nothing asks before
+    sets_mode: bool = False  # changes the mode of the session, and with it the tools that are listed
+    finds: bool = False  # leads to other tools: in every mode and profile, listed only with --search
+    forwards: bool = False  # stands for the tool that its arguments name
+    frees: bool = False  # gives something back, and so runs on a full disk too
+    unhooked: bool = False  # not seen by the hooks of the session, which it manages
+    ruled_as: str = ""  # another tool that is the same to rules
+    refuses: Callable[[dict[str, Any]], str | None] | None = None  # why arguments are refused, whatever force says
+    server: str = ""  # the MCP server that has it
+    dangerous: bool = False  # marked so by its author
+    script: str = ""  # the security script that its vote runs
 
 
 class Tool(NamedTuple):
@@ -26,11 +53,15 @@ class Tool(NamedTuple):
     timeout: float = TIMEOUT_SECONDS
     check: Callable[[Any], Checked] | None = None  # of arguments; None: against the schema, as a signature gives it
     output: Schema | None = None  # of structured answers, an object; None: not declared
-    frees: bool = False  # gives something back, and so runs on a full disk, too
     details: str = ""  # for people: what the reference says beyond the description
     vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own Vote on a call, heard after all others
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None  # paths that only the workspace tells
-    needs_person: bool = False  # of no use where nobody can be asked
+    traits: Traits = Traits()
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether it is not ours and its author says when it asks for approval, so that its effects do not."""
+        return self.source != "built-in" and self.traits.approval is not None
 
     @property
     def title(self) -> str:
@@ -63,8 +94,7 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
-    frees: bool = False,
-    needs_person: bool = False,
+    traits: Traits = Traits(),  # noqa: B008
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -78,17 +108,15 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
-    frees: bool = False,
-    needs_person: bool = False,
+    traits: Traits = Traits(),  # noqa: B008
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Turn a function into a Tool: its signature gives the schema, its docstring the manual.
 
     The first parameter is the Context when it is called `ctx`. `effects` names, separated by
     blanks, what the tool does to the world. `touches` computes what a call touches when that is not a marked
     argument; `partial` says that one refused target does not refuse the whole call. `output` is the schema of the
-    answer, when that is structured. `writes` returns the paths that a call writes where its arguments do not tell them.
-    A tool that `frees` needs no space, and runs on a full disk. `needs_person` hides it where nobody can be
-    asked.
+    answer, when that is structured. `writes` returns the paths that a call writes where its arguments do not tell them;
+    `traits` say what the rest of hilt must know of it.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -96,7 +124,7 @@ def tool(
         if not names <= set(EFFECTS):
             raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
         declared = _declared(function, names, touches, partial, timeout, output)
-        return declared._replace(writes=writes, frees=frees, needs_person=needs_person)
+        return declared._replace(writes=writes, traits=traits)
 
     return declare if function is None else declare(function)
 

@@ -1,11 +1,9 @@
-"""One call, in the only order there is: resolve, check, touches, decide, approve, run, shape.
+"""One call, in the only order there is: `order` reads from top to bottom, and nothing can rearrange it."""
 
-The order is a security property. `prepare` and `perform` are two functions because a session looks at what a call
-touches before it lets it run; the runtime records every call that comes out of here, failures included.
-"""
+from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hilt import schema
 from hilt.call import Call, Output, Result, Touch
@@ -13,9 +11,8 @@ from hilt.catalog import Catalog, Entry
 from hilt.context import Context
 from hilt.declaration import Tool
 from hilt.errors import ToolError
-from hilt.policy.decision import Vote, decide, join
-
-CALLS = "tool_call"  # the tool that stands for others
+from hilt.policy.decision import Vote, join
+from hilt.policy.decision import decide as strictest
 
 
 class Prepared(NamedTuple):
@@ -30,40 +27,214 @@ class Prepared(NamedTuple):
     foreign: dict[str, Any]  # the arguments in the words of the dialect
 
 
-Voter = Callable[[Prepared, Context], Vote | None]
-Approver = Callable[[Prepared, Vote], None]  # returns when the call may run, raises when not
+class Decision(NamedTuple):
+    """What is decided on a call, and every vote that was heard for it."""
+
+    vote: Vote
+    votes: tuple[Vote, ...]
 
 
-def prepare(call: Call, catalog: Catalog, dialect: str | None) -> Prepared:
-    """Resolve the name and check the arguments."""
-    call = meant(call, catalog)
-    tool, entry = catalog.find(call.tool, call.dialect or dialect)
+class HookRun(NamedTuple):
+    """The record of one hook: the decision or "changed" or "ok" or "failed", and why."""
+
+    name: str
+    event: str
+    outcome: str
+    milliseconds: float
+    reason: str = ""
+
+
+class Before(NamedTuple):
+    """What the hooks before a call came to. `skipped` is the answer of a call that is not to run."""
+
+    args: dict[str, Any]
+    changed: bool = False
+    vote: Vote | None = None
+    context: str = ""
+    skipped: Output | None = None
+    ran: tuple[HookRun, ...] = ()
+
+
+class After(NamedTuple):
+    """What the hooks after a call came to: a new result, or the error that is answered instead of it.
+
+    Of a call that failed, the text of `result` is the new message. `stop` is why the agent should end here.
+    """
+
+    result: Output | None = None
+    error: ToolError | None = None
+    context: str = ""
+    stop: str | None = None
+    ran: tuple[HookRun, ...] = ()
+
+
+class Hooks(Protocol):
+    """The hooks around one call."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What does not run, and why."""
+
+    def before(self, prepared: Prepared) -> Before:
+        """Run the hooks before a call."""
+
+    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> After:
+        """Run the hooks after a call, which see its output or its error before anybody else."""
+
+
+class NoHooks:
+    """The hooks of a call that has none."""
+
+    notes: tuple[str, ...] = ()
+
+    def before(self, prepared: Prepared) -> Before:
+        """Leave the call as it is."""
+        return Before(prepared.args)
+
+    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> After:
+        """Leave the output as it is."""
+        return _NOTHING
+
+
+NO_HOOKS = NoHooks()
+_NOTHING = After()
+
+Voter = Callable[[Prepared, Context], Decision | None]
+
+
+class Active(Protocol):
+    """One call as it moves through the order: what is known of it so far."""
+
+    call: Call
+    prepared: Prepared | None
+    decision: Vote
+
+    def settle(self, result: Result) -> None:
+        """Record the result and deliver it."""
+
+
+ActiveT = TypeVar("ActiveT", bound=Active, contravariant=True)
+
+
+class World(Protocol[ActiveT]):
+    """What the order of a call needs of the runtime around it."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tools there are."""
+
+    @property
+    def dialect(self) -> str | None:
+        """The dialect of callers that name none."""
+
+    def conceal(self, active: ActiveT, tool: Tool, error: ToolError) -> ToolError:
+        """Return what is wrong with a call whose arguments are invalid: of a hidden tool, only that it is hidden."""
+
+    def paths(self, active: ActiveT, prepared: Prepared) -> Mapping[str, bool]:
+        """Return the paths that a call reads (False) or writes (True)."""
+
+    def open(self, active: ActiveT, prepared: Prepared) -> Context:
+        """Make sure that the call can be recorded, and return its context."""
+
+    def hooks(self, active: ActiveT, ctx: Context) -> Hooks:
+        """Return the hooks around the call."""
+
+    def voters(self, active: ActiveT, prepared: Prepared) -> Sequence[Voter]:
+        """Return who votes on the call."""
+
+    def approve(self, active: ActiveT, prepared: Prepared, ctx: Context) -> None:
+        """Return when a person approves the call; raise when not."""
+
+    def blame(self, active: ActiveT, error: BaseException) -> ToolError:
+        """Log a bug, ours or the tool's, and return the error that names it."""
+
+
+def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool], None, None]:
+    """Run one call, from its request to its record.
+
+    Yields once, the paths that the call touches, and goes on when it is its turn among the calls that touch the same.
+    """
+    before: Before | None = None
+    has_turn = False
+    try:
+        tool, entry = resolve(active, world)
+        prepared = check(active, world, tool, entry)
+        yield world.paths(active, prepared)
+        has_turn = True
+        ctx = world.open(active, prepared)
+        hooks = world.hooks(active, ctx)
+        before = hooks.before(prepared)
+        if before.changed:
+            prepared = active.prepared = rewritten(prepared, before.args)
+        decision = decide(prepared, ctx, world.voters(active, prepared), before.vote)
+        active.decision = decision.vote
+        if before.skipped is not None and decision.vote.verdict != "deny":
+            output, after = before.skipped, _NOTHING
+        else:
+            active.decision = consult(prepared, ctx, decision).vote
+            permit(active, world, prepared, ctx)
+            output, after = run(prepared, ctx, hooks)
+        result = tell(shape(prepared, ctx, output), before, after)
+    except ToolError as error:
+        if before is not None and before.ran:
+            error.details.setdefault("hooks", [one._asdict() for one in before.ran])
+        result = failure(active.call, error)
+    except BaseException as error:  # the border: our own bugs end here, and a tool's sys.exit
+        if not has_turn and not isinstance(error, Exception):
+            raise  # of whoever submitted the call
+        result = failure(active.call, world.blame(active, error))
+    active.settle(result)
+
+
+# --- resolve, check, touches ----------------------------------------------------------------------------------------
+
+
+def resolve(active: ActiveT, world: World[ActiveT]) -> tuple[Tool, Entry | None]:
+    """Return what the name of a call means. A tool that forwards is replaced by the tool it is told to call."""
+    dialect = active.call.dialect or world.dialect
+    found = world.catalog.find(active.call.tool, dialect)
+    if found.tool.traits.forwards:
+        active.call = forwarded(active.call, found.tool)
+        found = world.catalog.find(active.call.tool, dialect)
+        if found.tool.traits.forwards:
+            advice = "Name the tool that is meant."
+            raise ToolError("invalid_request", f"{found.tool.name} does not call itself.", suggestion=advice)
+    return found
+
+
+def forwarded(call: Call, tool: Tool) -> Call:
+    """Return the call that the arguments of a forwarding tool describe."""
+    try:
+        given = schema.check(tool.schema, {} if call.args is None else call.args).args
+    except ToolError as error:
+        advice = "Send name, and what the tool itself takes inside arguments."
+        raise ToolError(error.code, error.message, suggestion=advice, **error.details) from None
+    return call._replace(tool=given["name"], args=given.get("arguments"), through=tool.name)
+
+
+def check(active: ActiveT, world: World[ActiveT], tool: Tool, entry: Entry | None) -> Prepared:
+    """Check the arguments of a call, and compute what it touches."""
+    try:
+        active.prepared = prepared = prepare(active.call, tool, entry)
+    except ToolError as error:
+        raise world.conceal(active, tool, error) from None
+    return prepared
+
+
+def prepare(call: Call, tool: Tool, entry: Entry | None) -> Prepared:
+    """Check the arguments of a call, of a dialect against its own schema first, and compute what it touches."""
     args = {} if call.args is None else call.args
     foreign: dict[str, Any] = {}
     notes: list[str] = []
     if entry is not None:
         foreign, notes = schema.check(entry.schema, args)
         args = entry.arguments(foreign)
-    checked = check(tool, entry, args)
+    checked = checked_arguments(tool, entry, args)
     touches = tuple(tool.touches(checked.args))
     return Prepared(call, tool, checked.args, [*notes, *checked.notes], touches, entry, foreign)
 
 
-def meant(call: Call, catalog: Catalog) -> Call:
-    """Return the call that a call of tool_call is about; any other call is itself."""
-    if call.tool != CALLS:
-        return call
-    try:
-        given = schema.check(catalog.find(CALLS).tool.schema, {} if call.args is None else call.args).args
-    except ToolError as error:
-        advice = "Send name, and what the tool itself takes inside arguments."
-        raise ToolError(error.code, error.message, suggestion=advice, **error.details) from None
-    if given["name"] == CALLS:
-        raise ToolError("invalid_request", f"{CALLS} does not call itself.", suggestion="Name the tool that is meant.")
-    return call._replace(tool=given["name"], args=given.get("arguments"), through=CALLS)
-
-
-def check(tool: Tool, entry: Entry | None, args: Any) -> schema.Checked:
+def checked_arguments(tool: Tool, entry: Entry | None, args: Any) -> schema.Checked:
     """Check the arguments of a tool: as it does itself, or against its schema."""
     if tool.check is not None:
         return tool.check(args)
@@ -72,44 +243,89 @@ def check(tool: Tool, entry: Entry | None, args: Any) -> schema.Checked:
 
 def rewritten(prepared: Prepared, args: dict[str, Any]) -> Prepared:
     """Return the same call with other arguments, checked again."""
-    checked = check(prepared.tool, prepared.entry, args)
+    checked = checked_arguments(prepared.tool, prepared.entry, args)
     return prepared._replace(args=checked.args, touches=tuple(prepared.tool.touches(checked.args)))
 
 
-def judge(prepared: Prepared, ctx: Context, voters: Sequence[Voter]) -> Vote:
+# --- decide, consult, approve ---------------------------------------------------------------------------------------
+
+
+def decide(prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooked: Vote | None = None) -> Decision:
     """Return the decision on a call: the strictest vote; where several ask, one question is asked for all."""
     decision: Vote | None = None
+    votes: tuple[Vote, ...] = ()
     for voter in voters:
-        vote = voter(prepared, ctx)
-        if vote is not None:
-            decision = vote if decision is None else join(decision, vote)
-    return decision or decide(())
+        heard = voter(prepared, ctx)
+        if heard is not None:
+            votes += heard.votes
+            decision = heard.vote if decision is None else join(decision, heard.vote)
+    decision = decision or strictest(())
+    if hooked is not None:
+        votes += (hooked,)
+        decision = strictest((decision, hooked))
+    return Decision(decision, votes)
 
 
-def consult(prepared: Prepared, ctx: Context, decision: Vote) -> Vote:
+def consult(prepared: Prepared, ctx: Context, decision: Decision, *, runs_scripts: bool = True) -> Decision:
     """Return the decision after the tool itself was heard, which it is only when nothing has denied the call.
 
     Who is asked in the end is for the mode to say: yolo mode lets nobody be asked for the tool's own sake, and
-    scheduler mode lets nobody be asked.
+    scheduler mode lets nobody be asked. Without `runs_scripts`, a tool whose vote runs a script is not heard.
     """
-    if prepared.tool.vote is not None and decision.verdict != "deny":
-        own = prepared.tool.vote(ctx, prepared.args)
+    vote, votes = decision
+    tool = prepared.tool
+    if tool.vote is not None and vote.verdict != "deny" and (runs_scripts or not tool.traits.script):
+        own = tool.vote(ctx, prepared.args)
         if own is not None and (own.verdict != "ask" or ctx.mode != "yolo"):
-            decision = join(decision, own)
-    if decision.verdict != "ask":
-        return decision
+            vote, votes = join(vote, own), (*votes, own)
+    if vote.verdict != "ask":
+        return Decision(vote, votes)
     from hilt.policy.modes import unattended
 
-    return unattended(ctx.mode, decision)
+    return Decision(unattended(ctx.mode, vote), votes)
 
 
-def perform(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver) -> Result:
-    """Act on the decision: run the tool and shape what it returns."""
-    permit(prepared, ctx, decision, approve)
-    return shape(prepared, ctx, run(prepared, ctx))
+def permit(active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Context) -> None:
+    """Return when the call may run: the decision allows it, or a person does."""
+    if active.decision.verdict == "deny":
+        raise denial(active.decision, prepared.tool)
+    if active.decision.verdict == "ask":
+        world.approve(active, prepared, ctx)
+    ctx.fence.check()
 
 
-def run(prepared: Prepared, ctx: Context) -> Output:
+def denial(vote: Vote, tool: Tool) -> ToolError:
+    """Return the error of a call that is denied."""
+    # a tool's name is written as it is, also where a sentence begins
+    reason = vote.reason
+    said = reason if reason.startswith(tool.name) else reason[:1].upper() + reason[1:]
+    return vote.error or ToolError("denied", f"{said}.")
+
+
+# --- run, shape -----------------------------------------------------------------------------------------------------
+
+
+def run(prepared: Prepared, ctx: Context, hooks: Hooks) -> tuple[Output, After]:
+    """Run the tool and then the hooks after it, which may replace what it answers."""
+    try:
+        output = perform(prepared, ctx)
+    except ToolError as error:
+        after = hooks.after(prepared, None, error)
+        if after.error is not None:
+            raise after.error from error
+        if after.result is not None:
+            raise ToolError(error.code, after.result.text, suggestion=error.suggestion, **error.details) from error
+        raise
+    after = hooks.after(prepared, output)
+    if after.error is not None:
+        raise after.error
+    if after.result is not None:
+        # what a hook has replaced is not to be seen in any other form
+        output = output._replace(text=after.result.text, data=after.result.data, view=None, content=())
+    return output, after
+
+
+def perform(prepared: Prepared, ctx: Context) -> Output:
     """Run the tool, and put its answer into the words of the caller's dialect."""
     entry = prepared.entry
     if entry is None:
@@ -119,23 +335,6 @@ def run(prepared: Prepared, ctx: Context) -> Output:
     except ToolError as error:
         raise error if entry.failure is None else entry.failure(error, prepared.foreign) from error
     return entry.reply(output, prepared.foreign, ctx.workspace.root)
-
-
-def permit(prepared: Prepared, ctx: Context, decision: Vote, approve: Approver) -> None:
-    """Return when the call may run: the decision allows it, or a person does."""
-    if decision.verdict == "deny":
-        raise denial(decision, prepared.tool)
-    if decision.verdict == "ask":
-        approve(prepared, decision)
-    ctx.fence.check()
-
-
-def denial(decision: Vote, tool: Tool) -> ToolError:
-    """Return the error of a call that is denied."""
-    # a tool's name is written as it is, also where a sentence begins
-    reason = decision.reason
-    said = reason if reason.startswith(tool.name) else reason[:1].upper() + reason[1:]
-    return decision.error or ToolError("denied", f"{said}.")
 
 
 def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
@@ -162,3 +361,25 @@ def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
         prepared.call.id,
         prepared.call.request_id,
     )
+
+
+def tell(result: Result, before: Before, after: After) -> Result:
+    """Add what hooks have to say to a result, and the record of those that ran."""
+    ran = (*before.ran, *after.ran)
+    if not ran:
+        return result
+    meta = {**result.meta, "hooks": [one._asdict() for one in ran]}
+    if after.stop is not None:
+        meta["stop"] = after.stop
+    context = "\n\n".join(text for text in (before.context, after.context) if text)
+    if context and result.data is None:
+        return result._replace(text=f"{result.text}\n\n{context}" if result.text else context, meta=meta)
+    if context:
+        meta["context"] = context
+    return result._replace(meta=meta)
+
+
+def failure(call: Call, error: ToolError) -> Result:
+    """Return the result of a call that failed."""
+    risk = error.details.get("risk")
+    return Result(error=error, id=call.id, request_id=call.request_id, risk=risk if isinstance(risk, str) else None)

@@ -10,19 +10,18 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.authority.authority import IDLE_SECONDS, MODE
-from hilt.authority.consent import Answer
 from hilt.call import Call, Output, Result, Touch
-from hilt.declaration import Tool, tool
+from hilt.declaration import Tool, Traits, tool
 from hilt.policy.modes import MODES
 from hilt.runtime import Runtime
-from hilt.state.approvals import Approvals, Asked
+from hilt.state.approvals import Approvals, Asked, UserAnswer
 from hilt.state.sessions import SessionValues
 from hilt.state.trust import Trust
 from hilt.testing import Folder, environment
@@ -517,27 +516,12 @@ def test_a_link_below_an_allowed_folder_leads_nowhere_else(world, files, rules):
 # --- modes and profiles -------------------------------------------------------------------------------------------
 
 
-def _made(name: str, effects: str, run: Any = None) -> Tool:
+def _made(name: str, effects: str, **traits: Any) -> Tool:
     def done(ctx: Any, args: dict[str, Any]) -> Output:
         return Output("done")
 
     schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
-    return Tool(name, "A tool.", schema, frozenset(effects.split()), run or done, lambda args: ())
-
-
-class Definition(NamedTuple):
-    approval: str
-    read_only: bool
-
-
-class Custom:
-    """What a custom tool runs: it carries the definition that it was made from."""
-
-    def __init__(self, definition: Definition) -> None:
-        self.definition = definition
-
-    def __call__(self, ctx: Any, args: dict[str, Any]) -> Output:
-        return Output("done")
+    return Tool(name, "A tool.", schema, frozenset(effects.split()), done, lambda args: (), traits=Traits(**traits))
 
 
 DONE, ASKS, NOT = "ok", "approval_required", "denied"
@@ -583,7 +567,7 @@ APPROVALS = {
 @pytest.mark.parametrize("effects", ["read", "write", "execute", "network", "control"])
 @pytest.mark.parametrize("approval, read_only", APPROVALS)
 def test_what_a_custom_tool_may_do_in_each_mode(world, approval, read_only, effects):
-    custom = _made("thing", effects, Custom(Definition(approval, read_only)))
+    custom = _made("thing", effects, approval=approval, plan=read_only and approval == "never")
     found, listed = [], []
     for mode in MODES:
         with world.runtime(custom, mode=mode) as runtime:
@@ -595,7 +579,7 @@ def test_what_a_custom_tool_may_do_in_each_mode(world, approval, read_only, effe
 
 
 def test_rules_are_about_custom_tools_too(world):
-    custom = _made("thing", "execute", Custom(Definition("never", read_only=False)))
+    custom = _made("thing", "execute", approval="never")
     world.rules(deny=["thing"])
     with world.runtime(custom, mode="yolo") as runtime:
         assert code(runtime.call("thing")) == "denied"
@@ -915,10 +899,10 @@ def test_an_answer_to_a_change_counts_for_what_was_shown(world, name, args):
     world.folder.write("a.txt", "old\n")
     world.rules(ask=["*"])
 
-    def asker(asked: Asked) -> Answer:
+    def asker(asked: Asked) -> UserAnswer:
         assert "-old" in asked.diff
         world.folder.write("a.txt", "old, and somebody else's work\n")
-        return Answer("once")
+        return UserAnswer("once")
 
     with world.runtime(asker=asker) as runtime:
         assert code(runtime.call(name, **args)) == "stale_file"
@@ -993,9 +977,9 @@ def test_always_keeps_the_narrowest_rule_for_the_folder_of_the_command(world):
     world.rules(allow=["Read"])
     asked: list[Asked] = []
 
-    def asker(question: Asked) -> Answer:
+    def asker(question: Asked) -> UserAnswer:
         asked.append(question)
-        return Answer("always" if len(asked) == 1 else "deny", by="terminal")
+        return UserAnswer("always" if len(asked) == 1 else "deny", by="terminal")
 
     with world.runtime(asker=asker) as runtime:
         assert code(runtime.call("run_shell", command="true x", cwd="sub")) == "ok"
@@ -1019,9 +1003,9 @@ def test_always_is_not_offered_for_what_no_grant_lifts(world, asks):
         world.rules(ask=["Bash" if asks == "a rule" else "Bash(true"])
     asked: list[Asked] = []
 
-    def asker(question: Asked) -> Answer:
+    def asker(question: Asked) -> UserAnswer:
         asked.append(question)
-        return Answer("once")
+        return UserAnswer("once")
 
     with world.runtime(asker=asker) as runtime:
         assert code(runtime.call("run_shell", command="true")) == "ok"
@@ -1278,9 +1262,9 @@ def test_an_answer_to_everything_is_asked_for_once_and_recorded_every_time(world
     world.rules(ask=["*"])
     asked: list[Asked] = []
 
-    def asker(question: Asked) -> Answer:
+    def asker(question: Asked) -> UserAnswer:
         asked.append(question)
-        return Answer("all", by="ann")
+        return UserAnswer("all", by="ann")
 
     with world.runtime(asker=asker) as runtime:
         assert code(runtime.call("write_file", path="a", content="x")) == "ok"
@@ -1294,9 +1278,9 @@ def test_a_person_is_shown_what_is_not_as_the_tool_has_it_anyway_and_binds_all(w
     world.rules(ask=["*"])
     asked: list[Asked] = []
 
-    def asker(question: Asked) -> Answer:
+    def asker(question: Asked) -> UserAnswer:
         asked.append(question)
-        return Answer("deny", "no")
+        return UserAnswer("deny", "no")
 
     with world.runtime(asker=asker) as runtime:
         runtime.call("edit_file", path="a.txt", old_text="old", new_text="new", show_context=0)
@@ -1313,9 +1297,9 @@ def test_a_person_is_shown_what_is_not_as_the_tool_has_it_anyway_and_binds_all(w
 def test_no_rule_is_kept_for_the_registration_of_a_hook(world):
     asked: list[Asked] = []
 
-    def asker(question: Asked) -> Answer:
+    def asker(question: Asked) -> UserAnswer:
         asked.append(question)
-        return Answer("always")
+        return UserAnswer("always")
 
     with world.runtime(asker=asker) as runtime:
         assert code(runtime.call("register_hook", action="register", event="stop", command="true")) == "ok"

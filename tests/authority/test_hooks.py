@@ -14,11 +14,11 @@ import pytest
 
 from hilt import pipeline
 from hilt.authority import hooks
-from hilt.authority.hooks import Hooks, Seen
+from hilt.authority.hooks import CallSeen, Hooks
 from hilt.call import Call
 from hilt.catalog import Catalog
-from hilt.context import Fence
 from hilt.errors import ToolError
+from hilt.fence import Fence
 from hilt.policy.hook_protocol import FAILURE, POST, PRE
 from hilt.policy.subject import Subject
 from hilt.state.trust import Trust
@@ -29,16 +29,16 @@ CATALOG = Catalog()
 LOG = "log.jsonl"
 
 
-def seen(tool: str, **args: Any) -> Seen:
+def seen(tool: str, **args: Any) -> CallSeen:
     """A call as the pipeline shows it to hooks."""
-    prepared = pipeline.prepare(Call(tool, args), CATALOG, None)
+    prepared = pipeline.prepare(Call(tool, args), *CATALOG.find(tool))
     name, effects = prepared.tool.name, prepared.tool.effects
 
     def subject() -> Subject:
         touches = tuple(path(touch.effect, touch.target) for touch in prepared.touches)
         return Subject(name, TWINS.get(name, frozenset((name,))), effects, touches)
 
-    return Seen(name, prepared.args, prepared.touches, subject)
+    return CallSeen(name, prepared.args, prepared.touches, subject, prepared.tool.traits.unhooked)
 
 
 class Place:
@@ -80,7 +80,7 @@ class Place:
     def confined(self) -> Any:
         raise ToolError("sandbox_unavailable", "No sandbox here.")
 
-    def before(self, call: Seen) -> Any:
+    def before(self, call: CallSeen) -> Any:
         return self.hooks().before(call, lambda args: seen(call.tool, **args))
 
     def log(self) -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ WRITE = seen("write_file", path="gen/a.py", content="x")
 
 
 def test_without_hooks_nothing_runs_and_nothing_is_said(place):
-    assert place.before(READ) == hooks.Before(READ.args)
+    assert place.before(READ) == pipeline.Before(READ.args)
 
 
 def test_a_hook_is_told_the_event_the_session_and_the_checked_call(place):
@@ -127,7 +127,7 @@ def test_a_hook_is_told_the_event_the_session_and_the_checked_call(place):
         "arguments": {"path": "a.py", "old_text": "x", "new_text": "", **_rest(told)},
         "touches": [{"effect": "write", "target": "a.py"}],
     }
-    assert before[:-1] == hooks.Before(before.args)[:-1]
+    assert before[:-1] == pipeline.Before(before.args)[:-1]
     (ran,) = before.ran
     assert (ran.name, ran.event, ran.outcome) == ("personal pre_tool_execution 0", PRE, "ok")
     assert ran.milliseconds > 0

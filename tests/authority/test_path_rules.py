@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from hilt.authority.consent import Answer
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.files.door import Door, Root
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
 from hilt.runtime import Runtime
 from hilt.sandbox.profile import Profile
+from hilt.state.approvals import UserAnswer
 from hilt.testing import Folder, environment
 from tests.state.exchanging import RULES, attack
 
@@ -46,9 +46,9 @@ class World:
 
     @contextmanager
     def runtime(self, answer: str = "once", **flags: Any) -> Iterator[Runtime]:
-        def asker(asked: Any) -> Answer:
+        def asker(asked: Any) -> UserAnswer:
             self.asked.append(asked.reason)
-            return Answer(answer)
+            return UserAnswer(answer)
 
         env = environment(self.base)
         with Runtime(self.folder.path, environ=env, flags=flags, asker=asker) as runtime:

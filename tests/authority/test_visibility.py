@@ -9,9 +9,10 @@ from hilt import catalog
 from hilt.authority.visibility import NAMES_CHARACTERS, definition, shown
 from hilt.declaration import tool
 from hilt.errors import ToolError
-from hilt.policy.modes import FINDERS
 from hilt.schema import Checked, cost
 from hilt.testing import temporary_runtime
+
+FINDERS = {"tool_search", "tool_call"}
 
 
 @tool(effects="read")
@@ -25,7 +26,7 @@ def shout(text: str) -> str:
 
 
 def names(runtime, **how):
-    return [one.name for one in shown(runtime, session=runtime.session, **how)]
+    return [one.name for one in shown(runtime.authority, session=runtime.session, **how)]
 
 
 def test_every_tool_is_shown_in_the_order_of_names_but_those_that_lead_to_others(runtime):
@@ -35,7 +36,7 @@ def test_every_tool_is_shown_in_the_order_of_names_but_those_that_lead_to_others
 
 def test_a_tool_is_shown_with_all_that_a_host_needs(base):
     with temporary_runtime(base, tools=[shout]) as (runtime, _):
-        found = {one.name: one for one in shown(runtime, session="s")}
+        found = {one.name: one for one in shown(runtime.authority, session="s")}
 
     assert found["shout"].title == "Shout"
     assert found["shout"].description == "Say it louder."
@@ -62,14 +63,14 @@ def test_the_mode_is_that_of_the_session(base):
     with temporary_runtime(base, session="planning") as (runtime, _):
         runtime.call("enter_plan_mode")
 
-        assert "write_file" not in [one.name for one in shown(runtime, session="planning")]
-        assert "write_file" in [one.name for one in shown(runtime, session="other")]
+        assert "write_file" not in [one.name for one in shown(runtime.authority, session="planning")]
+        assert "write_file" in [one.name for one in shown(runtime.authority, session="other")]
 
 
 @pytest.mark.parametrize("name", ["jcli", "agentos"])
 def test_under_a_dialect_its_names_are_shown_with_its_schemas(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
-        found = shown(runtime, session="s")
+        found = shown(runtime.authority, session="s")
 
     entries = catalog.dialect(name)
     assert [one.name for one in found] == list(entries)
@@ -104,7 +105,7 @@ def described(schema):
 
 
 def test_lean_leaves_out_what_parameters_mean_and_nothing_else(runtime):
-    full, lean = (shown(runtime, session="s", lean=lean) for lean in (False, True))
+    full, lean = (shown(runtime.authority, session="s", lean=lean) for lean in (False, True))
 
     assert [(one.name, one.description) for one in lean] == [(one.name, one.description) for one in full]
     assert any(described(one.schema) for one in full)
@@ -126,7 +127,7 @@ def test_a_parameter_called_description_stays(base):
         return description
 
     with temporary_runtime(base, tools=[label]) as (runtime, _):
-        (found,) = shown(runtime, session="s", only=("label",), lean=True)
+        (found,) = shown(runtime.authority, session="s", only=("label",), lean=True)
 
     assert found.schema["properties"] == {"description": {"type": "string"}}
 
@@ -145,7 +146,7 @@ def test_descriptions_go_wherever_a_foreign_schema_may_hold_them(base):
     }
     own = shout._replace(schema=holds, check=lambda args: Checked(args, []))
     with temporary_runtime(base, tools=[own]) as (runtime, _):
-        (found,) = shown(runtime, session="s", only=("shout",), lean=True)
+        (found,) = shown(runtime.authority, session="s", only=("shout",), lean=True)
 
     assert "said" not in json.dumps(found.schema)
     assert found.schema["properties"]["description"] == holds["properties"]["description"]
@@ -158,7 +159,7 @@ def test_descriptions_go_wherever_a_foreign_schema_may_hold_them(base):
 
 def test_a_search_names_what_it_looks_through(base):
     with temporary_runtime(base, tools=[shout], flags={"disabledTools": ["write_file"]}) as (runtime, _):
-        call, search = shown(runtime, session="s", search=True)
+        call, search = shown(runtime.authority, session="s", search=True)
 
     assert (call.name, search.name) == ("tool_call", "tool_search")
     assert " shout," in search.description
@@ -169,7 +170,7 @@ def test_a_search_names_what_it_looks_through(base):
 def test_the_names_of_very_many_tools_are_cut(base):
     many = [shout._replace(name=f"tool_number_{number:04}") for number in range(500)]
     with temporary_runtime(base, tools=many) as (runtime, _):
-        search = shown(runtime, session="s", search=True)[1]
+        search = shown(runtime.authority, session="s", search=True)[1]
 
     assert len(search.description) < NAMES_CHARACTERS + 300
     assert " more." in search.description

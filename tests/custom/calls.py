@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from hilt.call import Output
-from hilt.context import Context, Fence
+from hilt.context import Context
 from hilt.custom.definition import Definition, Execute
+from hilt.fence import Fence
 from tests.programs import PATH
 
 

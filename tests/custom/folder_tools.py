@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from hilt.authority.consent import Answer
 from hilt.call import Result
 from hilt.custom import folders
 from hilt.custom.definition import Content, Definition, Loaded, Source, to_tool
 from hilt.runtime import Runtime
+from hilt.state.approvals import UserAnswer
 from hilt.testing import environment
 from tests.programs import PATH
 
@@ -112,9 +112,9 @@ class Bench:
         assert error is not None
         return error.code, error.message
 
-    def _ask(self, asked: Any) -> Answer:
+    def _ask(self, asked: Any) -> UserAnswer:
         self.asked.append(asked)
         self.while_asked()
         if self.answer == "always":
             self.kept.add(grant_of(asked))
-        return Answer(self.answer, "not today" if self.answer == "deny" else "", "test")
+        return UserAnswer(self.answer, "not today" if self.answer == "deny" else "", "test")

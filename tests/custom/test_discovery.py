@@ -20,7 +20,6 @@ from hilt.custom.definition import (
     Loaded,
     Problem,
     Reader,
-    Sandbox,
     definition_of,
     effects_from,
     examples_from,
@@ -31,6 +30,7 @@ from hilt.custom.definition import (
 from hilt.custom.discovery import Discovery, Found, Place, open_discovery, places, trusting
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
+from hilt.processes.declared_sandbox import DeclaredSandbox
 from hilt.state.trust import Trust, kind_of
 from hilt.testing import Folder, environment
 
@@ -672,7 +672,7 @@ DEFINITIONS = st.builds(
     approval=st.sampled_from(["never", "always", "destructive"]),
     read_only=st.booleans(),
     timeout=st.floats(0, 300),
-    sandbox=st.none() | st.builds(Sandbox, st.booleans(), st.tuples(st.text()), st.tuples(st.text())),
+    sandbox=st.none() | st.builds(DeclaredSandbox, st.booleans(), st.tuples(st.text()), st.tuples(st.text())),
     effects=st.none() | st.frozensets(st.sampled_from(["read", "write"])),
     dangerous=st.booleans(),
     warm=st.booleans(),
@@ -714,9 +714,9 @@ def test_a_tool_knows_its_definition():
     "value, sandbox, says",
     [
         (None, None, ""),
-        ({}, Sandbox(), ""),
-        ({"network": True, "write": ["a"], "read": ["b"]}, Sandbox(True, ("a",), ("b",)), ""),
-        ({"write": None}, Sandbox(), ""),
+        ({}, DeclaredSandbox(), ""),
+        ({"network": True, "write": ["a"], "read": ["b"]}, DeclaredSandbox(True, ("a",), ("b",)), ""),
+        ({"write": None}, DeclaredSandbox(), ""),
         ("off", None, "must be an object"),
         ({"network": "no"}, None, "network must be true or false"),
         ({"write": "a"}, None, "write must be a list of paths"),

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from hilt.call import Call
 from hilt.custom import folders
-from hilt.custom.definition import Content, Example, Problem, Sandbox
+from hilt.custom.definition import Content, Example, Problem
 from hilt.errors import ToolError
+from hilt.processes.declared_sandbox import DeclaredSandbox
 from tests.custom.folder_tools import OBJECT, Bench, markdown
 from tests.marks import STUBBORN, Mark, wait_until
 from tests.programs import program
@@ -174,7 +175,7 @@ def test_our_own_keys_are_read():
         warm=True,
     )
 
-    assert found.sandbox == Sandbox(True, ("out",), ())
+    assert found.sandbox == DeclaredSandbox(True, ("out",), ())
     assert (found.effects, found.read_only) == (frozenset(("read",)), True)
     assert found.examples == (Example({"a": 1}, {"b": 2}, True),)
     assert (found.result, found.warm, found.notes) == ("json", True, ())
@@ -732,7 +733,7 @@ def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
     told: list[Any] = []
 
     @contextmanager
-    def confine(ctx: Any, sandbox: Sandbox, cwd: str, folder: str | None) -> Any:
+    def confine(ctx: Any, sandbox: DeclaredSandbox, cwd: str, folder: str | None) -> Any:
         told.append((sandbox, cwd))
         yield Confined(prefix=("/usr/bin/env", "INSIDE=1"))
 
@@ -742,4 +743,4 @@ def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
         result = runtime.call("my-tool")
 
     assert result.data == {"inside": 1}
-    assert told == [(Sandbox(False, ("out",), ()), str(bench.workspace))]
+    assert told == [(DeclaredSandbox(False, ("out",), ()), str(bench.workspace))]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hilt.context import Fence
 from hilt.custom import launching
 from hilt.errors import ToolError
+from hilt.fence import Fence
 from tests.custom.folder_tools import Bench
 from tests.programs import PATH, program
 

@@ -12,7 +12,6 @@ from hilt.custom import folders, security
 from hilt.custom.definition import to_tool
 from hilt.custom.security import Permission
 from hilt.errors import ToolError
-from hilt.runtime import Running
 from tests.custom.folder_tools import Bench
 from tests.marks import Mark, wait_until
 
@@ -360,7 +359,7 @@ def test_a_tool_with_a_check_does_not_run_where_nobody_asked_it(bench):
     tool = to_tool(bench.load("guarded"), folders.executor(bench.environ, bench)(bench.load("guarded")))
 
     with bench.runtime() as runtime, pytest.raises(ToolError, match="its security check was not asked"):
-        tool.run(runtime._context(Running(runtime, Call("guarded"), lambda result: None)), {})
+        tool.run(runtime._context(runtime._active(Call("guarded"))), {})
 
     assert not has_run(bench)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hilt.authority.consent import Answer
 from hilt.runtime import Runtime
+from hilt.state.approvals import UserAnswer
 from hilt.testing import Folder, environment, temporary_runtime
 from tests.programs import PATH, program
 
@@ -257,7 +257,7 @@ def test_a_value_that_a_script_would_run_as_code_runs_once_a_person_approves_it(
 
     def ask(asked):
         seen.append((asked.arguments, asked.rules))
-        return Answer("once")
+        return UserAnswer("once")
 
     workspace = os.path.join(base, "own")
     os.mkdir(workspace)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hilt.context import Fence
 from hilt.custom.workers import NOISE_BYTES, Recipe, Workers
 from hilt.errors import ToolError
+from hilt.fence import Fence
 from tests.custom.calls import environment, gone
 from tests.marks import wait_until
 

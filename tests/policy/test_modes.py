@@ -3,41 +3,50 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
-from hilt.declaration import EFFECTS
+from hilt.call import Output
+from hilt.catalog import Catalog, built_in_names
+from hilt.declaration import EFFECTS, Approval, Tool, Traits
 from hilt.errors import ToolError
 from hilt.policy import modes
 from hilt.policy.decision import Vote
-from hilt.policy.modes import MODES, PROFILES, Approval, Circumstances, Traits, hidden, mode_vote, settle
+from hilt.policy.modes import MODES, PROFILES, Circumstances, hidden, mode_vote, settle
 
 APPROVALS = get_args(Approval)
 NO_RULES = Circumstances()
 RULES = Circumstances(rules=True)
 
 
-def built_in(name: str, effects: str) -> Traits:
-    return Traits(name, frozenset(effects.split()))
+def a_tool(name: str, effects: str, traits: Traits, source: str = "built-in") -> Tool:
+    return Tool(
+        name, "", {}, frozenset(effects.split()), lambda ctx, args: Output(), lambda args: (), source, traits=traits
+    )
 
 
-def custom(approval: Approval, *, read_only: bool = False) -> Traits:
-    return Traits("kubectl_pods", frozenset(("execute",)), True, approval, read_only)
+def built_in(name: str, effects: str, **traits: Any) -> Tool:
+    return a_tool(name, effects, Traits(**traits))
 
 
-def verdict(mode: str, traits: Traits, circumstances: Circumstances = NO_RULES) -> str:
-    return mode_vote(modes.named(mode), traits, circumstances).verdict
+def custom(approval: Approval, *, read_only: bool = False) -> Tool:
+    plan = read_only and approval == "never"
+    return a_tool("kubectl_pods", "execute", Traits(approval=approval, plan=plan), "personal")
 
 
-READ = built_in("read_file", "read")
-WRITE = built_in("write_file", "write")
-SHELL = built_in("run_shell", "execute")
+def verdict(mode: str, tool: Tool, circumstances: Circumstances = NO_RULES) -> str:
+    return mode_vote(modes.named(mode), tool, tool.effects, circumstances).verdict
+
+
+READ = Catalog().find("read_file").tool
+WRITE = Catalog().find("write_file").tool
+SHELL = Catalog().find("run_shell").tool
 FETCH = built_in("web_fetch", "network")
-HOOK = built_in("register_hook", "control")
-DESKTOP = built_in("computer", "control")
+HOOK = Catalog().find("register_hook").tool
+DESKTOP = built_in("computer", "control", approval="always", plan=True, looks=frozenset({"screenshot", "ax_tree"}))
 INSTALL = built_in("install_tool", "control")
-TODO = built_in("todo_write", "control")
+TODO = built_in("todo_write", "control", plan=True)
 
 
 # the table of defaults: without a rule file, and with one that says nothing of the call
@@ -65,7 +74,7 @@ TODO = built_in("todo_write", "control")
         (TODO, NO_RULES, "allow", "allow"),
         (built_in("nothing", ""), NO_RULES, "ask", "ask"),
     ],
-    ids=lambda value: value.name if isinstance(value, Traits) else "",
+    ids=lambda value: value.name if isinstance(value, Tool) else "",
 )
 def test_the_defaults_of_built_in_tools(traits, circumstances, without, with_rules):
     assert verdict("normal", traits, circumstances) == without
@@ -114,15 +123,23 @@ def test_custom_tools_by_their_approval(approval, read_only, expected, circumsta
         (HOOK, NO_RULES, ("ask", "ask", "allow", "deny", "deny")),
         (INSTALL, NO_RULES, ("ask", "ask", "allow", "deny", "deny")),
         (TODO, RULES, ("allow", "allow", "allow", "allow", "allow")),
-        (built_in("ask_user", "control"), NO_RULES, ("allow", "allow", "allow", "allow", "deny")),
-        (built_in("agent", "control"), NO_RULES, ("allow", "allow", "allow", "allow", "deny")),
+        (
+            built_in("ask_user", "control", plan=True, asks_person=True),
+            NO_RULES,
+            ("allow", "allow", "allow", "allow", "deny"),
+        ),
+        (
+            built_in("agent", "control", plan=True, asks_person=True),
+            NO_RULES,
+            ("allow", "allow", "allow", "allow", "deny"),
+        ),
         (built_in("job_input", "execute"), NO_RULES, ("allow", "allow", "allow", "deny", "allow")),
         (built_in("memory", "write"), NO_RULES, ("allow", "allow", "allow", "deny", "allow")),
         (DESKTOP, Circumstances(action="click"), ("ask", "ask", "allow", "deny", "deny")),
         (DESKTOP, Circumstances(action="screenshot"), ("ask", "ask", "allow", "ask", "deny")),
         (DESKTOP, NO_RULES, ("ask", "ask", "allow", "deny", "deny")),
     ],
-    ids=lambda value: value.name if isinstance(value, Traits) else "",
+    ids=lambda value: value.name if isinstance(value, Tool) else "",
 )
 def test_built_in_tools_in_every_mode(traits, circumstances, expected):
     assert tuple(verdict(mode, traits, circumstances) for mode in MODES) == expected
@@ -144,7 +161,7 @@ def test_a_mode_only_differs_from_normal_as_it_says(effect, mode, rules):
 
 @pytest.mark.parametrize("traits, action", [(DESKTOP, "click"), (DESKTOP, "type"), (WRITE, ""), (HOOK, "register")])
 def test_no_rule_lifts_what_a_mode_refuses(traits, action):
-    default = mode_vote("plan", traits, Circumstances(action=action))
+    default = mode_vote("plan", traits, traits.effects, Circumstances(action=action))
 
     assert settle("plan", Vote("allow", "rules", "a rule"), default) == default
     assert default.verdict == "deny"
@@ -155,7 +172,7 @@ def test_no_rule_lifts_what_a_mode_refuses(traits, action):
 @pytest.mark.parametrize("ruled", ["allow", "ask", "deny", None])
 @pytest.mark.parametrize("risk", ["safe", "dangerous"])
 def test_rules_and_mode_are_joined(mode, ruled, risk):
-    default = mode_vote(mode, SHELL, Circumstances(rules=True, risk=risk))
+    default = mode_vote(mode, SHELL, SHELL.effects, Circumstances(rules=True, risk=risk))
     vote = None if ruled is None else Vote(ruled, "rules", "a rule")
 
     found = settle(mode, vote, default)
@@ -169,20 +186,17 @@ def test_rules_and_mode_are_joined(mode, ruled, risk):
         assert found.verdict == ruled
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_a_profile_hides_what_it_does_not_name(profile):
-    members = PROFILES[profile]
-    for name in ("read_file", "search_files", "list_dir", "agent", "undo", "web_fetch"):
-        is_hidden = hidden("normal", profile, built_in(name, "read")) is not None
-        assert is_hidden == (members is not None and name not in members)
+def test_the_profiles_have_these_built_in_tools():
+    catalog = Catalog()
+    tools = [catalog.find(name).tool for name in built_in_names()]
+    there = {
+        profile: {tool.name for tool in tools if not tool.traits.finds and hidden("normal", profile, tool) is None}
+        for profile in PROFILES
+    }
 
-
-def test_the_profiles_are_these():
-    minimal = {"read_file", "write_file", "edit_file", "run_shell", "find_files", "search_files", "list_dir", "agent"}
-
-    assert PROFILES["full"] is None
-    assert set(PROFILES["minimal"] or ()) == minimal
-    assert set(PROFILES["nano"] or ()) == minimal - {"find_files", "list_dir", "agent"}
+    assert there["nano"] == {"read_file", "write_file", "edit_file", "run_shell", "search_files"}
+    assert there["minimal"] == there["nano"] | {"find_files", "list_dir"}
+    assert there["full"] == {tool.name for tool in tools if not tool.traits.finds}
 
 
 @pytest.mark.parametrize("profile", ["minimal", "nano"])

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from hilt.context import Fence
 from hilt.errors import ToolError
+from hilt.fence import Fence
 from hilt.output.printed import SHOWN_CHARACTERS, plain
 from hilt.processes import jobs as module
 from hilt.processes.jobs import Job, JobOutput, Jobs, JobState

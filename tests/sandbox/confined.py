@@ -270,7 +270,7 @@ def run_in_call(script: str, place: Place, env: dict[str, str], limits: Limits) 
 
 def run_as_job(script: str, place: Place, env: dict[str, str], limits: Limits) -> str:
     """Run a command in the background, and say how it ended."""
-    from hilt.context import Fence
+    from hilt.fence import Fence
     from hilt.processes.jobs import Jobs
     from hilt.sandbox import process
 

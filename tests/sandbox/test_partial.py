@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from hilt.authority.consent import Answer
 from hilt.call import Call
 from hilt.runtime import Runtime
 from hilt.sandbox import availability, landlock, ruleset
 from hilt.sandbox.profile import Availability
-from hilt.state.approvals import Asked
+from hilt.state.approvals import Asked, UserAnswer
 from hilt.testing import environment
 from tests.sandbox.confined import SECRET
 
@@ -48,9 +47,9 @@ class System:
         with Runtime(str(self.workspace), environ=environment(str(self.base)), flags=flags, asker=asker) as runtime:
             yield runtime
 
-    def ask(self, asked: Asked) -> Answer:
+    def ask(self, asked: Asked) -> UserAnswer:
         self.asked.append(asked)
-        return Answer(self.answer)
+        return UserAnswer(self.answer)
 
     def check_is_told(self, reason: str) -> None:
         for gap in landlock.missing(ruleset.abi()):

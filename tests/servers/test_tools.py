@@ -376,10 +376,10 @@ def test_plan_mode_has_only_what_the_user_says_reads(bench):
 
 
 def test_what_is_approved_always_is_kept_for_that_tool_alone(bench):
-    from hilt.authority.consent import Answer
+    from hilt.state.approvals import UserAnswer
 
-    def yes(asked: Any) -> Answer:
-        return Answer("always", "", "test")
+    def yes(asked: Any) -> UserAnswer:
+        return UserAnswer("always", "", "test")
 
     entry = {"mcp.servers": {"raw": bench.raw()}}
     with Runtime(bench.folder.path, environ=bench.environ, flags=entry, asker=yes) as runtime:

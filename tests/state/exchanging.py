@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hilt.authority.consent import Answer
 from hilt.call import Result
 from hilt.runtime import Runtime
+from hilt.state.approvals import UserAnswer
 from hilt.testing import Folder, environment
 from tests.state.ordinary import obey_permissions
 
@@ -100,7 +100,7 @@ def attack(base: str, rules: str, tries: int) -> dict[str, Any]:
     leaks: dict[str, int] = {}
     codes: dict[str, int] = {}
     env = environment(base)
-    with Runtime(folder.path, environ=env, asker=lambda asked: Answer("deny")) as runtime, exchanging(folder.path):
+    with Runtime(folder.path, environ=env, asker=lambda asked: UserAnswer("deny")) as runtime, exchanging(folder.path):
         for turn in range(tries):
             for name, args in READS[rules]:
                 result = runtime.call(name, **args)

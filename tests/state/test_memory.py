@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.context import Fence
 from hilt.errors import ToolError
+from hilt.fence import Fence
 from hilt.state import memory as module
 from hilt.state.memory import GLOBAL, Memory, check_name
 

@@ -4,8 +4,9 @@ import jsonschema_rs
 import pytest
 
 from hilt import catalog, tool
-from hilt.policy.modes import FINDERS
 from hilt.testing import temporary_runtime
+
+FINDERS = {"tool_search", "tool_call"}
 
 
 def test_every_tool_is_listed_without_its_schema(runtime):

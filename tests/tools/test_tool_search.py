@@ -4,8 +4,9 @@ import pytest
 
 from hilt import catalog
 from hilt.declaration import tool
-from hilt.policy.modes import FINDERS
 from hilt.testing import temporary_runtime
+
+FINDERS = {"tool_search", "tool_call"}
 
 
 def found(runtime, query, **args):

@@ -10,32 +10,24 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from hilt.authority.rulebook import Place
 from hilt.authority.targets import has_dry_run
 from hilt.call import Call, Json, Output
-from hilt.config import Settings
-from hilt.context import Context, Fence
+from hilt.config import RuntimePaths, Settings
+from hilt.context import Context
 from hilt.errors import ToolError
+from hilt.fence import Fence
 from hilt.formats.digests import sha256
 from hilt.pipeline import Prepared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.commands.risk import Risk
-    from hilt.state.approvals import Approval, Approvals, Asked
+    from hilt.state.approvals import Approval, Approvals, Asked, UserAnswer
 
 DIFF_CHARACTERS = 50_000  # of a change that a person is shown
 
 
-class Answer(NamedTuple):
-    """What a person said to a call: once, always, all or deny, and why."""
-
-    kind: str
-    reason: str = ""
-    by: str = ""
-
-
-Asker = Callable[["Asked"], Answer]  # a person who can be asked here and now
+Asker = Callable[["Asked"], "UserAnswer"]  # a person who can be asked here and now
 
 
 class Sight(NamedTuple):
@@ -52,7 +44,7 @@ class Consent:
     """Obtains approvals in one workspace. Safe to use from many threads."""
 
     def __init__(
-        self, place: Place, settings: Settings, approvals: Callable[[], Approvals], asker: Asker | None
+        self, place: RuntimePaths, settings: Settings, approvals: Callable[[], Approvals], asker: Asker | None
     ) -> None:
         self._place = place
         self._settings = settings
@@ -94,16 +86,18 @@ class Consent:
             )
         return by
 
-    def _answered(self, asked: Asked, digest: str, ctx: Context) -> Answer | None:
+    def _answered(self, asked: Asked, digest: str, ctx: Context) -> UserAnswer | None:
+        from hilt.state.approvals import UserAnswer
+
         automatic = self._settings["approve"]
         if automatic is not None:
-            return Answer(automatic, "--approve deny", "--approve")
+            return UserAnswer(automatic, "--approve deny", "--approve")
         if self._approves_all:
-            return Answer("once", by=self._approves_all)
+            return UserAnswer("once", by=self._approves_all)
         answer = None if ctx.attendant is None else ctx.attendant.approve(asked, digest)
         return self._asker(asked) if answer is None and self._asker is not None else answer
 
-    def _settle(self, asked: Asked, answer: Answer) -> str:
+    def _settle(self, asked: Asked, answer: UserAnswer) -> str:
         by = answer.by or "terminal"
         if answer.kind == "deny":
             why = f": {answer.reason}" if answer.reason else "; no reason was given."
@@ -137,7 +131,9 @@ class Consent:
         time.sleep(seconds)
 
 
-def question(place: Place, tool: str, args: Mapping[str, Json], reason: str, session: str, **facts: Any) -> Asked:
+def question(
+    place: RuntimePaths, tool: str, args: Mapping[str, Json], reason: str, session: str, **facts: Any
+) -> Asked:
     """Return what a person is asked."""
     from hilt.state.approvals import Asked
 

@@ -10,26 +10,26 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from hilt import variables
+from hilt.authority.authority import HOOK_FILE
 from hilt.call import Json, Output, Touch
 from hilt.errors import ToolError
+from hilt.pipeline import After, Before, HookRun
 from hilt.policy import hook_protocol as rules
 from hilt.policy.decision import Vote, decide
 from hilt.policy.hook_protocol import FAILURE, POST, PRE, Answer, BadAnswer, Hook, HookSet, Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.context import Fence
+    from hilt.fence import Fence
     from hilt.policy.forms import Names
     from hilt.policy.subject import Subject
     from hilt.processes.children import Processes
     from hilt.sandbox.process import Finished
 
-FILE = "hooks.yaml"
 SCRIPTS = "hooks"  # beside a project's file: what its hooks run, trusted with it
 FILE_BYTES = 1 << 20
 SCRIPTS_MAX = 1000
 OUTPUT_BYTES = 1 << 20
-VALUE = "hooks"  # the key of the session's own
 
 DEPTH = "HILT_HOOK_DEPTH"
 MAX_DEPTH = 3  # a hook may call tools, which have hooks
@@ -37,50 +37,17 @@ MAX_DEPTH = 3  # a hook may call tools, which have hooks
 _HELP = 'See action "help".'
 
 Run = Callable[[Hook, bytes], "Finished"]
-Change = Callable[[Callable[[Json], Json]], Json]  # replaces what a session keeps under VALUE, all at once
+Change = Callable[[Callable[[Json], Json]], Json]  # replaces what a session keeps under HOOKS, all at once
 
 
-class Seen(NamedTuple):
+class CallSeen(NamedTuple):
     """A call as hooks see it. The subject, which a `match` is held against, is made only when there is one."""
 
     tool: str
     args: dict[str, Any]
     touches: Sequence[Touch]
     subject: Callable[[], Subject]
-
-
-class Ran(NamedTuple):
-    """The record of one hook: the decision or "changed" or "ok" or "failed", and why."""
-
-    name: str
-    event: str
-    outcome: str
-    milliseconds: float
-    reason: str = ""
-
-
-class Before(NamedTuple):
-    """What the hooks before a call came to. `skipped` is the answer of a call that is not to run."""
-
-    args: dict[str, Any]
-    changed: bool = False
-    vote: Vote | None = None
-    context: str = ""
-    skipped: Output | None = None
-    ran: tuple[Ran, ...] = ()
-
-
-class After(NamedTuple):
-    """What the hooks after a call came to: a new result, or the error that is answered instead of it.
-
-    Of a call that failed, the text of `result` is the new message. `stop` is why the agent should end here.
-    """
-
-    result: Output | None = None
-    error: ToolError | None = None
-    context: str = ""
-    stop: str | None = None
-    ran: tuple[Ran, ...] = ()
+    unhooked: bool = False  # not seen by hooks of the session
 
 
 class Heard(NamedTuple):
@@ -91,7 +58,7 @@ class Heard(NamedTuple):
     decision: str | None = None
     reason: str = ""
     context: str = ""
-    ran: tuple[Ran, ...] = ()
+    ran: tuple[HookRun, ...] = ()
 
 
 class Hooks:
@@ -106,7 +73,7 @@ class Hooks:
         names: Callable[[], Names],
         change: Change,
         home: str = "",
-        record: Callable[[Hook, Ran], None] = lambda hook, ran: None,
+        record: Callable[[Hook, HookRun], None] = lambda hook, ran: None,
     ) -> None:
         self._record = record
         self._sets = tuple(sets)
@@ -162,11 +129,11 @@ class Hooks:
             )
         return removed[0]
 
-    def would_run(self, seen: Seen, event: str = PRE) -> list[Hook]:
+    def would_run(self, seen: CallSeen, event: str = PRE) -> list[Hook]:
         """Return the hooks that a call would meet; none of them is run."""
         return [hook for hook in self.hooks if hook.event == event and _concerns(hook, seen)]
 
-    def before(self, seen: Seen, again: Callable[[dict[str, Any]], Seen]) -> Before:
+    def before(self, seen: CallSeen, again: Callable[[dict[str, Any]], CallSeen]) -> Before:
         """Ask the hooks before a call; `again` checks arguments that one of them rewrote, or raises.
 
         A hook sees what the hooks before it have made of the arguments. When a later one changes them, the earlier ones
@@ -187,7 +154,7 @@ class Hooks:
                 break
         return judging.outcome()
 
-    def after(self, seen: Seen, result: Json, error: ToolError | None = None) -> After:
+    def after(self, seen: CallSeen, result: Json, error: ToolError | None = None) -> After:
         """Ask the hooks after a call about its result (text, or the data of a structured answer) or its error."""
         event = POST if error is None else FAILURE
         outcome = After()
@@ -242,12 +209,12 @@ class Hooks:
                 return heard._replace(decision=answer.decision, reason=ran.reason)
         return heard
 
-    def ask(self, hook: Hook, facts: dict[str, Any]) -> tuple[Answer | None, Ran]:
+    def ask(self, hook: Hook, facts: dict[str, Any]) -> tuple[Answer | None, HookRun]:
         """Run one hook and return its answer, None when it failed, and the record."""
         began = perf_counter()
 
-        def ran(outcome: str, reason: str = "") -> Ran:
-            told = Ran(hook.name, hook.event, outcome, round((perf_counter() - began) * 1000, 3), reason)
+        def ran(outcome: str, reason: str = "") -> HookRun:
+            told = HookRun(hook.name, hook.event, outcome, round((perf_counter() - began) * 1000, 3), reason)
             self._record(hook, told)
             return told
 
@@ -280,7 +247,7 @@ class Hooks:
 class _Judging:
     """The hooks before one call, as they are heard one by one."""
 
-    def __init__(self, hooks: Hooks, seen: Seen, again: Callable[[dict[str, Any]], Seen]) -> None:
+    def __init__(self, hooks: Hooks, seen: CallSeen, again: Callable[[dict[str, Any]], CallSeen]) -> None:
         self._hooks = hooks
         self._seen = seen
         self._again = again
@@ -288,7 +255,7 @@ class _Judging:
         self._votes: list[Vote] = []
         self._contexts: dict[str, str] = {}
         self._skipped: Output | None = None
-        self._ran: list[Ran] = []
+        self._ran: list[HookRun] = []
 
     @property
     def ended(self) -> bool:
@@ -352,8 +319,8 @@ class _Judging:
                 yield Vote("ask", "hooks", f"A hook is broken, so this asks: {problem.reason}")
 
 
-def _concerns(hook: Hook, seen: Seen) -> bool:
-    if hook.source == "session" and seen.tool == "register_hook":
+def _concerns(hook: Hook, seen: CallSeen) -> bool:
+    if hook.source == "session" and seen.unhooked:
         return False  # else one that fails could never be removed
     return hook.speaks_of(seen.subject)
 
@@ -370,7 +337,7 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith("?") else ".")
 
 
-def _facts(seen: Seen) -> dict[str, Any]:
+def _facts(seen: CallSeen) -> dict[str, Any]:
     touches = [{"effect": touch.effect, "target": touch.target} for touch in seen.touches]
     return {"tool": seen.tool, "arguments": seen.args, "touches": touches}
 
@@ -399,7 +366,7 @@ def load(
     trusted: Callable[[str, bytes], bool],
     home: str = "",
 ) -> list[HookSet]:
-    """Read the hooks of the person, of the project and of the session; `session` is what it keeps under VALUE.
+    """Read the hooks of the person, of the project and of the session; `session` is what it keeps under HOOKS.
 
     `trusted` says whether the person trusts a file with this content. A project's hooks run only when that holds for
     all of `project_files`.
@@ -417,19 +384,19 @@ def of_files(
 
 
 def of_session(value: Json, names: Callable[[], Names], home: str = "") -> HookSet:
-    """Return the hooks of a session, from what it keeps under VALUE."""
+    """Return the hooks of a session, from what it keeps under HOOKS."""
     return rules.collect(value, "session", names, home=home)
 
 
 def files(*, config: str, root: str) -> list[str]:
     """Return the files that hooks come from, the person's first; it may be missing."""
-    return [os.path.join(config, FILE), *project_files(root)]
+    return [os.path.join(config, HOOK_FILE), *project_files(root)]
 
 
 def project_files(root: str) -> list[str]:
     """Return what a person trusts when they trust the hooks of a project: its hook file, and the scripts beside it."""
     folder = os.path.join(root, ".hilt")
-    first, scripts = os.path.join(folder, FILE), os.path.join(folder, SCRIPTS)
+    first, scripts = os.path.join(folder, HOOK_FILE), os.path.join(folder, SCRIPTS)
     if not os.path.lexists(first):
         return []
     if os.path.islink(scripts):
@@ -442,7 +409,7 @@ def project_files(root: str) -> list[str]:
 
 
 def _personal(config: str, names: Callable[[], Names], home: str) -> HookSet | None:
-    path = os.path.join(config, FILE)
+    path = os.path.join(config, HOOK_FILE)
     if not os.path.lexists(path):
         return None
     try:

@@ -9,11 +9,11 @@ from hilt.authority.targets import effects_of
 from hilt.call import Touch
 from hilt.context import Context
 from hilt.errors import ToolError
-from hilt.pipeline import Prepared
+from hilt.pipeline import Decision, Prepared
 from hilt.policy.decision import Vote
 
 
-def paths(prepared: Prepared, ctx: Context) -> Vote | None:
+def vote_on_paths(prepared: Prepared, ctx: Context) -> Decision | None:
     """The path boundary, sensitive names and write protection; names that can run programs ask in every mode."""
     asked: dict[str, None] = {}
     for touch in _touches(prepared, ctx):
@@ -24,12 +24,16 @@ def paths(prepared: Prepared, ctx: Context) -> Vote | None:
             try:
                 ctx.workspace.judge(touch.target, write=touch.effect == "write")
             except ToolError as error:
-                return Vote("deny", "paths", error.message, error)
+                return _alone(Vote("deny", "paths", error.message, error))
     only_looks = "write" in prepared.tool.effects and "write" not in effects_of(prepared)
     if not asked or only_looks:
         return None
     names = ", ".join(asked)
-    return Vote("ask", "paths", f"{names} can run programs by {'themselves' if len(asked) > 1 else 'itself'}")
+    return _alone(Vote("ask", "paths", f"{names} can run programs by {'themselves' if len(asked) > 1 else 'itself'}"))
+
+
+def _alone(vote: Vote) -> Decision:
+    return Decision(vote, (vote,))
 
 
 def _touches(prepared: Prepared, ctx: Context) -> Iterator[Touch]:

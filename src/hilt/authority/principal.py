@@ -1,4 +1,4 @@
-"""What one call may know and ask of the people it works for: its mode, what its session keeps, and their answers."""
+"""On whose behalf a call runs: the mode of its session, what that keeps, and the people who answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Questioner = Callable[[Sequence[Any]], dict[str, Any]]  # answers questions, by question
 
 
-class Standing:
-    """The standing of one call."""
+class Principal:
+    """The session and the people that one call works for."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Standing:
     @property
     def hooks(self) -> Hooks:
         """The hooks of the session."""
-        return self._authority.all_hooks(self._ctx, self._ctx.fence)
+        return self._authority.session_hooks().of(self._ctx)
 
     def set_mode(self, mode: str | None) -> None:
         """Change the mode of the session; None goes back to that of the settings."""
@@ -56,9 +56,11 @@ class Standing:
 
     def hidden(self, tool: Tool) -> str | None:
         """Return why a tool is not there in this mode and profile, or without a person."""
+        from hilt.authority.visibility import lacks_person
+
         attendant = self._ctx.attendant
         asks = attendant is None or attendant.can_ask
-        return self._authority.hidden(tool, self._ctx.session) or self._authority.lacks_person(tool, client_asks=asks)
+        return self._authority.hidden(tool, self._ctx.session) or lacks_person(self._authority, tool, client_asks=asks)
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the user; answers come by question."""
@@ -72,7 +74,10 @@ class Standing:
 
     def approve(self, summary: str, **facts: Any) -> None:
         """Return when the user approves, raise when not."""
-        self._note_approver(self._authority.approve_summary(self._call.tool, summary, self._ctx, self._call, facts))
+        from hilt.authority.approving import approve_summary
+
+        by = approve_summary(self._authority, self._call.tool, summary, self._ctx, self._call, facts)
+        self._note_approver(by)
 
 
 class Values:

@@ -7,8 +7,8 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
+from hilt.config import RuntimePaths
 from hilt.formats.digests import sha256
 from hilt.places import command
 
@@ -25,22 +25,12 @@ TICK = 20_000_000  # nanoseconds; kernels count in steps of at most ten millisec
 COARSE_TICK = 2_100_000_000  # where a file system keeps whole seconds
 
 
-class Place(NamedTuple):
-    """Where a runtime is: its workspace and the folders of the user."""
-
-    root: str
-    id: str
-    config: str
-    state: str
-    home: str
-
-
 class Rulebook:
     """The rules in force in one workspace; whoever uses it from many threads holds a lock."""
 
     def __init__(
         self,
-        place: Place,
+        place: RuntimePaths,
         always: Sequence[str],
         names: Callable[[], Names],
         is_trusted: Callable[[str, bytes], bool],

@@ -152,10 +152,10 @@ def names_of(catalog: Catalog) -> Names:
 
     groups: dict[str, set[str]] = {}
     for name in (*built_in_names(), *catalog.extra_names()):
-        groups.setdefault(_family(name), set()).add(name)
+        groups.setdefault(name, set()).add(name)
     for spoken in dialect_names():
         for entry in dialect(spoken).values():
-            groups.setdefault(_family(entry.tool), set()).update((entry.name, entry.tool))
+            groups.setdefault(entry.tool, set()).update((entry.name, entry.tool))
     twins = {name: frozenset(group) for group in groups.values() for name in group}
 
     def effects(name: str) -> frozenset[str]:
@@ -165,11 +165,6 @@ def names_of(catalog: Catalog) -> Names:
             return frozenset()
 
     return Names(twins, effects)
-
-
-def _family(tool: str) -> str:
-    """Both ways to run a command are one tool to rules."""
-    return "run_shell" if tool == "shell_exec" else tool
 
 
 def has_dry_run(tool: Tool) -> bool:

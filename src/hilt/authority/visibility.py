@@ -1,4 +1,4 @@
-"""The tools a model is shown: what mode, profile and settings leave, in the names of the dialect in force.
+"""Which tools there are for a session, and how a model is shown them: in the names of the dialect in force.
 
 The list of every surface comes from here, and so does what a search for tools looks through.
 """
@@ -6,17 +6,18 @@ The list of every surface comes from here, and so does what a search for tools l
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hilt import schema as schemas
 from hilt.catalog import Catalog, Entry, dialect
 from hilt.declaration import Tool
-from hilt.policy.modes import FINDERS
+from hilt.errors import ToolError
 from hilt.schema import Schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.runtime import Runtime
+    from hilt.authority.authority import Authority
 
 NAMES_CHARACTERS = 1000  # of the names that a search tells beforehand
 
@@ -34,7 +35,7 @@ class Shown(NamedTuple):
 
 
 def shown(
-    runtime: Runtime,
+    authority: Authority,
     *,
     session: str,
     only: Collection[str] = (),
@@ -47,11 +48,10 @@ def shown(
     `only` names the tools that count, by any of their names. With `search`, just the two that lead to all others are
     listed. `client_asks` says whether the client can ask a person.
     """
-    authority = runtime.authority
     return visible(
-        runtime.catalog,
-        runtime.settings["dialect"],
-        lambda tool: authority.hidden(tool, session) or authority.lacks_person(tool, client_asks=client_asks),
+        authority.catalog,
+        authority.settings["dialect"],
+        lambda tool: authority.hidden(tool, session) or lacks_person(authority, tool, client_asks=client_asks),
         only=only,
         search=search,
         lean=lean,
@@ -70,7 +70,7 @@ def visible(
     """As `shown`, from its parts: `hidden` says why a tool is not there."""
     wanted = {catalog.find(name, chosen).tool.name for name in only}  # one that does not exist raises
     present = {tool.name: tool for tool in catalog.tools() if not hidden(tool)}
-    tools = {name: tool for name, tool in present.items() if name not in FINDERS and (not only or name in wanted)}
+    tools = {name: tool for name, tool in present.items() if not tool.traits.finds and (not only or name in wanted)}
     if chosen is None or chosen == "jinn":
         listed = [_shown(tool, None, lean=lean) for tool in tools.values()]
     else:
@@ -78,8 +78,8 @@ def visible(
         listed = [_shown(tools[entry.tool], entry, lean=lean) for entry in entries]
     if not search:
         return listed
-    finders = [_shown(tool, None, lean=lean) for name, tool in present.items() if name in FINDERS]
-    return [_with_names(one, listed) if one.name == "tool_search" else one for one in finders]
+    finders = [_shown(tool, None, lean=lean) for tool in present.values() if tool.traits.finds]
+    return [one if one.tool.traits.forwards else _with_names(one, listed) for one in finders]
 
 
 def _with_names(finder: Shown, tools: Sequence[Shown]) -> Shown:
@@ -106,3 +106,69 @@ def _shown(tool: Tool, entry: Entry | None, *, lean: bool) -> Shown:
 def definition(entry: Shown) -> dict[str, Any]:
     """Return what a model is told of a tool; what it answers with, only programs are."""
     return {"name": entry.name, "description": entry.description, "inputSchema": entry.schema}
+
+
+# --- what is hidden -------------------------------------------------------------------------------------------------
+
+
+def hidden(authority: Authority, tool: Tool, session: str) -> str | None:
+    """Return why mode, profile or settings hide a tool; None when it is there."""
+    from hilt.policy import modes
+
+    settings = authority.settings
+    if settings["tools.only"] and not tool.traits.finds and tool.name not in _only(authority):
+        return f"{tool.name} is not among the tools of the setting tools.only"
+    return modes.hidden(
+        authority.mode(session),
+        settings["profile"],
+        tool,
+        named_tools=settings["tools.in_profile"],
+        disabled=_disabled(authority, tool.name),
+        action=None,
+    )
+
+
+def lacks_person(authority: Authority, tool: Tool, *, client_asks: bool) -> str | None:
+    """Return why a tool that needs a person is of no use; `client_asks` says whether the client can ask one."""
+    if not tool.traits.needs_person or client_asks or authority.settings["approve"] in ("once", "always", "all"):
+        return None
+    return None if authority.approvals().attended(authority.place.id) else "nobody can be asked here"
+
+
+def _only(authority: Authority) -> set[str]:
+    """Return the tools' own names of those that a setting names; what is not there yet counts by its name."""
+    found = set()
+    for name in authority.settings["tools.only"]:
+        found.add(name)
+        if not name.startswith("mcp__"):  # to look for one may start its server
+            with suppress(ToolError):
+                found.add(authority.catalog.find(name, authority.settings["dialect"]).tool.name)
+    return found
+
+
+def _disabled(authority: Authority, tool: str) -> frozenset[str]:
+    """Return every name of the tools that a setting disables, this one among them when it is of a disabled server.
+
+    A name that is nearly one of a tool, and what is none, is refused.
+    """
+    names = authority.names()
+    found: set[str] = set()
+    for name in authority.settings["disabledTools"]:
+        if name not in names.twins:
+            from hilt.policy import forms
+
+            try:
+                form = forms.parse(name, names)
+                if not isinstance(form, forms.Whole | forms.Serving):
+                    raise forms.BadForm(f"{name} is not the name of a tool")
+                if form.scope.names is None and tool.startswith(form.scope.server or ""):
+                    found.add(tool)
+            except forms.BadForm as error:
+                source = authority.settings.sources["disabledTools"]
+                raise ToolError(
+                    "denied",
+                    f"{source}: disabledTools: {error.message.rstrip('?.')}.",
+                    suggestion=f"Ask the user to correct {source}.",
+                ) from None
+        found |= names.twins.get(name, frozenset((name,)))
+    return frozenset(found)

@@ -13,12 +13,13 @@ from typing import Any, Literal, NamedTuple
 from hilt.call import Output, Touch
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.processes.declared_sandbox import DeclaredSandbox
 from hilt.schema import TEXT, TOUCH, Checked, Schema, check_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
-    from hilt.declaration import Tool
+    from hilt.declaration import Tool, Traits
 
 Source = Literal["personal", "project", "directory"]  # directory: named by --tools-dir
 Format = Literal["folder", "markdown", "python", "javascript", "server"]
@@ -31,14 +32,6 @@ FILE_BYTES = 1 << 20  # of one file of a tool
 MARGIN_SECONDS = 15.0
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-class Sandbox(NamedTuple):
-    """What the `sandbox` key of a tool allows its process; paths as the file has them."""
-
-    network: bool = False
-    write: tuple[str, ...] = ()
-    read: tuple[str, ...] = ()
 
 
 class Example(NamedTuple):
@@ -63,7 +56,7 @@ class Definition(NamedTuple):
     approval: Approval = "always"
     read_only: bool = False
     timeout: float = TIMEOUT_SECONDS
-    sandbox: Sandbox | None = None  # None: the rights of the user
+    sandbox: DeclaredSandbox | None = None  # None: the rights of the user
     effects: frozenset[str] | None = None  # None: follows from read_only
     dangerous: bool = False
     result: Literal["text", "json"] = "text"
@@ -151,6 +144,20 @@ def to_tool(definition: Definition, execute: Execute) -> Tool:
         check=_check_of(definition),
         output=_output_of(definition),
         vote=getattr(execute, "vote", None),
+        traits=_traits_of(definition),
+    )
+
+
+def _traits_of(definition: Definition) -> Traits:
+    from hilt.declaration import Traits
+
+    server = definition.details["server"] if definition.format == "server" else ""
+    return Traits(
+        approval=definition.approval,
+        plan=definition.read_only and (definition.approval == "never" or bool(server)),
+        server=server,
+        dangerous=definition.dangerous,
+        script=(definition.details.get("securityScript") or "") if definition.format == "folder" else "",
     )
 
 
@@ -176,13 +183,13 @@ def definition_of(tool: Tool) -> Definition | None:
     return tool.run.definition if isinstance(tool.run, _Run) else None
 
 
-def sandbox_from(value: Any) -> tuple[Sandbox | None, list[str]]:
+def sandbox_from(value: Any) -> tuple[DeclaredSandbox | None, list[str]]:
     """Return what the value of a `sandbox` key means, and what is wrong with it."""
     if value is None:
         return None, []
     if not isinstance(value, Mapping):
         return None, ["sandbox must be an object with network, write and read"]
-    problems = [f"sandbox has no key {key}" for key in value if key not in Sandbox._fields]
+    problems = [f"sandbox has no key {key}" for key in value if key not in DeclaredSandbox._fields]
     network = value.get("network", False)
     if not isinstance(network, bool):
         problems.append("sandbox.network must be true or false")
@@ -193,7 +200,7 @@ def sandbox_from(value: Any) -> tuple[Sandbox | None, list[str]]:
             problems.append(f"sandbox.{key} must be a list of paths")
         else:
             paths[key] = tuple(listed)
-    return (None, problems) if problems else (Sandbox(network, paths["write"], paths["read"]), [])
+    return (None, problems) if problems else (DeclaredSandbox(network, paths["write"], paths["read"]), [])
 
 
 def examples_from(value: Any) -> tuple[tuple[Example, ...], list[str]]:

@@ -26,14 +26,15 @@ from hilt.custom.definition import (
     sandbox_from,
 )
 from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter, json_file
+from hilt.custom.script_sandbox import Confine, confined
 from hilt.errors import ToolError
-from hilt.processes.declared_sandbox import Confine, confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.context import Context, Fence
+    from hilt.context import Context
     from hilt.custom.launching import Launch
     from hilt.custom.workers import Workers
+    from hilt.fence import Fence
     from hilt.policy.decision import Vote
     from hilt.sandbox.process import Finished
 

@@ -18,7 +18,7 @@ from hilt.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.context import Fence
+    from hilt.fence import Fence
     from hilt.sandbox.process import Confined, Finished
 
 OUTPUT_BYTES = 16 << 20  # of one stream: a JSON value must be whole to be read

@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from hilt import __version__
-from hilt.custom.definition import Definition, Example, Loaded, Sandbox, Source
+from hilt.custom.definition import Definition, Example, Loaded, Source
+from hilt.processes.declared_sandbox import DeclaredSandbox
 
 VERSION = f"1, hilt {__version__}"  # of the file: what another version made of a tool is not believed
 RETRY_SECONDS = 30.0  # a file that failed may fail no longer, though it is unchanged: its runtime was installed
@@ -130,7 +131,7 @@ def _entry(row: Sequence[Any]) -> Entry:
 def _definition(row: dict[str, Any]) -> Definition:
     if "sandbox" in row:
         network, write, read = row["sandbox"]
-        row["sandbox"] = Sandbox(network, tuple(write), tuple(read))
+        row["sandbox"] = DeclaredSandbox(network, tuple(write), tuple(read))
     if "examples" in row:
         row["examples"] = tuple(Example(*item) for item in row["examples"])
     if "effects" in row:

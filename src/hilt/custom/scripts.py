@@ -19,13 +19,13 @@ from hilt import variables
 from hilt.call import Output
 from hilt.custom import markdown
 from hilt.custom.definition import Definition, Execute
+from hilt.custom.script_sandbox import Confine, confined
 from hilt.custom.templates import binding
 from hilt.errors import ToolError
 from hilt.output import printed, shapes
 from hilt.output.overflow import OMITTED
 from hilt.places import SHELL_VARIABLES
 from hilt.policy.decision import OWN, Vote
-from hilt.processes.declared_sandbox import Confine, confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

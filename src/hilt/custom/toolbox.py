@@ -10,11 +10,12 @@ from typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.custom.definition import Definition, Execute, Sandbox
+    from hilt.custom.definition import Definition, Execute
     from hilt.custom.discovery import Discovery, Found
     from hilt.custom.watching import Watch
     from hilt.custom.workers import Workers
     from hilt.declaration import Tool
+    from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.sandbox.process import Confined
 
 
@@ -32,7 +33,7 @@ class Toolbox:
         grants: Any,
         confine: Any,
         sandbox: str,
-        confine_module: Callable[[Sandbox, str], AbstractContextManager[Confined]],
+        confine_module: Callable[[DeclaredSandbox, str], AbstractContextManager[Confined]],
     ) -> None:
         """Take what the executors need: the user's grants for security scripts, and what confines a tool that asks.
 
@@ -89,18 +90,26 @@ class Toolbox:
             boxed = self._boxed = found, found._replace(definitions=own)
         return boxed[1]
 
-    def _default(self) -> Sandbox | None:
+    def _default(self) -> DeclaredSandbox | None:
         """Return the sandbox of tools that ask for none; None for the rights of the user."""
         if self._sandbox == "declared":
             return None
-        from hilt.custom.definition import Sandbox
+        from hilt.processes.declared_sandbox import DeclaredSandbox
 
-        return Sandbox(write=(".",) if self._sandbox == "workspace-write" else ())
+        return DeclaredSandbox(write=(".",) if self._sandbox == "workspace-write" else ())
 
     def find(self, name: str) -> Tool | None:
         """Return the tool of this name; one that is broken or not trusted raises why."""
         definition = self.found().find(name)
         return None if definition is None else self._tool(definition)
+
+    def names(self) -> list[str]:
+        """Return the names of all of them."""
+        return list(self.found().definitions)
+
+    def untrusted(self) -> list[str]:
+        """Return the files that are not loaded because the user has not trusted them."""
+        return [one.path for one in self.found().untrusted]
 
     def tools(self) -> list[Tool]:
         """Return all of them, by name."""

@@ -25,7 +25,7 @@ from hilt.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.context import Fence
+    from hilt.fence import Fence
     from hilt.sandbox.process import Child, Confined
 
 PER_TOOL = 4  # workers of one tool; more calls at the same time wait for one of them

@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 from hilt.call import Output
-from hilt.context import Context
 from hilt.errors import ToolError
-from hilt.files.workspace import Found
+from hilt.fence import Fence
+from hilt.files.workspace import Found, Workspace
 from hilt.output import views
+from hilt.output.overflow import Overflow
 from hilt.text import windows
 from hilt.text.windows import Lines, Window
 
@@ -41,8 +42,16 @@ _PDFIUM = Lock()  # the library is one per process and does not bear two threads
 PDF_ADVICE = "convert the PDF to text first (pdftotext, pdftk, or a cloud OCR service) and read the text file"
 
 
+class ReadScope(Protocol):
+    """The call that reads."""
+
+    workspace: Workspace
+    fence: Fence
+    overflow: Overflow
+
+
 def read(
-    ctx: Context,
+    ctx: ReadScope,
     path: str,
     window: dict[str, Any],
     *,
@@ -215,7 +224,7 @@ def _exact(found: Found, limit: int, meta: dict[str, Any], size: int) -> Output:
     return Output(text, meta=meta, bounded=True)
 
 
-def _text(ctx: Context, found: Found, window: dict[str, Any], meta: dict[str, Any]) -> Output:
+def _text(ctx: ReadScope, found: Found, window: dict[str, Any], meta: dict[str, Any]) -> Output:
     data, encoding = _as_utf8(found.data)
     if encoding != "utf-8":
         meta["encoding"] = encoding
@@ -261,7 +270,7 @@ def _text(ctx: Context, found: Found, window: dict[str, Any], meta: dict[str, An
 
 
 def _note(
-    ctx: Context,
+    ctx: ReadScope,
     found: Found,
     lines: Lines,
     chosen: Window,

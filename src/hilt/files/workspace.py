@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from operator import itemgetter
 from typing import NamedTuple
 
-from hilt.context import Fence
 from hilt.errors import ToolError
+from hilt.fence import Fence
 from hilt.files.door import Door, Place, Root, not_a_file, plain_error
 from hilt.formats.digests import Digest, sha256
 from hilt.state.trail import Stamp, Trail

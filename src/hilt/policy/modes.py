@@ -8,59 +8,22 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal, NamedTuple
 
+from hilt.declaration import Approval, ProfileName, Tool
 from hilt.errors import ToolError
 from hilt.policy.decision import Vote, decide
 
 Mode = Literal["normal", "auto-accept", "yolo", "plan", "scheduler"]
-Profile = Literal["full", "minimal", "nano"]
-Approval = Literal["never", "always", "destructive"]
 
 MODES: tuple[Mode, ...] = ("normal", "auto-accept", "yolo", "plan", "scheduler")
 ALIASES: dict[str, Mode] = {"headless": "scheduler"}
-PROFILES: dict[Profile, frozenset[str] | None] = {
-    "full": None,
-    "minimal": frozenset(
-        (
-            *("read_file", "write_file", "edit_file", "run_shell"),
-            *("find_files", "search_files", "list_dir", "agent"),
-        )
-    ),
-    "nano": frozenset(("read_file", "write_file", "edit_file", "run_shell", "search_files")),
-}
-
-# what a planning agent may do beside reading: think, ask, and look
-_SHELLS = frozenset(("run_shell", "shell_exec"))
-_PLANNING = frozenset(
-    (
-        *("ask_user", "enter_plan_mode", "exit_plan_mode", "todo_write", "todo_read", "task"),
-        *("agent", "agent_spawn"),  # their children plan too
-    )
-)
-# these lead to other tools, which are looked at themselves: every mode and profile has them
-FINDERS = frozenset(("tool_search", "tool_call"))
-_LOOKING = frozenset(("screenshot", "ax_tree"))  # actions of the desktop that change nothing
-_DESKTOP = "computer"
-_NEEDS_PEOPLE = frozenset(("ask_user", "agent", "agent_spawn", "enter_plan_mode", "exit_plan_mode"))  # to answer
-_TELLING = frozenset(("list", "help"))  # actions of what asks that only tell
-_ALWAYS_ASKS = frozenset(("register_hook", _DESKTOP))
-
-
-class Traits(NamedTuple):
-    """What a mode must know of a tool: its own name and effects, and of a custom one its approval and read_only."""
-
-    name: str
-    effects: frozenset[str]
-    custom: bool = False
-    approval: Approval = "always"
-    read_only: bool = False
-    server: str = ""  # the MCP server whose tool it is; only the user says that one reads
+PROFILES: tuple[ProfileName, ...] = ("nano", "minimal", "full")  # each has all tools of the one before it
 
 
 class Circumstances(NamedTuple):
     """What the default for a call depends on, beside the tool.
 
     `rules` says that a rule file is in force. `risk`, `forced`, `sandboxed` and `full` (the user chose no sandbox) are
-    about commands; the risk is None where none is known, as of input for a job. `action` is that of a desktop call.
+    about commands; the risk is None where none is known, as of input for a job. `action` is the argument of that name.
     """
 
     rules: bool = False
@@ -82,8 +45,8 @@ def named(mode: str) -> Mode:
 
 def hidden(
     mode: Mode,
-    profile: Profile,
-    traits: Traits,
+    profile: ProfileName,
+    tool: Tool,
     *,
     disabled: Collection[str] = (),
     named_tools: Collection[str] = (),
@@ -94,23 +57,23 @@ def hidden(
     `disabled` are the canonical names of the setting disabledTools, `named_tools` those that the project's profile
     table adds to a profile. A call gives its `action` too, since a mode may hide some of them. No rule lifts this.
     """
-    name = traits.name
-    if name in disabled:
+    name = tool.name
+    if name in disabled or tool.traits.ruled_as in disabled:
         return f"{name} is disabled by the setting disabledTools"
-    if name in FINDERS:
+    if tool.traits.finds:
         return None
-    members = PROFILES[profile]
-    if members is not None and name not in named_tools and (traits.custom or name not in members):
+    smallest = "full" if tool.is_custom else tool.traits.profile
+    if PROFILES.index(profile) < PROFILES.index(smallest) and name not in named_tools:
         return f"{name} is not in the profile {profile}"
-    return _refusal(mode, traits, action)
+    return _refusal(mode, tool, tool.effects, action)
 
 
-def mode_vote(mode: Mode, traits: Traits, circumstances: Circumstances) -> Vote:
-    """Return what happens in this mode to a call that no rule speaks of."""
-    refusal = _refusal(mode, traits, circumstances.action)
+def mode_vote(mode: Mode, tool: Tool, effects: frozenset[str], circumstances: Circumstances) -> Vote:
+    """Return what happens in this mode to a call with these effects that no rule applies to."""
+    refusal = _refusal(mode, tool, effects, circumstances.action)
     if refusal is not None:
         return Vote("deny", "mode", refusal)
-    vote = _custom(mode, traits) if traits.custom else _built_in(mode, traits, circumstances)
+    vote = _custom(mode, tool) if tool.is_custom else _built_in(mode, tool, effects, circumstances)
     return unattended(mode, vote)
 
 
@@ -128,27 +91,19 @@ def unattended(mode: str, vote: Vote) -> Vote:
     return Vote("deny", vote.voter, f"in scheduler mode nobody can be asked: {vote.reason}")
 
 
-def _refusal(mode: Mode, traits: Traits, action: str | None) -> str | None:
+def _refusal(mode: Mode, tool: Tool, effects: frozenset[str], action: str | None) -> str | None:
     """Return why a mode has no such tool, or not this action of it."""
-    name = traits.name
-    if mode == "plan" and not _is_for_planning(traits):
+    name, traits = tool.name, tool.traits
+    if mode == "plan" and not (traits.plan or (not tool.is_custom and effects <= {"read", "network"})):
         return f"{name} is not there in plan mode, which only reads"
-    if mode in ("plan", "scheduler") and name == _DESKTOP and action is not None and action not in _LOOKING:
-        return f"{mode} mode looks at the desktop and does not touch it"
-    if mode == "scheduler" and name in _NEEDS_PEOPLE:
+    if mode in ("plan", "scheduler") and traits.looks and action is not None and action not in traits.looks:
+        return f"{mode} mode allows {name} only to look: {', '.join(sorted(traits.looks))}"
+    if mode == "scheduler" and traits.asks_person:
         return f"{name} is not there in scheduler mode: nobody is there to answer"
     # a rule may allow what a server has; its own tools nobody but the user speaks for
-    if mode == "scheduler" and traits.custom and traits.approval != "never" and not traits.server:
+    if mode == "scheduler" and tool.is_custom and traits.approval != "never" and not traits.server:
         return f"{name} needs approval, and in scheduler mode nobody can give it"
     return None
-
-
-def _is_for_planning(traits: Traits) -> bool:
-    if traits.custom:
-        return (traits.approval == "never" or bool(traits.server)) and traits.read_only
-    if traits.name in _PLANNING or traits.name in _SHELLS or traits.name == _DESKTOP:
-        return True
-    return traits.effects <= {"read", "network"}
 
 
 _SAID: dict[Approval, str] = {
@@ -158,28 +113,27 @@ _SAID: dict[Approval, str] = {
 }
 
 
-def _custom(mode: Mode, traits: Traits) -> Vote:
+def _custom(mode: Mode, tool: Tool) -> Vote:
     """The tool's own approval; rules, its security script and trust vote beside it."""
-    said = _SAID[traits.approval]
-    if traits.server:
-        said = f"it is a tool of the MCP server {traits.server}"
-    if traits.approval == "never":
+    approval, server = tool.traits.approval or "always", tool.traits.server
+    said = f"it is a tool of the MCP server {server}" if server else _SAID[approval]
+    if approval == "never":
         return Vote("allow", "approval", said)
-    if mode == "yolo" or (mode == "auto-accept" and traits.approval == "destructive"):
+    if mode == "yolo" or (mode == "auto-accept" and approval == "destructive"):
         return Vote("allow", "mode", f"{said}, and {mode} mode accepts that")
     return Vote("ask", "approval", said)
 
 
-def _built_in(mode: Mode, traits: Traits, circumstances: Circumstances) -> Vote:
+def _built_in(mode: Mode, tool: Tool, effects: frozenset[str], circumstances: Circumstances) -> Vote:
     """The strictest default of the effects; yolo mode is the defaults without a rule file, and asks about nothing."""
     if mode == "yolo":
         circumstances = circumstances._replace(rules=False)
-    strictest = decide(_default(effect, traits, circumstances) for effect in sorted(traits.effects))
+    strictest = decide(_default(effect, tool, circumstances) for effect in sorted(effects))
     if strictest.verdict != "ask":
         return strictest
     if mode == "yolo":
         return Vote("allow", "mode", f"yolo mode asks about nothing: {strictest.reason}")
-    if mode == "auto-accept" and traits.effects <= {"read", "write"} and traits.name not in _ALWAYS_ASKS:
+    if mode == "auto-accept" and effects <= {"read", "write"} and tool.traits.approval != "always":
         return Vote("allow", "mode", "auto-accept mode accepts what can be undone")
     return strictest
 
@@ -189,12 +143,13 @@ DANGEROUS = "the command is dangerous, and force is not set"
 NO_SANDBOX = "there is no sandbox to run it in"
 
 
-def _default(effect: str, traits: Traits, circumstances: Circumstances) -> Vote:
+def _default(effect: str, tool: Tool, circumstances: Circumstances) -> Vote:
     """The table of defaults: one effect of a built-in tool, with or without a rule file."""
-    if traits.name in _ALWAYS_ASKS and circumstances.action in _TELLING:
-        return Vote("allow", "default", f"{traits.name} only tells")
-    if traits.name in _ALWAYS_ASKS:
-        return Vote("ask", "default", f"{traits.name} asks unless a rule allows it")
+    traits = tool.traits
+    if traits.approval == "always" and circumstances.action in traits.tells:
+        return Vote("allow", "default", f"{tool.name} only tells")
+    if traits.approval == "always":
+        return Vote("ask", "default", f"{tool.name} asks unless a rule allows it")
     if effect == "read":
         return Vote("allow", "default", "it reads")
     if effect == "write":
@@ -203,7 +158,7 @@ def _default(effect: str, traits: Traits, circumstances: Circumstances) -> Vote:
         return _execution(circumstances)
     if effect == "network":
         return _unless_rules(circumstances, "its network is guarded")
-    if traits.name in _PLANNING:
+    if traits.plan:
         return Vote("allow", "default", "it changes nothing by itself")
     return Vote("ask", "default", f"it has the effect {effect}")
 

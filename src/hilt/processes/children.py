@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from time import monotonic
 from typing import NamedTuple, Protocol, TypeVar
 
-from hilt.context import Fence, Reads
 from hilt.errors import ToolError
+from hilt.fence import Fence, Reads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from typing import Protocol
 
+import hilt
 from hilt import config, places, variables
-from hilt.authority.rulebook import Place
-from hilt.config import Settings
-from hilt.context import Context, Fence
+from hilt.config import RuntimePaths, Settings
+from hilt.fence import Fence
 from hilt.files.door import Door
 from hilt.output.overflow import Overflow
 from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, is_glob, matcher, without
@@ -18,11 +19,19 @@ from hilt.processes.children import Ground, Processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.custom.definition import Sandbox as CustomSandbox
     from hilt.policy.barriers import Bars, Watch
+    from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs
     from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Profile, Sandbox
+
+
+class CallScope(Protocol):
+    """The call that a custom tool runs for."""
+
+    session: str
+    door: Door
+    overflow: Overflow
 
 
 class Confinement:
@@ -30,7 +39,7 @@ class Confinement:
 
     def __init__(
         self,
-        place: Place,
+        place: RuntimePaths,
         settings: Settings,
         environ: Mapping[str, str],
         rules: PathRules,
@@ -100,18 +109,18 @@ class Confinement:
         )
 
     def custom(
-        self, ctx: Context, sandbox: CustomSandbox, cwd: str, folder: str | None
+        self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, folder: str | None
     ) -> AbstractContextManager[Confined]:
         """Confine a custom tool as its `sandbox` key says; a mode may only make that stricter."""
         return self._custom(ctx, sandbox, cwd, () if folder is None else (os.path.realpath(folder),))
 
-    def module(self, ctx: Context, sandbox: CustomSandbox, cwd: str) -> AbstractContextManager[Confined]:
+    def module(self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str) -> AbstractContextManager[Confined]:
         """Confine the process of a module, which needs what hosts it and the folder that it works in."""
-        needed = os.path.dirname(os.path.abspath(__file__)), os.path.realpath(cwd)
+        needed = os.path.dirname(os.path.abspath(hilt.__file__)), os.path.realpath(cwd)
         return self._custom(ctx, sandbox, cwd, tuple(path for path in needed if path != self._place.root))
 
     def _custom(
-        self, ctx: Context, sandbox: CustomSandbox, cwd: str, shown: tuple[str, ...]
+        self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, shown: tuple[str, ...]
     ) -> AbstractContextManager[Confined]:
         from hilt.processes.declared_sandbox import readable, writable
 

@@ -1,43 +1,24 @@
-"""How a custom tool is confined that has a `sandbox` key."""
+"""The `sandbox` key of a custom tool: what it declares, and which real paths that means."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import NamedTuple
 
 from hilt.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.context import Context
-    from hilt.custom.definition import Definition, Sandbox
-    from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Profile
 
 
-class Confine(Protocol):
-    """Yields how a script is confined that has a `sandbox` key, and holds what that needs while the block lasts.
+class DeclaredSandbox(NamedTuple):
+    """What the `sandbox` key of a tool allows its process; paths as the file has them."""
 
-    The folder of the session's output must be readable inside, for a script may be there, and so must be `folder`,
-    which a tool has for itself.
-    """
-
-    def __call__(
-        self, ctx: Context, sandbox: Sandbox, cwd: str, folder: str | None
-    ) -> AbstractContextManager[Confined]: ...
-
-
-def confined(
-    definition: Definition, confine: Confine | None, ctx: Context, cwd: str
-) -> AbstractContextManager[Confined | None]:
-    """Return what holds while a tool runs: nothing without the key, and nothing runs when nobody can confine it."""
-    if definition.sandbox is None:
-        return nullcontext()
-    if confine is None:
-        raise ToolError("sandbox_unavailable", f"{definition.name} wants to run in a sandbox, and there is none.")
-    return confine(ctx, definition.sandbox, cwd, definition.folder if definition.format == "folder" else None)
+    network: bool = False
+    write: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
 
 
 def readable(paths: Iterable[str], root: str, home: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from hilt.output import printed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.context import Fence
+    from hilt.fence import Fence
     from hilt.sandbox.process import Child, Confined, Excess, Watch
 
 Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
-from hilt.context import Context, Reads
+from hilt.context import Context
 from hilt.errors import ToolError
+from hilt.fence import Reads
 from hilt.search import ignores, ripgrep
 from hilt.search.events import Events, Matched
 from hilt.search.reach import Contents, Reach, Stillness

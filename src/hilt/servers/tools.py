@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from hilt.authority import rulebook
 from hilt.call import Output
-from hilt.context import Context, Fence
+from hilt.context import Context
 from hilt.custom.definition import Execute
 from hilt.declaration import Tool
 from hilt.errors import ToolError
+from hilt.fence import Fence
 from hilt.places import command
 from hilt.servers.declared import FILES, Configured, Server, Trusts, configured
 from hilt.servers.definitions import PREFIX, START_SECONDS, Difference, Kept, Raw, difference, named, tool_of

@@ -42,6 +42,14 @@ _COLUMNS = "id, workspace, session, digest, asked, state, reason, answered_by, a
 _HEX = "0123456789abcdef"
 
 
+class UserAnswer(NamedTuple):
+    """What a person said to a call: once, always, all or deny, and why."""
+
+    kind: str
+    reason: str = ""
+    by: str = ""
+
+
 class Asked(NamedTuple):
     """What a person is shown of a call. `rules` are what "always" would store, none when nothing would."""
 

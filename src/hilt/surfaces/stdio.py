@@ -15,7 +15,8 @@ from typing import Any
 from hilt import wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError
-from hilt.runtime import Running, Runtime
+from hilt.running.active_call import ActiveCall
+from hilt.runtime import Runtime
 from hilt.surfaces.oneshot import ENDING_SECONDS, Writer, restore_signals
 from hilt.surfaces.opening import open_runtime
 
@@ -166,7 +167,7 @@ class _Session:
         self._runtime = runtime
         self._writer = writer
         self._lock = threading.Lock()
-        self._by_id: dict[Any, Running] = {}
+        self._by_id: dict[Any, ActiveCall] = {}
         self._idle = threading.Condition(self._lock)
         self._count = 0
 
@@ -217,7 +218,7 @@ class _Session:
                 if not self._count or self._count == PENDING_MAX - 1:
                     self._idle.notify_all()
 
-        def began(running: Running) -> None:
+        def began(running: ActiveCall) -> None:
             if key is not None:
                 with self._lock:
                     self._by_id[key] = running

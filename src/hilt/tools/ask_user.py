@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import shapes
 from hilt.params import Items
@@ -48,7 +48,7 @@ class Question(NamedTuple):
 _ANSWER = record({"answers": mapping({"anyOf": [STRING, array(STRING)]})})
 
 
-@tool(effects="read", timeout=CALL_SECONDS, output=_ANSWER)
+@tool(effects="read", timeout=CALL_SECONDS, output=_ANSWER, traits=Traits(plan=True, asks_person=True))
 def ask_user(ctx: Context, questions: Annotated[list[Question], Items(minimum=1, maximum=4)]) -> Output:
     """Ask the user one to four questions with answers to choose from, and wait.
 

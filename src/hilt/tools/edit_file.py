@@ -2,13 +2,13 @@
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.files.editing import changed, context_lines, described, edit_facts, open_document, preview, require
 from hilt.params import Count, WritePath
 
 
-@tool(effects="write")
+@tool(effects="write", traits=Traits(profile="nano"))
 def edit_file(
     ctx: Context,
     path: WritePath,

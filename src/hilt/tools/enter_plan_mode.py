@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import views
 
@@ -17,7 +17,7 @@ Look around, ask the user what is open with ask_user, and write a plan: what cha
 and how it will be checked. Then call exit_plan_mode with the plan, for the user to approve."""
 
 
-@tool(effects="control", needs_person=True)
+@tool(effects="control", traits=Traits(plan=True, asks_person=True, needs_person=True, sets_mode=True))
 def enter_plan_mode(ctx: Context) -> Output:
     """Enter plan mode, to explore and design first: only reading works until exit_plan_mode.
 
@@ -29,7 +29,7 @@ def enter_plan_mode(ctx: Context) -> Output:
     """
     if ctx.mode == "plan":
         return Output("The session is in plan mode already.", view=views.none("Plan mode, as before"))
-    hidden = ctx.standing.hidden(enter_plan_mode)
+    hidden = ctx.principal.hidden(enter_plan_mode)
     if hidden is not None:
         advice = "Write the plan into your reply, then go on."
         raise ToolError(

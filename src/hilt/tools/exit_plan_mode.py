@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.params import Items, ReadPath
 from hilt.text import encodings
@@ -33,7 +33,11 @@ class Prompt(NamedTuple):
     prompt: str
 
 
-@tool(effects="control", timeout=CALL_SECONDS)
+@tool(
+    effects="control",
+    timeout=CALL_SECONDS,
+    traits=Traits(plan=True, asks_person=True, asks_itself=True, sets_mode=True),
+)
 def exit_plan_mode(
     ctx: Context,
     plan: str | None = None,

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import views
 from hilt.params import Bounds, ReadPath
@@ -33,7 +33,7 @@ _ANSWER = record(
 )
 
 
-@tool(effects="read", output=_ANSWER)
+@tool(effects="read", output=_ANSWER, traits=Traits(profile="minimal"))
 def find_files(
     ctx: Context,
     pattern: str,

@@ -4,14 +4,14 @@ from typing import Any
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.schema import STRING, record
 
 _ANSWER = record({"status": STRING, "exit_code": {"type": ["integer", "null"]}, "reason": STRING}, optional="reason")
 
 
-@tool(effects="execute", output=_ANSWER, frees=True)
+@tool(effects="execute", output=_ANSWER, traits=Traits(frees=True))
 def job_stop(ctx: Context, task_id: str) -> Output:
     """End a background job and everything it started; job_output still reads its output.
 

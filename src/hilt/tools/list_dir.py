@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.params import Bounds, Count, ReadPath
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record
@@ -28,7 +28,7 @@ _ANSWER = record(
 )
 
 
-@tool(effects="read", output=_ANSWER)
+@tool(effects="read", output=_ANSWER, traits=Traits(profile="minimal"))
 def list_dir(
     ctx: Context,
     path: ReadPath = ".",

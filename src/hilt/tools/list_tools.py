@@ -6,7 +6,6 @@ from hilt.call import Output
 from hilt.catalog import dialect
 from hilt.context import Context
 from hilt.declaration import tool
-from hilt.policy.modes import FINDERS
 from hilt.schema import BOOLEAN, INTEGER, STRING, array, public, record
 
 _TOOL = record(
@@ -27,7 +26,7 @@ def list_tools(ctx: Context, include_schema: bool = False) -> Output:
     tools: list[dict[str, Any]] = []
     schema: list[dict[str, Any]] = []
     for own in ctx.catalog.tools():
-        if own.name in FINDERS or ctx.standing.hidden(own):
+        if own.traits.finds or ctx.principal.hidden(own):
             continue
         names = [entry for entry in entries.values() if entry.tool == own.name] if entries else [own]
         for shown in names:

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.files.reading import read
 from hilt.params import Bounds, Count, ReadPath
 from hilt.schema import BOOLEAN, STRING, TEXT, record
@@ -13,7 +13,7 @@ from hilt.text.windows import Truncate
 _UNCHANGED = record({"unchanged": BOOLEAN, "path": STRING, "checksum": STRING}) | {TEXT: True}
 
 
-@tool(effects="read", output=_UNCHANGED)
+@tool(effects="read", output=_UNCHANGED, traits=Traits(profile="nano"))
 def read_file(
     ctx: Context,
     path: ReadPath,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from hilt.call import Output, Touch
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import views
 from hilt.params import Bounds, Count
@@ -74,7 +74,12 @@ _ANSWER: Schema = {
 }
 
 
-@tool(effects="control", touches=_touches, output=_ANSWER)
+@tool(
+    effects="control",
+    touches=_touches,
+    output=_ANSWER,
+    traits=Traits(approval="always", tells=frozenset({"list", "help"}), unhooked=True),
+)
 def register_hook(
     ctx: Context,
     action: Literal["register", "list", "remove", "help"],

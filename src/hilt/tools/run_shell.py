@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from hilt.call import Output, Touch
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import printed, views
 from hilt.params import Bounds, Command
@@ -37,7 +37,13 @@ def _touches(args: dict[str, Any]) -> Iterable[Touch]:
 _STARTED = record({"task_id": STRING}) | {TEXT: True}
 
 
-@tool(effects="execute", touches=_touches, timeout=CALL_SECONDS, output=_STARTED)
+@tool(
+    effects="execute",
+    touches=_touches,
+    timeout=CALL_SECONDS,
+    output=_STARTED,
+    traits=Traits(profile="nano", plan=True, ruled_as="shell_exec"),
+)
 def run_shell(
     ctx: Context,
     command: Command,

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.params import Bounds, ReadPath
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
@@ -47,7 +47,7 @@ _ANSWER = record(
 ) | {TEXT: True}
 
 
-@tool(effects="read", output=_ANSWER)
+@tool(effects="read", output=_ANSWER, traits=Traits(profile="nano"))
 def search_files(
     ctx: Context,
     pattern: str,

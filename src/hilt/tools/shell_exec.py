@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from hilt.call import Output, Touch
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import printed, views
 from hilt.params import Bounds, Items
@@ -26,13 +26,25 @@ def _touches(args: dict[str, Any]) -> Iterable[Touch]:
     yield Touch("execute", shlex.join(args["argv"]))
 
 
+def _refused(args: dict[str, Any]) -> str | None:
+    from hilt.commands.argv import refuse_argv
+
+    return refuse_argv(args["argv"])
+
+
 _ANSWER = record(
     {"stdout": STRING, "stderr": STRING, "exitCode": INTEGER, "truncated": BOOLEAN, "disarmed": array(STRING)},
     optional="truncated disarmed",
 )
 
 
-@tool(effects="execute", touches=_touches, timeout=660, output=_ANSWER)
+@tool(
+    effects="execute",
+    touches=_touches,
+    timeout=660,
+    output=_ANSWER,
+    traits=Traits(plan=True, ruled_as="run_shell", refuses=_refused),
+)
 def shell_exec(
     ctx: Context,
     argv: Annotated[list[str], Items(minimum=1)],

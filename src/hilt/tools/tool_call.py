@@ -3,11 +3,11 @@
 from typing import Any
 
 from hilt.call import Output
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 
 
-@tool(effects="read write execute network control")
+@tool(effects="read write execute network control", traits=Traits(finds=True, forwards=True))
 def tool_call(name: str, arguments: dict[str, Any] | None = None) -> Output:
     """Call a tool by name. tool_search gives the names, and the parameters that each takes.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from hilt.authority.visibility import Shown, definition, visible
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.knowledge import lookup
 from hilt.params import Bounds
@@ -28,7 +28,7 @@ _ANSWER = record(
 )
 
 
-@tool(effects="read", output=_ANSWER)
+@tool(effects="read", output=_ANSWER, traits=Traits(finds=True))
 def tool_search(
     ctx: Context, query: str, limit: Annotated[int, Bounds(minimum=1, maximum=20, clamp=True)] = 5
 ) -> Output:
@@ -42,7 +42,7 @@ def tool_search(
         raise ToolError(
             "invalid_args", "query is empty.", suggestion="Say in a few words what the tool should do, as query."
         )
-    tools = visible(ctx.catalog, ctx.settings["dialect"], ctx.standing.hidden)
+    tools = visible(ctx.catalog, ctx.settings["dialect"], ctx.principal.hidden)
     if query.startswith(SELECT):
         names = [name.strip() for name in query.removeprefix(SELECT).split(",") if name.strip()]
         if len(names) > NAMES_MAX:

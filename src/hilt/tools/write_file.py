@@ -2,14 +2,14 @@
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.files.editing import changed, preview, require, shown_bytes
 from hilt.output import views
 from hilt.params import WritePath
 from hilt.text.encodings import UTF8, encode
 
 
-@tool(effects="write")
+@tool(effects="write", traits=Traits(profile="nano"))
 def write_file(
     ctx: Context,
     path: WritePath,

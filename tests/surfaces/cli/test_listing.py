@@ -9,7 +9,8 @@ import jsonschema_rs
 import pytest
 
 from hilt import catalog
-from hilt.policy.modes import FINDERS
+
+FINDERS = {"tool_search", "tool_call"}
 
 
 @pytest.mark.parametrize(

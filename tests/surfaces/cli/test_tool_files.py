@@ -17,11 +17,12 @@ import pytest
 
 from hilt.call import Result
 from hilt.custom import folders, python_tools, scripts
-from hilt.custom.definition import Definition, Example, Problem, Sandbox, fingerprint, to_tool
+from hilt.custom.definition import Definition, Example, Problem, fingerprint, to_tool
 from hilt.custom.discovery import NOTHING, Found, Untrusted, open_discovery
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.processes.declared_sandbox import DeclaredSandbox
 from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
 from hilt.state.trust import Trust
@@ -135,8 +136,8 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
     "fields, says",
     [
         ({}, "rights: yours, without a sandbox"),
-        ({"sandbox": Sandbox(write=("out",))}, "rights: in a sandbox, without network\nmay write: out"),
-        ({"sandbox": Sandbox(network=True)}, "rights: in a sandbox, with network"),
+        ({"sandbox": DeclaredSandbox(write=("out",))}, "rights: in a sandbox, without network\nmay write: out"),
+        ({"sandbox": DeclaredSandbox(network=True)}, "rights: in a sandbox, with network"),
         ({"details": {"env": ["KEY"], "runtime": "bun"}}, "environment: KEY"),
         ({"approval": "never", "read_only": True}, "approval: never asks, read-only"),
         ({"dangerous": True}, "⚠ it calls itself dangerous"),

@@ -20,9 +20,8 @@ from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.authority.consent import Answer
     from hilt.declaration import Tool
-    from hilt.state.approvals import Asked
+    from hilt.state.approvals import Asked, UserAnswer
 
 
 def call(options: dict[str, str], words: list[str]) -> int:
@@ -100,13 +99,13 @@ def person() -> dict[str, Any]:
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         return {}
 
-    def asker(asked: Asked) -> Answer:
-        from hilt.authority.consent import Answer
+    def asker(asked: Asked) -> UserAnswer:
+        from hilt.state.approvals import UserAnswer
         from hilt.surfaces.cli.prompt import controlling_terminal, prompt
 
         with _ONE_AT_A_TIME, controlling_terminal() as screen:
             said = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
-        return Answer(said.kind, said.reason, "terminal")
+        return UserAnswer(said.kind, said.reason, "terminal")
 
     from hilt.surfaces.cli.questions import questioner
 

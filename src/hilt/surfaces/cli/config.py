@@ -215,7 +215,7 @@ def _policy(sources: Sources) -> Iterator[Problem]:
             if not rules.trusted:
                 told = f"it denies and asks, and allows nothing until it is trusted ({places.command('trust')})"
                 yield Problem(path, None, told, only_note=True)
-        for hooks in runtime.authority.hooks_of_files():
+        for hooks in runtime.authority.session_hooks().of_files():
             for broken in hooks.problems:
                 yield Problem(broken.file, broken.line, broken.reason.rstrip("."), asks=True)
             for note in hooks.notes:

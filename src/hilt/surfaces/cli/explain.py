@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from hilt import wire
-from hilt.authority.explaining import Explanation
+from hilt.authority.explanation import Explanation
 from hilt.call import Call
 from hilt.output.terminal import inert
 from hilt.surfaces.cli import Usage

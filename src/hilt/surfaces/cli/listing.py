@@ -9,7 +9,7 @@ from shutil import get_terminal_size
 from typing import Any, NamedTuple
 
 from hilt.authority.visibility import Shown, definition, shown
-from hilt.policy.modes import FINDERS, PROFILES
+from hilt.policy.modes import PROFILES
 from hilt.schema import cost
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.opening import open_runtime
@@ -55,15 +55,17 @@ def tools(options: dict[str, str], words: list[str]) -> int:
 
 def _list(options: dict[str, str]) -> int:
     with open_runtime(options) as runtime:
-        described = {one.name: one for one in shown(runtime, session=runtime.session)}
+        described = {one.name: one for one in shown(runtime.authority, session=runtime.session)}
         if runtime.settings["dialect"] in (None, "jinn"):
-            described |= {one.name: one for one in shown(runtime, session=runtime.session, search=True)}
+            described |= {one.name: one for one in shown(runtime.authority, session=runtime.session, search=True)}
         found = runtime.custom()
     width = max(map(len, described), default=0)
     columns = get_terminal_size((10_000, 24)).columns if sys.stdout.isatty() else 10_000
-    for name, one in sorted(described.items()) if FINDERS & described.keys() else described.items():
-        effects = "finds" if name in FINDERS else ", ".join(sorted(one.effects))
-        summary = one.description.partition("\n")[0] + (" Shown with --search." if name in FINDERS else "")
+    has_finders = any(one.tool.traits.finds for one in described.values())
+    for name, one in sorted(described.items()) if has_finders else described.items():
+        finds = one.tool.traits.finds
+        effects = "finds" if finds else ", ".join(sorted(one.effects))
+        summary = one.description.partition("\n")[0] + (" Shown with --search." if finds else "")
         line = f"{name:<{width}}  {effects:<6}  {summary}"
         sys.stdout.write((line if len(line) <= columns else line[: columns - 1] + "…") + "\n")
     if found.definitions or found.problems or found.untrusted:
@@ -96,11 +98,11 @@ def _tokens(options: dict[str, str], *, as_json: bool) -> int:
     """Print what each tool costs, and each way to list them."""
     sets: list[tuple[str, bool, bool, Cost]] = []
     with open_runtime(options) as runtime:
-        full, short = (shown(runtime, session=runtime.session, lean=lean) for lean in (False, True))
+        full, short = (shown(runtime.authority, session=runtime.session, lean=lean) for lean in (False, True))
     for profile in PROFILES:
         with open_runtime({**options, "profile": profile}) as runtime:
             for lean, search in ((False, False), (True, False), (False, True)):
-                found = shown(runtime, session=runtime.session, lean=lean, search=search)
+                found = shown(runtime.authority, session=runtime.session, lean=lean, search=search)
                 sets.append((profile, lean, search, _cost(found)))
     each = [(one.name, _cost([one]), _cost([other])) for one, other in zip(full, short, strict=True)]
     sys.stdout.write(_cost_data(each, sets) if as_json else _cost_table(each, sets))

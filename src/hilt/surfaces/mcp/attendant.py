@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hilt.authority.consent import Answer
 from hilt.errors import ToolError
+from hilt.state.approvals import UserAnswer
 from hilt.surfaces.mcp.content import sound
 from hilt.surfaces.mcp.forms import (
     FORM,
@@ -46,7 +46,9 @@ Responses = dict[str, dict[str, Any] | None]
 class Told:
     """What the client has answered so far in one call, through all its rounds."""
 
-    approvals: dict[str, Answer | None] = field(default_factory=dict)  # by what they are bound to; None: nobody said
+    approvals: dict[str, UserAnswer | None] = field(
+        default_factory=dict
+    )  # by what they are bound to; None: nobody said
     answers: dict[str, Any] | ToolError | None = None  # to questions
     own_words: list[int] = field(default_factory=list)  # the numbers of questions that the person answers so
     inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class Attending:
         """Whether this run of the call ended to ask something."""
         return bool(self.needs)
 
-    def approve(self, asked: Asked, digest: str) -> Answer | None:
+    def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
         """Return what the person said to exactly this call, None if nobody did; end the call to ask them."""
         if "form" not in self._can:
             return None

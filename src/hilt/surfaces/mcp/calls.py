@@ -23,10 +23,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from hilt.call import Call, Result
 from hilt.catalog import built_in_names
 from hilt.errors import ToolError
-from hilt.pipeline import CALLS, Prepared
+from hilt.pipeline import Prepared
 from hilt.places import command
-from hilt.policy.modes import FINDERS
-from hilt.runtime import Running, Runtime
+from hilt.running.active_call import ActiveCall
+from hilt.runtime import Runtime
 from hilt.surfaces.mcp.attendant import Attending, Responses, Told
 from hilt.surfaces.mcp.content import call_result, error_result, sound
 from hilt.surfaces.mcp.names import APPROVAL, SESSION
@@ -110,8 +110,9 @@ class Calls:
         self._runtime = runtime
         self._hand_over = hand_over
         self._offload = offload
-        self._near = frozenset(built_in_names()) - FINDERS  # found without looking through files
+        self._built_in = frozenset(built_in_names())
         self._rounds = Rounds()
+        self.mode_set: Callable[[], None] = lambda: None  # called when the mode of a session has changed
         self.asking = 0  # calls that wait for an answer of a client
 
     def close(self) -> None:
@@ -158,7 +159,7 @@ class Calls:
                     raise _lacks(attending.missing)
                 if not attending.needs:
                     result = await self._handed_over(call, result, run.prepared)
-                    return self._answer(session, call, result, run.prepared)
+                    return self._answer(session, call, result, run)
                 if modern:
                     state = self._rounds.keep(run, told, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}
@@ -191,15 +192,17 @@ class Calls:
                 return result._replace(text="", data=json.loads(result.text))
         return result
 
-    def _answer(self, session: Session, call: Call, result: Result, prepared: Prepared | None) -> dict[str, Any]:
-        error = result.error
+    def _answer(self, session: Session, call: Call, result: Result, run: Run) -> dict[str, Any]:
+        error, prepared = result.error, run.prepared
         # a name inside the arguments is the model's to correct
-        if error is not None and error.code == "unknown_tool" and prepared is None and call.tool != CALLS:
+        if error is not None and error.code == "unknown_tool" and prepared is None and not run.is_forwarded:
             raise unknown_tool(call.tool, error)
         if error is not None and error.code == "approval_required" and "approval" in error.details:
             id = str(error.details["approval"])
             session.waits_for(call.tool, call.args, id)
             error.suggestion = f"Ask the user to run: {command('approve', id)}. Then make the same call again."
+        if prepared is not None and prepared.tool.traits.sets_mode:
+            self.mode_set()
         # a dialect answers in shapes of its own
         output = prepared.tool.output if prepared is not None and prepared.entry is None else None
         trusted = prepared is None or prepared.tool.source == "built-in"
@@ -210,7 +213,8 @@ class Calls:
 
     async def submit(self, call: Call, done: Callable[[Result], None], **options: Any) -> None:
         """Start a call; finding a tool that is not built in may take a while, and then others go on."""
-        if call.tool in self._near:
+        is_near = call.tool in self._built_in and not self._runtime.catalog.find(call.tool).tool.traits.finds
+        if is_near:  # found without looking through files
             self._runtime.submit(call, done, **options)
         else:
             await self._offload(lambda: self._runtime.submit(call, done, **options))
@@ -293,7 +297,7 @@ class Run:
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
-        self._running: Running | None = None
+        self._running: ActiveCall | None = None
         self._asking: dict[asyncio.Task[None], Future[Responses]] = {}
         self._progress = progress
         self._given_up = False
@@ -311,6 +315,11 @@ class Run:
     def prepared(self) -> Prepared | None:
         """The call as it was understood."""
         return None if self._running is None else self._running.prepared
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether the call named its tool in its arguments."""
+        return self._running is not None and self._running.call.through is not None
 
     def abandon(self, error: ToolError) -> None:
         """Put the call on record when it ends here, between a question and its answer."""
@@ -359,7 +368,7 @@ class Run:
 
     # --- called from other threads --------------------------------------------------------------------------------
 
-    def _began(self, running: Running) -> None:
+    def _began(self, running: ActiveCall) -> None:
         self._running = running
         if self._given_up:
             running.cancel()  # while its tool was looked for

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hilt.authority.consent import Answer
 from hilt.errors import ToolError
+from hilt.state.approvals import UserAnswer
 from hilt.surfaces.mcp.names import MESSAGE_CHARACTERS
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ def approval_form(asked: Asked) -> dict[str, Any]:
     return _form(_told(asked), {"decision": decision})
 
 
-def read_approval(asked: Asked, response: Mapping[str, Any], by: str, *, automatic: bool) -> Answer | None:
+def read_approval(asked: Asked, response: Mapping[str, Any], by: str, *, automatic: bool) -> UserAnswer | None:
     """Return what the person said; None when nobody did.
 
     `automatic` says that no person can have answered so fast: then a form that was closed has not been seen.
@@ -43,10 +43,10 @@ def read_approval(asked: Asked, response: Mapping[str, Any], by: str, *, automat
     decision = (response.get("content") or {}).get("decision")
     if response.get("action") != "accept" or decision is None:
         reason = "the question was closed." if response.get("action") == "cancel" else ""
-        return None if automatic else Answer("deny", reason, by)
+        return None if automatic else UserAnswer("deny", reason, by)
     if decision == "once" or (decision == "always" and asked.rules):
-        return Answer(decision, by=by)
-    return Answer("deny", by=by)
+        return UserAnswer(decision, by=by)
+    return UserAnswer("deny", by=by)
 
 
 def question_form(questions: Sequence[Any]) -> dict[str, Any]:

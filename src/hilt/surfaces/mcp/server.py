@@ -79,6 +79,7 @@ class Serving:
         self._threads = Workers(16)  # for what takes a while and is no call
         self._sessions = Sessions(runtime, single, self._threads.put)
         self._calls = Calls(runtime, self.offload, hand_over)
+        self._calls.mode_set = lambda: self._tell("tools")  # a mode hides some of them
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
@@ -192,13 +193,12 @@ class Serving:
 
     def _shown(self, session: str, *, client_asks: bool) -> list[Shown]:
         choice = self._choice
-        return shown(self._runtime, session=session, search=choice.search, lean=choice.lean, client_asks=client_asks)
+        return shown(
+            self._runtime.authority, session=session, search=choice.search, lean=choice.lean, client_asks=client_asks
+        )
 
     async def _call_tool(self, ctx: Ctx, params: types.CallToolRequestParams) -> dict[str, Any]:
-        answer = await self._calls.call(ctx, params, lambda: self._session(ctx, calls=True))
-        if params.name in _CONTROLS:
-            self._tell("tools")  # a mode hides some of them
-        return answer
+        return await self._calls.call(ctx, params, lambda: self._session(ctx, calls=True))
 
     # --- resources and prompts ------------------------------------------------------------------------------------
 
@@ -294,10 +294,6 @@ def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
     """Raise for a cursor: every list has one page, so none was given out."""
     if params is not None and params.cursor:
         raise MCPError(code=INVALID_PARAMS, message="Invalid cursor")
-
-
-# what changes the mode of a session, and with it the tools there are
-_CONTROLS = frozenset({"enter_plan_mode", "exit_plan_mode"})
 
 
 class _Server(Server[Any]):

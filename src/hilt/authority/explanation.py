@@ -1,0 +1,46 @@
+"""Why a call would run, ask or be refused, told without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hilt.authority.authority import Authority
+from hilt.authority.session_hooks import CallHooks
+from hilt.authority.weighing import held_rules
+from hilt.context import Context
+from hilt.pipeline import Hooks, Prepared, Voter, consult, decide
+from hilt.policy.decision import Vote
+
+
+class Explanation(NamedTuple):
+    """The decision on a call, with every vote and the hooks it would meet."""
+
+    decision: Vote
+    votes: tuple[Vote, ...]
+    prepared: Prepared
+    hooks: tuple[str, ...]
+    mode: str
+    notes: tuple[str, ...] = ()  # what is broken, and what counts only in part
+    script: str | None = None  # of the tool, which would be asked too
+    sandbox: tuple[str, ...] = ()  # the rules on paths that hold for its command
+
+
+def explain(
+    prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooks: Hooks, authority: Authority
+) -> Explanation:
+    """Return the decision on a call with every vote, and the hooks it would meet. Nothing runs."""
+    decision = decide(prepared, ctx, voters)
+    script = prepared.tool.traits.script if decision.vote.verdict != "deny" else ""
+    decision = consult(prepared, ctx, decision, runs_scripts=False)
+    runs = any(touch.effect == "execute" for touch in prepared.touches)
+    return Explanation(
+        decision.vote,
+        decision.votes,
+        prepared,
+        tuple(hooks.would_run(prepared)) if isinstance(hooks, CallHooks) else (),
+        ctx.mode,
+        (*authority.notes(), *hooks.notes),
+        script or None,
+        tuple(held_rules(authority, ctx)) if runs else (),
+    )

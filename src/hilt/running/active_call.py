@@ -1,0 +1,94 @@
+"""A call under way: what is known of it so far, its deadline, where its result goes, and the way to stop it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from hilt.call import Call, Result
+from hilt.errors import ToolError
+from hilt.fence import Fence
+from hilt.pipeline import Prepared, failure
+from hilt.policy.decision import Vote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.context import Attendant
+    from hilt.files.workspace import Workspace
+    from hilt.running.lanes import Ticket
+
+WATCH_SECONDS = 0.25
+
+_NOT_UNDERSTOOD = Vote("deny", "check", "the call was not understood")
+
+
+class ActiveCall:
+    """One call, from the moment it is submitted until its result is delivered."""
+
+    def __init__(
+        self,
+        call: Call,
+        session: str,
+        done: Callable[[Result], None],
+        record: Callable[[ActiveCall, Result], Result],
+        attendant: Attendant | None = None,
+    ) -> None:
+        """`done` gets the result, after `record` has put it on record."""
+        self.call = call
+        self.session = session
+        self.attendant = attendant
+        self.fence = Fence()
+        self.prepared: Prepared | None = None
+        self.decision = _NOT_UNDERSTOOD
+        self.approver = ""
+        self.is_calm = False  # whether nobody has restricted anything for its session
+        self.ran = False  # whether anything of it may have run
+        self.workspace: Workspace | None = None
+        self.turn: Ticket | None = None
+        self.started = time.perf_counter()
+        self.deadline = float("inf")
+        self._done = done
+        self._record = record
+        self._lock = threading.Lock()
+        self._settled = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether the result has been delivered, or is being so."""
+        return self._settled
+
+    def patience(self) -> float:
+        """Return how long to wait before the deadline is looked at again; it is known once the call runs."""
+        if self.deadline == float("inf"):
+            return WATCH_SECONDS
+        return min(max(self.deadline - time.perf_counter(), WATCH_SECONDS), 3600)
+
+    def cancel(self) -> None:
+        """Give the call up, unless it is already committing."""
+        self._give_up(ToolError("cancelled", f"The call of {self.call.tool} was cancelled."))
+
+    def time_out_if_late(self) -> None:
+        """Give the call up when its time is over; in vain when it is committing: then its own answer comes."""
+        if self.deadline > time.perf_counter():
+            return
+        seconds = self.prepared.tool.timeout if self.prepared else 0
+        self._give_up(ToolError("timeout", f"{self.call.tool} took longer than {seconds:g} s."))
+
+    def _give_up(self, reason: ToolError) -> None:
+        if self.fence.give_up(reason):
+            self.settle(Result(error=reason, id=self.call.id, request_id=self.call.request_id))
+
+    def abandon(self, error: ToolError) -> None:
+        """Record the end of a call whose client was asked something and will not answer."""
+        self._record(self, failure(self.call, error))
+
+    def settle(self, result: Result) -> None:
+        """Record and deliver the result; only the first one counts."""
+        with self._lock:
+            first, self._settled = not self._settled, True
+        # a run that ended to ask its client is not the end of the call, which has one record
+        if first and (result.error is None or self.attendant is None or not self.attendant.has_questions):
+            result = self._record(self, result)
+        if first:
+            self._done(result)

@@ -1,0 +1,113 @@
+"""The record of every call: one row in the trail, and faults of our own in incidents.log."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from hilt.call import Result
+from hilt.errors import ToolError
+from hilt.pipeline import HookRun, Prepared, failure
+from hilt.running.active_call import ActiveCall
+from hilt.state.trail import Entry, Trail, digest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.policy.hook_protocol import Hook
+    from hilt.telemetry import Telemetry
+
+
+class Recorder:
+    """Puts calls on record. Safe to use from many threads."""
+
+    def __init__(self, trail: Trail, workspace: str, state: str, take_notes: Callable[[], tuple[str, ...]]) -> None:
+        """`take_notes` returns what confined programs have left that was put aside, and nobody was told of yet."""
+        self._trail = trail
+        self._workspace = workspace
+        self._state = state
+        self._take_notes = take_notes
+        self.telemetry: Telemetry | None = None
+
+    def record(self, active: ActiveCall, result: Result) -> Result:
+        """Put the end of a call on record; return its result, or that it could not be recorded."""
+        prepared = active.prepared
+        seen = active.workspace.seen if active.workspace is not None else {}
+        if result.error is not None:
+            # a failed call shows nobody any contents, but may tell that a file is gone
+            seen = {path: stamp for path, stamp in seen.items() if stamp is None}
+        micros = int((time.perf_counter() - active.started) * 1_000_000)
+        try:
+            entry = Entry(
+                time.time_ns(),
+                self._workspace,
+                active.session,
+                prepared.tool.name if prepared else active.call.tool[:200],
+                digest(prepared.args if prepared else active.call.args),
+                active.decision.verdict,
+                active.decision.reason,
+                active.approver,
+                result.error.code if result.error else "ok",
+                micros,
+            )
+            self._trail.record(entry, seen, ran=active.ran)
+            if self.telemetry is not None:
+                self.telemetry(entry, active.call.id)
+        except Exception as caught:  # noqa: BLE001  # whatever it is, the caller waits for an answer
+            # what cannot be recorded has no answer: nothing happens unseen
+            error = caught if isinstance(caught, ToolError) else self.incident(caught)
+            return failure(active.call, unrecorded(error, ran=active.ran))
+        meta = {**result.meta, "timing": {"ms": round(micros / 1000, 3)}}
+        if notes := self._take_notes():
+            own = result.meta.get("disarmed")
+            meta["disarmed"] = list(dict.fromkeys((*(own if isinstance(own, list) else ()), *notes)))
+        return result._replace(meta=meta)
+
+    def record_hook(self, session: str, hook: Hook, run: HookRun) -> None:
+        """Put a hook that ran on record, where calls are too: what it did is a part of what happened."""
+        entry = Entry(
+            time.time_ns(),
+            self._workspace,
+            session,
+            f"hook {hook.name}",
+            digest(hook.command),
+            "allow",
+            f"a hook of {run.event}",
+            "",
+            {"ok": "ok", "changed": "ok", "allow": "ok"}.get(run.outcome, run.outcome),
+            int(run.milliseconds * 1000),
+        )
+        self._trail.record(entry, {})
+
+    def blame(self, prepared: Prepared | None, error: BaseException) -> ToolError:
+        """Log an exception that left a call, and return the error that names it."""
+        incident = self.incident(error)
+        if prepared is None or prepared.tool.source == "built-in":
+            return incident
+        number = incident.details["incident"]
+        return ToolError(
+            "internal",
+            f"The tool {prepared.tool.name} failed ({type(error).__name__}), incident {number}.",
+            suggestion="The traceback is in incidents.log, in the state directory.",
+            incident=number,
+        )
+
+    def incident(self, error: BaseException) -> ToolError:
+        """Log a fault of our own and return the error that names it."""
+        incident = os.urandom(4).hex()
+        with suppress(Exception):  # no file can be opened, perhaps: the caller still waits for an answer
+            from hilt.running.incidents import log
+
+            log(self._state, incident, error)
+        return ToolError("internal", f"hilt failed ({type(error).__name__}), incident {incident}.", incident=incident)
+
+
+def unrecorded(error: ToolError, *, ran: bool) -> ToolError:
+    """Return the error of a call that could not be recorded."""
+    what = (
+        "was made but could not be recorded, so its answer is withheld"
+        if ran
+        else "was not made: it could not be recorded"
+    )
+    return ToolError(error.code, f"The call {what}. {error.message}", suggestion=error.suggestion, **error.details)

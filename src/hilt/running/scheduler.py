@@ -1,0 +1,105 @@
+"""When calls run: those that touch the same in order of arrival, the others at once, on threads, until a deadline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+
+from hilt.call import Result
+from hilt.declaration import TIMEOUT_SECONDS
+from hilt.errors import ToolError
+from hilt.pipeline import failure
+from hilt.running.active_call import WATCH_SECONDS, ActiveCall
+from hilt.running.lanes import Lanes
+from hilt.running.threads import Workers
+
+WAITERS_MAX = 512
+
+Order = Generator[Mapping[str, bool], None, None]  # the order of one call: yields the paths that it touches
+
+
+class Scheduler:
+    """Runs calls. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lanes = Lanes()
+        self._running: set[ActiveCall] = set()
+        self._workers = Workers()
+        self._waiters = Workers(WAITERS_MAX)  # for calls that may wait long: others never wait for them
+        self._watching = False
+        self._closed = threading.Event()
+
+    def submit(
+        self, active: ActiveCall, order: Order, done: Callable[[Result], None], here: Callable[[], None] | None
+    ) -> None:
+        """Begin a call here, and let it go on when it is its turn.
+
+        With `here`, a call that need not wait for others goes on on this thread; `here` is called before that, when the
+        call has its place among the others.
+        """
+        paths = next(order, None)
+        if paths is None:
+            return  # it was refused, and has its result
+        waits = active.prepared is not None and active.prepared.tool.timeout > TIMEOUT_SECONDS
+        runs_here = False
+        with self._lock:
+            is_closed = self._closed.is_set()
+            if not is_closed:
+                self._running.add(active)
+                entering = here is not None
+
+                def start() -> None:
+                    if not entering:
+                        (self._waiters if waits else self._workers).put(lambda: self._finish(active, order))
+
+                active.turn = self._lanes.enter(paths, start)
+                runs_here = entering and not active.turn.waits
+                entering = False
+        if is_closed:
+            done(failure(active.call, ToolError("cancelled", "The runtime is closed.")))
+        elif here is not None and runs_here:
+            here()
+            self._finish(active, order)
+
+    def _finish(self, active: ActiveCall, order: Order) -> None:
+        try:
+            next(order, None)
+        finally:
+            # after the record, so that the next call in the lane knows what this one saw, and after the answer, which
+            # the next one must not overtake
+            with self._lock:
+                self._running.discard(active)
+                if active.turn is not None:
+                    self._lanes.leave(active.turn)
+
+    def watch_deadlines(self) -> None:
+        """Let a thread end calls whose time is over; for surfaces that do not wait for each call."""
+        if not self._watching:
+            self._watching = True
+            threading.Thread(target=self._watch, name="hilt-watch", daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(WATCH_SECONDS):
+            now = time.perf_counter()
+            with self._lock:
+                late = [active for active in self._running if active.deadline < now]
+            for active in late:
+                active.time_out_if_late()
+
+    def give_up(self, seconds: float) -> None:
+        """Give up what is running, and wait until it has ended what it started, at most this long."""
+        with self._lock:
+            self._closed.set()
+            running = list(self._running)
+        for active in running:
+            active.cancel()
+        until = time.monotonic() + seconds
+        while self._running and time.monotonic() < until:
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """Let every thread end when it has nothing to do."""
+        self._workers.close()
+        self._waiters.close()
