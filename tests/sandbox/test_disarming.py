@@ -420,8 +420,9 @@ echo $1 > made-$1; git add made-$1; git commit -qm made; git worktree add -q tre
 git worktree list > /dev/null; git worktree remove tree-$1; git submodule status > /dev/null; git -C lib status > /dev/null
 git fetch -q ./other; git gc -q; git fsck > /dev/null 2>&1; git branch -D x tree-$1 > /dev/null; git pack-refs --all
 git clone -q . cloned-$1; git rebase -q -f -x true HEAD~ > /dev/null 2>&1; git tag $1; git reset -q --hard
-git -c protocol.file.allow=always submodule update --init; git -C lib log > /dev/null
+git -C lib log > /dev/null
 """
+UPDATE = "git submodule --quiet deinit -f lib; git -c protocol.file.allow=always submodule --quiet update --init"
 
 
 def prepare_module(box: Box) -> None:
@@ -438,7 +439,7 @@ def test_git_goes_on_inside_and_outside_while_a_job_runs(box):
 
     assert (box.workspace / ".git/modules/lib/commondir").read_text() == ".\n"
     inside = box.run(f"export {WHO}; bash everyday inside")
-    run_freely(box, box.workspace, f"export {WHO}; bash everyday outside")
+    run_freely(box, box.workspace, f"export {WHO}; bash everyday outside; {UPDATE}")
     box.stop(job)
 
     assert inside == (0, "")
@@ -495,9 +496,8 @@ AGAIN = {
     " while :; do cp c sub/.git/config; done",
     "a hook": "git init -q sub; while :; do cp -n evil sub/.git/hooks/post-commit; done",
     "ever new names": "git init -q sub; for i in {1..100000}; do git -C sub config alias.a$i '!x' 2> no; done",
-    "ever new repositories": "git init -q new; monitor >> new/.git/config;"
-    " while :; do rm -rf sub; cp -r new sub; sleep 0.01; done",
-    "a name that agents obey": "while :; do echo > agents.config.json; done",
+    "ever new repositories": "git init -q sub; cp sub/.git/config c; monitor >> c;"
+    " while :; do rm -rf sub; git init -q sub; cp c sub/.git/config; sleep 0.02; done",
 }
 
 
@@ -515,6 +515,13 @@ def test_a_job_that_plants_something_again_is_ended(any_box, script):
         git(box, folder, "status")
         git(box, folder, "commit", "-q", "--allow-empty", "-m", "x")
     assert not is_marked(box)
+
+
+def test_a_job_that_makes_a_name_again_that_agents_obey_is_ended(box):
+    ended = box.run_job("while :; do echo > agents.config.json; done")
+
+    assert ended.status == "stopped"
+    assert ended.reason.startswith("it wrote agents.config.json again")
 
 
 ONCE = {
