@@ -171,7 +171,7 @@ class Sandbox:
         return self._rooms.stay(profile.private, limit)
 
     def recover(self, is_sensitive: Callable[[str], bool]) -> None:
-        """Put out of action what programs have left that were running when hilt was killed, and what stood for names."""
+        """Put out of action what programs that ran when hilt was killed have left, and remove their mount points."""
         _, points, _, watches = self._get_means()
         points.recover()
         watches.recover(is_sensitive)

@@ -11,7 +11,7 @@ _MOST_MODULES = 500
 _CONFIG_BYTES = 1 << 20
 # git ignores both as soon as there is a `commondir`
 _UNLIKE_OTHERS = re.compile(
-    rb"^[ \t]*(?:\[[^]]*\][ \t]*)?(?:worktree[ \t]*=|bare[ \t]*(?:$|=(?![ \t]*(?:false|no|off|0))))", re.I | re.M
+    rb"(?im)^[ \t]*(?:\[[^]]*\][ \t]*)?(?:worktree[ \t]*=|bare[ \t]*(?:$|=(?![ \t]*(?:false|no|off|0))))"
 )
 
 
