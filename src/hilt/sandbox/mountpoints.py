@@ -166,16 +166,18 @@ class MountPoints:
 
     def _let_go(self, paths: list[str]) -> None:
         gone: list[str] = []
-        with Parents() as parents:
-            for path in paths:
-                held = self._held.pop(path)
-                try:
+        fds: list[int] = []
+        try:
+            with Parents() as parents:
+                for path in paths:
+                    held = self._held.pop(path)
+                    fds.append(held.fd)
                     if not held.is_mine:
                         self._remove_left(held.fd, path, parents)
                     elif _remove(held.fd, path, parents):
                         gone.append(path)
-                finally:
-                    os.close(held.fd)
+        finally:
+            _close_soon(fds)
         self._log.drop(gone, self._held)
 
     def _remove_left(self, fd: int, path: str, parents: Parents) -> None:
@@ -412,6 +414,22 @@ def _remove(fd: int, path: str, parents: Parents) -> bool:
 def _is_as_made(fd: int, path: str) -> bool:
     content = _CONTENTS[os.path.basename(path)]
     return stat.S_ISREG(os.fstat(fd).st_mode) and os.pread(fd, len(content) + 1, 0) == content
+
+
+def _close_soon(fds: list[int]) -> None:
+    """Close descriptors; on a thread where the system frees what was removed only then, and may wait for the disk."""
+    removed = [fd for fd in fds if not os.fstat(fd).st_nlink]
+    _close([fd for fd in fds if fd not in removed])
+    if removed:
+        try:
+            threading.Thread(target=_close, args=(removed,), name="hilt-mountpoints", daemon=True).start()
+        except RuntimeError:
+            _close(removed)
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _forget(record: str) -> None:
