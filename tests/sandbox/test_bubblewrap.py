@@ -898,6 +898,29 @@ def test_what_stands_for_a_missing_file_is_covered(box, git):
     assert THROUGH in lacking.output
 
 
+def test_what_stands_for_a_missing_file_is_covered_where_mounts_go_by_name(box):
+    fill(box, REPOSITORY)
+
+    done = box.run("echo ../evil > .git/commondir && echo through; mv .git away && echo through", features=[])
+
+    assert "Read-only file system" in done.output
+    assert THROUGH not in done.output
+    assert not (box.workspace / ".git/commondir").exists()
+
+
+@pytest.mark.parametrize("git", [".git", ".git/worktrees/w"])
+def test_settings_of_a_worktree_are_not_made_and_git_goes_on(box, git):
+    fill(
+        box, {**REPOSITORY, "ws/.git/config": "[core]\nrepositoryformatversion=1\n[extensions]\nworktreeConfig=true\n"}
+    )
+
+    done = box.run(f"git status -s -uno && echo fine; echo evil > {git}/config.worktree && echo through")
+
+    assert done.output.startswith("fine\n")
+    assert THROUGH not in done.output
+    assert not (box.workspace / git / "config.worktree").exists()
+
+
 @pytest.mark.parametrize("path", [".git", "vendor", "vendor/tool", "vendor/tool/.git", "lib", "lib/inner"])
 def test_a_repository_is_not_renamed_with_all_that_is_in_it(box, path):
     fill(box, REPOSITORY)
