@@ -86,7 +86,7 @@ def test_a_job_is_looked_at_while_it_runs_and_says_what_was_put_aside(runtime, r
     command = f"{PLANT}; {SEND_AWAY}; read"
     job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
 
-    wait_until(lambda: list(Path(repository.path, ".git").glob("commondir.disabled-*")))
+    wait_until(lambda: list(Path(repository.path, "other").glob("config.disabled-*")))
     wait_until(lambda: list(Path(repository.path, "sub/.git").glob("config.disabled-*")))
     git(repository, ".")
     git(repository, "sub")
@@ -95,13 +95,13 @@ def test_a_job_is_looked_at_while_it_runs_and_says_what_was_put_aside(runtime, r
 
     assert ended["status"] == "completed"
     assert {note.split()[0] for note in ended["disarmed"]} == {
-        *(".git/commondir", "other/config", "sub/.git/config"),
+        *("other/config", "sub/.git/config"),
     }
     assert runtime.call("job_list").data["jobs"][0]["disarmed"] == ended["disarmed"]
 
 
 def test_a_call_looks_at_what_a_job_has_done(runtime, repository):
-    command = f"read; {SEND_AWAY}; echo ready; read"
+    command = f"read; {PLANT}; echo ready; read"
     job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
     # until the job is known to last
     wait_until(lambda: runtime.call("job_list").data["jobs"][0]["seconds"] > 1.2)
@@ -110,8 +110,19 @@ def test_a_call_looks_at_what_a_job_has_done(runtime, repository):
 
     assert runtime.call("run_shell", command="true").ok
 
-    assert not os.path.lexists(repository.join(".git/commondir"))
+    assert "fsmonitor" not in Path(repository.join("sub/.git/config")).read_text()
     runtime.call("job_stop", task_id=job)
+
+
+def test_a_job_that_plants_something_again_is_ended_and_says_why(runtime, repository):
+    command = f"{PLANT}; cp sub/.git/config c; while :; do cp c sub/.git/config; done"
+
+    job = runtime.call("run_shell", command=command, run_in_background=True, force=True).data["task_id"]
+    ended = runtime.call("job_output", task_id=job).data
+
+    assert ended["status"] == "stopped"
+    assert ended["reason"] == "it wrote sub/.git/config again after that had been put aside (core.fsmonitor)"
+    assert all(note.startswith("sub/.git/config ") for note in ended["disarmed"])
 
 
 def test_a_rebase_of_a_job_is_looked_at_when_the_job_ends(runtime, repository):
@@ -161,7 +172,7 @@ def test_what_a_job_left_when_hilt_was_killed_is_put_aside_by_the_next_call(base
     with temporary_runtime(base) as (runtime, _):
         notes = notes_of(runtime.call("read_file", path="evil"))
 
-    assert {note.split()[0] for note in notes} <= {".git/commondir", "other/config", "sub/.git/config"}
+    assert {note.split()[0] for note in notes} <= {"other/config", "sub/.git/config"}
     for folder in (".", "sub"):
         git(workspace, folder)
     assert not os.path.exists(workspace.join("marker"))

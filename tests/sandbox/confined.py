@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from hilt.processes.jobs import JobState
     from hilt.sandbox.process import Confined, Limits
 
 NOBODY = 65534
@@ -49,6 +50,14 @@ class Done(NamedTuple):
 
     code: int
     output: str
+
+
+class Ended(NamedTuple):
+    """How a job ended, and what was put aside."""
+
+    status: str
+    reason: str
+    notes: list[str]
 
 
 class Refused(Exception):
@@ -192,6 +201,10 @@ class Box:
         request = self.request(script)
         return str(self.worker.ask(do="attack", door=door, script=script, env=env, limits=limits, request=request))
 
+    def run_job(self, script: str, **changes: Any) -> Ended:
+        """Run a script in the background, where it is looked at while it runs, to its end."""
+        return Ended(*self.worker.ask(do="run_job", **self.request(script, **changes)))
+
     def start(self, script: str, **changes: Any) -> int:
         """Start a script that goes on; it has begun when it has printed a line."""
         return int(self.worker.ask(do="start", **self.request(script, **changes)))
@@ -270,6 +283,13 @@ def run_in_call(script: str, place: Place, env: dict[str, str], limits: Limits) 
 
 def run_as_job(script: str, place: Place, env: dict[str, str], limits: Limits) -> str:
     """Run a command in the background, and say how it ended."""
+    state = run_to_end(script, place, env, limits)
+    assert state.exit_code != NOT_FOUND
+    return {"completed": "exit", "failed": "exit"}.get(state.status, state.status)
+
+
+def run_to_end(script: str, place: Place, env: dict[str, str], limits: Limits) -> JobState:
+    """Run a command in the background, and return its last state."""
     from hilt.fence import Fence
     from hilt.processes.jobs import Jobs
     from hilt.sandbox import process
@@ -287,11 +307,10 @@ def run_as_job(script: str, place: Place, env: dict[str, str], limits: Limits) -
         )
 
     jobs = Jobs(folder=lambda session: str(place.workspace))
-    job = jobs.start("s", script, begin, timeout=limits.timeout)
+    job = jobs.start("s", script, begin, timeout=limits.timeout, confined=place.confined)
     state = jobs.output("s", job.id, fence=Fence(), seconds=90).state
     os.unlink(job.output_file)
-    assert state.exit_code != NOT_FOUND
-    return {"completed": "exit", "failed": "exit"}.get(state.status, state.status)
+    return state
 
 
 DOORS = {door.__name__: door for door in (run_in_call, run_as_job)}
@@ -332,6 +351,15 @@ class Server:
         with self._confine(request) as confined:
             place = Place(Path(request["cwd"]), confined)
             return DOORS[door](script, place, {**env, **_environment(request)}, Limits(*limits))
+
+    def run_job(self, **request: Any) -> list[Any]:
+        """Run a program in the background to its end."""
+        from hilt.sandbox.process import Limits
+
+        with self._confine(request) as confined:
+            place = Place(Path(request["cwd"]), confined)
+            state = run_to_end(request["argv"][-1], place, _environment(request), Limits(timeout=60))
+        return [state.status, state.reason, list(confined.notes())]
 
     def run_many(self, requests: list[dict[str, Any]]) -> list[Any]:
         """Run several programs at once."""

@@ -262,6 +262,9 @@ GUARDED = {
     "hooks of a module": "echo evil > .git/modules/lib/inner/hooks/x; mv .git/modules .git/m",
     "configuration of a module": "echo evil > .git/modules/lib/inner/config",
     "a worktree": "echo evil > .git/worktrees/w/commondir; echo evil > .git/worktrees/w/gitdir",
+    "another common folder": "for git in .git .git/modules/lib/inner vendor/tool/.git; do echo ../evil > x;"
+    " mv -f x $git/commondir; cp x $git/commondir; ln -f x $git/commondir; rm -f $git/commondir;"
+    " echo ../evil > $git/commondir; mv $git/commondir y; done; rm -f x y",
     "a file .git": "echo evil > lib/inner/.git; rm -f lib/inner/.git; mv lib lib2",
     "an inner repository": "echo evil > vendor/tool/.git/config; mkdir -p vendor/tool/.git/hooks; "
     "echo evil > vendor/tool/.git/hooks/x",
@@ -290,7 +293,7 @@ def test_what_makes_programs_run_is_not_written(box, script):
 def _is_guarded(path: str) -> bool:
     # what is elsewhere is a copy
     return not path.rpartition("/ws/")[2].startswith(("evil", "v/")) and any(
-        name in path for name in ("hooks", "config", ".hilt", ".claude", ".mcp", "worktrees", "inner/.git")
+        name in path for name in ("hooks", "config", "commondir", ".hilt", ".claude", ".mcp", "worktrees", "inner/.git")
     )
 
 
@@ -881,6 +884,51 @@ def test_each_line_of_the_profile_is_the_one_that_counts(box, line):
     (box.workspace / "shut").chmod(0o755)
     assert THROUGH not in whole.output
     assert THROUGH in lacking.output
+
+
+@pytest.mark.parametrize("git", [".git", ".git/modules/lib/inner", "vendor/tool/.git"])
+def test_what_stands_for_a_missing_file_is_covered(box, git):
+    fill(box, REPOSITORY)
+    script = f"cat {git}/commondir; echo ../evil > {git}/commondir && echo through"
+
+    whole, lacking = box.run(script), box.run(script, without="repository")
+
+    assert whole.output.startswith(".\n")
+    assert THROUGH not in whole.output
+    assert THROUGH in lacking.output
+
+
+def test_what_stands_for_a_missing_file_is_covered_where_mounts_go_by_name(box):
+    fill(box, REPOSITORY)
+
+    done = box.run("echo ../evil > .git/commondir && echo through; mv .git away && echo through", features=[])
+
+    assert "Read-only file system" in done.output
+    assert THROUGH not in done.output
+    assert not (box.workspace / ".git/commondir").exists()
+
+
+@pytest.mark.parametrize("git", [".git", ".git/worktrees/w"])
+def test_settings_of_a_worktree_are_not_made_and_git_goes_on(box, git):
+    fill(
+        box, {**REPOSITORY, "ws/.git/config": "[core]\nrepositoryformatversion=1\n[extensions]\nworktreeConfig=true\n"}
+    )
+
+    done = box.run(f"git status -s -uno && echo fine; echo evil > {git}/config.worktree && echo through")
+
+    assert done.output.startswith("fine\n")
+    assert THROUGH not in done.output
+    assert not (box.workspace / git / "config.worktree").exists()
+
+
+@pytest.mark.parametrize("path", [".git", "vendor", "vendor/tool", "vendor/tool/.git", "lib", "lib/inner"])
+def test_a_repository_is_not_renamed_with_all_that_is_in_it(box, path):
+    fill(box, REPOSITORY)
+
+    done = box.run(f"mv {path} away; mkdir away; mv -T --exchange {path} away")
+
+    assert "Device or resource busy" in done.output
+    assert box.workspace.joinpath(path).exists()
 
 
 @pytest.mark.parametrize("line", FIRST_LINES)

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,8 @@ import pytest
 from tests.sandbox.confined import Box, Worker, _as
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+
+GITS = int(os.environ.get("HILT_STRESS") or 4) * 10
 
 WHO = "GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=e"
 WHO += " GIT_CONFIG_NOSYSTEM=1 GIT_EDITOR=true"
@@ -118,7 +121,7 @@ ATTACKS = {
         "git init -q sub; cp sub/.git/config c; monitor >> c; ln -sf $PWD/c sub/.git/config", "status", "sub"
     ),
     "another place for all": Attack(
-        "cp -r .git other; monitor >> other/config; echo ../other > .git/commondir", "status"
+        "cp -r .git other; monitor >> other/config; echo ../other > .git/commondir || true", "status"
     ),
     "a file .git": Attack(
         STORE + "monitor >> store/config; mkdir sub; echo gitdir: ../store > sub/.git", "status", "sub"
@@ -406,6 +409,159 @@ def test_what_the_user_makes_long_after_a_crash_is_not_touched(box):
 
     assert box.notes == []
     assert git(box, box.workspace / "sub", "st").returncode == 0
+
+
+# --- while a job runs
+
+EVERYDAY = """set -e
+for words in status log "rev-parse --git-common-dir" "branch x" "checkout -q x" "checkout -q -" "stash list"
+do git $words > /dev/null; done
+echo $1 > made-$1; git add made-$1; git commit -qm made; git worktree add -q tree-$1; git -C tree-$1 status > /dev/null
+git worktree list > /dev/null; git worktree remove --force tree-$1; git submodule status > /dev/null
+git -C lib status > /dev/null
+git fetch -q ./other; git gc -q; git fsck > /dev/null 2>&1; git branch -D x tree-$1 > /dev/null; git pack-refs --all
+git clone -q . cloned-$1; git rebase -q -f -x true HEAD~ > /dev/null 2>&1; git tag $1; git reset -q --hard
+git -C lib log > /dev/null
+"""
+UPDATE = "git submodule --quiet deinit -f lib; git config submodule.lib.url $PWD/other;"
+UPDATE += " git -c protocol.file.allow=always submodule --quiet update --init"
+
+
+def prepare_module(box: Box) -> None:
+    prepare(box, "ws")
+    script = f"export {WHO}; set -e; git init -q other; git -C other commit -q --allow-empty -m 1; rm -r lib;"
+    script += " git -c protocol.file.allow=always submodule --quiet add ./other lib; git commit -qam module"
+    run_freely(box, box.workspace, script)
+
+
+def test_git_goes_on_inside_and_outside_while_a_job_runs(box):
+    prepare_module(box)
+    box.write("ws/everyday", EVERYDAY)
+    job = box.start("echo on; exec sleep 300")
+
+    assert (box.workspace / ".git/modules/lib/commondir").read_text() == ".\n"
+    inside = box.run(f"export {WHO}; bash everyday inside")
+    run_freely(box, box.workspace, f"export {WHO}; bash everyday outside; {UPDATE}")
+    box.stop(job)
+
+    assert inside.code == 0, inside.output
+    assert box.notes == []
+    assert not list(box.workspace.rglob("commondir"))
+
+
+@pytest.mark.parametrize("folder", [".", "lib"])
+def test_a_known_repository_is_not_led_elsewhere_while_a_job_tries_to(box, folder):
+    """Nobody looks at this job: what keeps it from that is its sandbox alone."""
+    prepare_module(box)
+    job = box.start(
+        BEGIN.replace("set -e", "at=$(git -C lib rev-parse --absolute-git-dir)")
+        + "cp -r .git elsewhere; monitor >> elsewhere/config; echo $PWD/elsewhere > to; echo on;"
+        " while :; do for git in .git $at; do cp to $git/commondir; cp to x; mv -fT x $git/commondir; done; done 2> no"
+    )
+
+    try:
+        codes = {git(box, box.workspace / folder, "status").returncode for _ in range(GITS)}
+    finally:
+        box.stop(job)
+
+    assert codes == {0}
+    assert not is_marked(box)
+
+
+def test_git_outside_does_not_mind_commands_that_start_and_end(box):
+    prepare_module(box)
+    failed = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            done = git(box, box.workspace, "status")
+            # a git that reads the file in the very moment in which it is removed says so
+            if done.returncode and b"commondir: No such file" not in done.stderr:
+                failed.append(done.stderr)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for _ in range(GITS):
+            assert box.run("git status > /dev/null") == (0, "")
+    finally:
+        over.set()
+        thread.join()
+
+    assert failed == []
+
+
+AGAIN = {
+    "in a loop": "git init -q sub; cp sub/.git/config c; monitor >> c; while :; do cp c sub/.git/config; done",
+    "behind a lock": "git init -q sub; touch sub/.git/config.lock; cp sub/.git/config c; monitor >> c;"
+    " while :; do cp c sub/.git/config; done",
+    "a hook": "git init -q sub; while :; do cp -n evil sub/.git/hooks/post-commit; done",
+    "ever new names": "git init -q sub; for i in {1..100000}; do git -C sub config alias.a$i '!x' 2> no; done",
+    "ever new repositories": "git init -q sub; cp sub/.git/config c; monitor >> c;"
+    " while :; do rm -rf sub; git init -q sub; cp c sub/.git/config; sleep 0.02; done",
+}
+
+
+@pytest.mark.parametrize("script", AGAIN.values(), ids=AGAIN)
+def test_a_job_that_plants_something_again_is_ended(any_box, script):
+    box = any_box
+    prepare(box, "ws")
+
+    ended = box.run_job(BEGIN.replace("set -e;", "") + script)
+
+    assert ended.status == "stopped"
+    path = ended.reason.partition("it wrote ")[2].partition(" again after that had been put aside (")[0]
+    assert any(note.startswith(f"{path} ") for note in ended.notes)
+    for folder in filter(os.path.isdir, (box.workspace, box.workspace / "sub")):
+        git(box, folder, "status")
+        git(box, folder, "commit", "-q", "--allow-empty", "-m", "x")
+    assert not is_marked(box)
+
+
+def test_a_job_that_makes_a_name_again_that_agents_obey_is_ended(box):
+    ended = box.run_job("while :; do echo > agents.config.json; done")
+
+    assert ended.status == "stopped"
+    assert ended.reason.startswith("it wrote agents.config.json again")
+
+
+ONCE = {
+    "husky": "git clone -q . sub; cd sub; git config core.hooksPath .husky/_; sleep 0.5; git config user.name n;"
+    " sleep 0.3",
+    "husky and large files": "git clone -q . sub; cd sub; git config core.hooksPath .husky/_; sleep 0.5;"
+    " git config filter.lfs.clean 'git-lfs clean'; sleep 0.5",
+    "two clones": "for at in a b; do git clone -q -c core.hooksPath=.husky/_ . $at; sleep 0.3; done",
+    "a hook": "git init -q sub; cp evil sub/.git/hooks/post-commit; sleep 0.5; cp evil sub/.git/hooks/pre-push;"
+    " sleep 0.3",
+}
+
+
+@pytest.mark.parametrize("script", ONCE.values(), ids=ONCE)
+def test_a_job_that_leaves_something_once_goes_on(box, script):
+    prepare(box, "ws")
+
+    ended = box.run_job(BEGIN + script)
+
+    assert (ended.status, ended.reason) == ("completed", "")
+    assert ended.notes
+
+
+def test_a_rebase_that_was_under_way_gets_no_steps_while_a_job_runs(any_box):
+    box = any_box
+    prepare(box, "ws")
+    stopped = "git rebase -q -f -x false -x true HEAD~ > /dev/null 2>&1"
+    run_freely(box, box.workspace, f"export {WHO}; ! {stopped}; test -e .git/rebase-merge")
+    todo = ".git/rebase-merge/git-rebase-todo"
+
+    ended = box.run_job(
+        BEGIN + f"echo exec $evil >> {todo}; for i in {{1..500}}; do grep -q evil {todo} || exit 0; sleep 0.02; done;"
+        " exit 1"
+    )
+
+    assert ended.status == "completed"
+    assert "the step exec" in ended.notes[0]
+    assert "exec true" in (box.workspace / todo).read_text()
 
 
 def test_no_record_is_left_when_a_command_has_ended(box):

@@ -73,6 +73,90 @@ def test_what_someone_puts_in_its_place_is_kept(points, tmp_path, make):
     assert path.exists()
 
 
+FILES = {"commondir": ".\n", "config.worktree": ""}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_stands_where_git_would_stumble_over_a_folder(points, tmp_path, name):
+    path = tmp_path / name
+
+    with points.hold([str(path)]) as held:
+        assert path.read_text() == FILES[name]
+        assert held[str(path)] == (path.stat().st_dev, path.stat().st_ino)
+
+    assert not path.exists()
+    assert records(tmp_path) == []
+
+
+def test_a_file_is_made_whole_where_nothing_can_be_made_without_a_name(points, tmp_path, monkeypatch):
+    # as file systems and kernels answer that have no such files
+    monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
+
+    with points.hold([str(tmp_path / "commondir")]):
+        assert (tmp_path / "commondir").read_text() == ".\n"
+        assert sorted(os.listdir(tmp_path)) == ["commondir", "records"]
+
+    assert os.listdir(tmp_path) == ["records"]
+
+
+@pytest.mark.parametrize("change", ["write", "replace", "remove", "folder"])
+def test_a_file_that_is_not_as_it_was_made_is_kept(points, tmp_path, change):
+    path = tmp_path / "commondir"
+    with points.hold([str(path)]):
+        if change == "write":
+            path.write_text("../theirs\n")
+        else:
+            path.unlink()
+        if change == "replace":
+            path.write_text(".\n")
+        elif change == "folder":
+            path.mkdir()
+
+    assert path.exists() == (change != "remove")
+    assert records(tmp_path) == []
+
+
+def test_a_file_of_the_user_stays(points, tmp_path):
+    (tmp_path / "commondir").write_text(".\n")
+
+    with points.hold([str(tmp_path / "commondir")]):
+        pass
+
+    assert (tmp_path / "commondir").read_text() == ".\n"
+
+
+def test_two_processes_share_a_file_and_the_last_removes_it(tmp_path):
+    path = tmp_path / "commondir"
+    first, second = (MountPoints(str(tmp_path / "records")) for _ in range(2))
+
+    holding = first.hold([str(path)])
+    holding.__enter__()
+    with second.hold([str(path)]):
+        holding.__exit__(None, None, None)
+        assert path.exists()
+
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("change", ["", "../theirs\n"])
+def test_a_file_that_a_crash_has_left_goes_away_unless_it_was_changed(tmp_path, change):
+    path = tmp_path / "commondir"
+    script = (
+        "import os; from hilt.sandbox.mountpoints import MountPoints\n"
+        f"with MountPoints({str(tmp_path / 'records')!r}).hold([{str(path)!r}]): os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=False)
+    assert path.read_text() == ".\n"
+    if change:
+        path.write_text(change)
+
+    with MountPoints(str(tmp_path / "records")).hold([]):
+        pass
+
+    assert path.exists() == bool(change)
+    assert records(tmp_path) == []
+
+
 def test_two_processes_share_a_folder_and_the_last_removes_it(tmp_path):
     path = str(tmp_path / "a")
     first, second = (MountPoints(str(tmp_path / "records")) for _ in range(2))

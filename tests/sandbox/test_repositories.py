@@ -38,8 +38,10 @@ def test_hooks_and_configuration_are_guarded_where_git_has_them(tmp_path):
     assert found == {
         "hooks",
         "config",
+        "commondir",
         "modules/libs/inner/hooks",
         "modules/libs/inner/config",
+        "modules/libs/inner/commondir",
         "worktrees/tree/commondir",
         "worktrees/tree/gitdir",
     }
@@ -49,12 +51,41 @@ def test_hooks_and_configuration_are_guarded_where_git_has_them(tmp_path):
 
 @needs_git
 def test_configuration_of_a_worktree_is_guarded_when_git_reads_it(tmp_path):
+    git(tmp_path, "init", "-q", "main")
+    main = tmp_path / "main"
+    git(main, "commit", "-q", "--allow-empty", "-m", "m")
+    git(main, "worktree", "add", "-q", "../tree")
+    own = {"config.worktree", "worktrees/tree/config.worktree"}
+    assert not own & names(main / ".git")
+
+    git(main, "config", "extensions.worktreeConfig", "true")
+
+    assert own <= names(main / ".git")
+
+
+@needs_git
+@pytest.mark.parametrize(
+    "setting, is_guarded",
+    [
+        ("core.bare=false", True),
+        ("core.bare=true", False),
+        ("core.bare", False),
+        ("core.worktree=/elsewhere", False),
+        ("user.name=bare = true", True),
+        ("extensions.worktreeConfig=true", True),
+    ],
+)
+def test_a_common_folder_is_guarded_where_git_is_the_same_with_one(tmp_path, setting, is_guarded):
     git(tmp_path, "init", "-q")
-    assert "config.worktree" not in names(tmp_path / ".git")
+    key, equals, value = setting.partition("=")
+    if equals:
+        git(tmp_path, "config", key, value)
+    else:
+        (tmp_path / ".git/config").write_text("[core] bare\n")
 
-    git(tmp_path, "config", "extensions.worktreeConfig", "true")
-
-    assert "config.worktree" in names(tmp_path / ".git")
+    assert ("commondir" in names(tmp_path / ".git")) == is_guarded
+    (tmp_path / ".git/commondir").write_text("../x")
+    assert "commondir" in names(tmp_path / ".git")
 
 
 @pytest.mark.parametrize("make", ["missing", "empty", "file"])

@@ -34,8 +34,8 @@ INPUT_BYTES = 64 << 10  # that a job has not read yet
 
 _CHUNK_BYTES = 1 << 16
 _END_BYTES = 256  # of the output, where a character or a sequence may be unfinished
-_LOOK_SECONDS = 1.0  # between two looks at what a job leaves for git to run
-_LOOK_SHARE = 20  # and at least so many times as long as a look takes
+_LOOK_SECONDS = 0.1  # between two looks at what a job leaves for git to run
+_LOOK_SHARE = 40  # and at least so many times as long as a look takes
 _STUCK_SECONDS = 15.0  # what lives this long after it was told to end is stuck in the kernel
 _EXIT_CODES = {"timeout": 124, "limit": 137}
 
@@ -346,7 +346,7 @@ class Jobs:
             if woken in ready:
                 os.read(woken, 4096)
             for work in works:
-                if work.attend(ready):
+                if work.attend(ready, len(works)):
                     self._settle(work)
         os.close(woken)
         os.close(wake)
@@ -447,17 +447,17 @@ class _Work:
         looking = inf if self.watch is None or self.ending is not None else self.watch.due()
         return min(self.deadline, self._stuck, self._next_look, looking)
 
-    def attend(self, ready: Mapping[int, int]) -> bool:
-        """Do what can be done now; True when the job has ended."""
+    def attend(self, ready: Mapping[int, int], running: int) -> bool:
+        """Do what can be done now; True when the job has ended. The jobs that are running share the time for looks."""
         try:
-            return self._attend(ready)
+            return self._attend(ready, running)
         except Exception as error:  # noqa: BLE001  # one job must not take the others with it
             with suppress(Exception):
                 self._drain()
             self._fail(error)
             return True
 
-    def _attend(self, ready: Mapping[int, int]) -> bool:
+    def _attend(self, ready: Mapping[int, int], running: int) -> bool:
         child = self.child
         if child is None:
             return False
@@ -478,7 +478,9 @@ class _Work:
                 self._give_up(_too_much(exceeded))
         if now >= self._next_look and self.confined is not None:
             self.confined.look()
-            self._next_look = monotonic() + max(_LOOK_SECONDS, _LOOK_SHARE * (monotonic() - now))
+            self._next_look = monotonic() + running * max(_LOOK_SECONDS, _LOOK_SHARE * (monotonic() - now))
+            if self.ending is None and (repeated := self.confined.repeated()):
+                self._give_up(repeated, "stopped")
         if now >= self.deadline:
             self.end("timeout", "its time was over")
         if self._stuck == inf and (self.ending is not None or child.exit is not None):
@@ -523,8 +525,8 @@ class _Work:
         except OSError as error:
             self._give_up(f"its output could not be kept: {os.strerror(error.errno or 0)}")
 
-    def _give_up(self, reason: str) -> None:
-        self.ending = _Ending("limit", reason)
+    def _give_up(self, reason: str, status: Status = "limit") -> None:
+        self.ending = _Ending(status, reason)
         self._source = -1
         if self.child is not None:
             self.child.kill()

@@ -9,7 +9,7 @@ path, so that what is said of an inner path holds whatever was said of the folde
     workspace folders    as they are, writable under "workspace-write"
     guarded paths        as they are, read-only; in a writable folder the way to them is held fast, for whoever can
                          rename a folder can put another in its place
-    missing paths        empty folders, where something could be made
+    missing paths        empty folders, where something could be made; files where git would stumble over a folder
     hidden paths         empty in the home directory (programs then find no credentials), unreadable in the workspace
                          (an empty .env would be taken for the real one)
 
@@ -34,7 +34,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.sandbox import repositories, seccomp, sensitive
+from hilt.sandbox import mountpoints, repositories, seccomp, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.handles import SWAPPED, open_folder, renamed
 from hilt.sandbox.network import Loopbacks, host_sockets
@@ -180,12 +180,16 @@ def confine(
             has_run=lambda: b"exit-code" in os.pread(status, _STATUS_BYTES, 0),
             notes=watch.notes,
             look=watch.look,
+            repeated=watch.repeated,
         )
 
 
 def _as_held(step: Step, held: Mapping[str, Identity]) -> Step:
-    """A step over a mount point that was made after the plan."""
-    return step._replace(covered=held[step.path]) if step.path in held else step
+    """A step over a mount point that was made after the plan; a file is covered by itself."""
+    if step.path not in held:
+        return step
+    at = held[step.path]
+    return step._replace(covered=at, origin=at if step.source == step.path else step.origin)
 
 
 def _made_by_bubblewrap(plan: Plan, profile: Profile, stage: str) -> Iterator[str]:
@@ -484,7 +488,7 @@ class _View:
                 return  # to itself
             if index < len(names) - 1:
                 self._hold(at)
-            elif stat.S_ISDIR(mode) and _is_empty(at):
+            elif (stat.S_ISDIR(mode) and _is_empty(at)) or (stat.S_ISREG(mode) and mountpoints.is_ours(at)):
                 self._keep_empty(at, purpose)
             else:
                 self._bind(Layer.GUARDED, purpose, at, at)
@@ -507,7 +511,10 @@ class _View:
 
     def _keep_empty(self, path: str, purpose: str) -> None:
         self._missing[path] = None
-        self._hollow(Layer.GUARDED, purpose, path)
+        if mountpoints.is_file(path):
+            self._bind(Layer.GUARDED, purpose, path, path)
+        else:
+            self._hollow(Layer.GUARDED, purpose, path)
 
     def _keep_while_empty(self, path: str) -> None:
         # perhaps the mount point of another command, which must not take it away now

@@ -35,10 +35,12 @@ _SHOWN_CHARACTERS = 200
 _NAMED = 5  # new paths that one note names
 _SETTLED_NS = 100_000_000  # what changed so recently may change again within the same tick of its clock
 _MOST_ROUNDS = 50  # of opening what a program has closed
+_MOST_TIMES = 3  # that one path is put aside, for different reasons or while git was writing it
 
 _FILES = ("config", "config.worktree", "commondir")
 _FOLDERS = ("hooks", "rebase-merge", "sequencer", "worktrees", "modules")
 _IN_SEQUENCES = {"rebase-merge": ("git-rebase-todo", "strategy"), "sequencer": ("todo", "opts")}
+_SEQUENCES = tuple(name for names in _IN_SEQUENCES.values() for name in names)
 
 _UNREACHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENAMETOOLONG)
 
@@ -92,6 +94,7 @@ class Watch:
         self.before = before
         self._until = until
         self.is_lasting = False
+        self.repeated = ""  # what the program has left again after it was put aside
         self._notes: list[str] = []
         self._left_out = 0
         self._skipped = frozenset(before.skipped)
@@ -100,6 +103,8 @@ class Watch:
         self._stamps = dict(before.stamps)
         self._dangers = set(before.dangers)
         self._guarded = set(before.guarded)
+        self._sequences: set[str] = set()  # rebases and the like that were under way
+        self._aside: dict[str, list[frozenset[str]]] = {}  # why each path was put aside, once for each time
 
     @classmethod
     def begin(cls, profile: Profile, found: Found, guard: Guard) -> Watch:
@@ -137,13 +142,15 @@ class Watch:
                 if folder is not None:
                     self._examine(Part(folder, os.path.basename(path), path, "absent"), is_over=is_over)
         for part in self._parts(repositories):
-            if is_over or part.kind not in ("git-rebase-todo", "strategy", "todo", "opts"):
+            is_new_sequence = part.kind in _SEQUENCES and os.path.dirname(part.path) not in self._sequences
+            if is_over or not is_new_sequence:
                 self._examine(part, is_over=is_over)
 
     def settle(self, search: Search, is_sensitive: Callable[[str], bool], *, is_over: bool = True) -> tuple[str, ...]:
         """Walk the workspace, look at every repository in it, and return notes on what was put aside.
 
-        A rebase may be under way while the program runs, and is looked at when that `is_over`.
+        A rebase that the program has begun may have steps that run something, and is looked at when that `is_over`; in
+        one that was under way before, such steps are nobody's.
         """
         began = len(self._notes)
         try:
@@ -172,6 +179,8 @@ class Watch:
     def _remember(self, repositories: Iterable[str]) -> None:
         """Take in what is there before the program starts."""
         for part in self._parts(repositories):
+            if part.kind in _SEQUENCES:
+                self._sequences.add(os.path.dirname(part.path))
             if part.path in self._kept and part.kind != "gitfile":
                 continue
             with suppress(OSError):
@@ -267,7 +276,9 @@ class Watch:
                 if is_over:
                     self._unlock(part.folder, part.name, part.path)
                 return
+            is_written = _is_written(part)
             self._note(part, judged, _put_aside(part, judged.rest, status.st_mode))
+            self._count(part, frozenset(judged.dangers), is_written=is_written)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -275,6 +286,17 @@ class Watch:
                 f"{self._shown(part.path)} may run a program at the next git command there, and could not be put aside:"
                 f" {error.strerror}. Remove it before you use git there."
             )
+
+    def _count(self, part: Part, dangers: frozenset[str], *, is_written: bool) -> None:
+        """Note that something was put aside, and whether the program has left it again.
+
+        A git that was writing it meanwhile brings it back without knowing.
+        """
+        times = self._aside.setdefault(part.path, [])
+        if any(dangers & earlier for earlier in times) or len(times) >= _MOST_TIMES:
+            what = _clean(", ".join(sorted(dangers)))
+            self.repeated = f"it wrote {self._shown(part.path)} again after that had been put aside ({what})"
+        times.append(frozenset() if is_written else dangers)
 
     def _judge(self, part: Part, status: os.stat_result, remembers: Callable[[str, str], bool]) -> Judged:
         def is_known(entry: str) -> bool:
@@ -429,6 +451,15 @@ def _overlap(one: str, other: str) -> bool:
 
 def _status(part: Part) -> os.stat_result:
     return os.stat(part.name, dir_fd=part.folder, follow_symlinks=False)
+
+
+def _is_written(part: Part) -> bool:
+    """Whether a git is writing a file."""
+    try:
+        os.stat(f"{part.name}.lock", dir_fd=part.folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def _stamp(status: os.stat_result) -> Stamp:

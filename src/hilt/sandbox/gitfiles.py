@@ -128,8 +128,11 @@ def judge_todo(data: bytes, is_known: IsKnown) -> Judged:
 
 
 def judge_common(data: bytes, is_known: IsKnown, *, in_worktree: bool) -> Judged:
-    """Judge a file `commondir`, which git writes only for a worktree, and always with this content."""
-    if in_worktree and data.rstrip(b"\n") == b"../..":
+    """Judge a file `commondir`, which git writes only for a worktree, and always with this content.
+
+    Where it names the folder it is in, git goes on as if it were missing: so does the one that hilt lays.
+    """
+    if data.rstrip(b"\n") == (b"../.." if in_worktree else b"."):
         return HARMLESS
     return whole(data, is_known, "another place for hooks and configuration")
 

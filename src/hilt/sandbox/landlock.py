@@ -95,7 +95,7 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
     try:
         with watches.hold(profile, _look(profile, search), Guard()) as watch:
             prefix = "/usr/bin/env", *own_variables(profile)
-            yield Confined(prefix=prefix, ruleset=fd, notes=watch.notes, look=watch.look)
+            yield Confined(prefix, ruleset=fd, notes=watch.notes, look=watch.look, repeated=watch.repeated)
     finally:
         os.close(fd)
 

@@ -1,10 +1,11 @@
-"""Folders that stand where a protected name is missing, so that the name can be mounted over and not be made.
+"""What stands where a protected name is missing, so that the name can be mounted over and not be made.
 
 A mount needs something to cover. So for each missing name an empty folder is made in the real workspace before a
 command starts, and removed when the last command that covers it has ended. Who covers it holds a shared lock on the
 folder itself: taking it away would also take the cover off in every sandbox, whoever started that. What is made is
 written down first, in a file of the state directory, so that a crash leaves nothing that the next use does not clear.
-Folders also for the names of files: rmdir removes nothing that anyone has put something into meanwhile.
+Folders also for the names of files: rmdir removes nothing that anyone has put something into meanwhile. Only where git
+would stumble over a folder is it a file, whole from the first moment, which is removed if it still says what we wrote.
 
 Names are used relative to handles, and no link is followed: a command may rename what is around them meanwhile.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import threading
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,20 +27,39 @@ from hilt.sandbox.handles import SWAPPED, Parents, renamed
 
 _ATTEMPTS = 400
 _PAUSE_SECONDS = 0.005
-_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+# files with which git goes on as if they were missing, outside and inside a sandbox
+_CONTENTS = {"commondir": b".\n", "config.worktree": b""}
 _LOG_BYTES = 1 << 18  # beyond, a record that never became empty is written anew
 _UNKNOWN = 0  # no inode has this number
 
 
+def is_file(path: str) -> bool:
+    """Whether a file, and not a folder, stands at a path while it is missing."""
+    return os.path.basename(path) in _CONTENTS
+
+
+def is_ours(path: str) -> bool:
+    """Whether what is at a path may be a file that a command covers."""
+    try:
+        fd = os.open(path, _OPEN)
+    except OSError:
+        return False
+    try:
+        return is_file(path) and _is_as_made(fd, path)
+    finally:
+        os.close(fd)
+
+
 class Made(NamedTuple):
-    """A folder that a record is about: its path, and its inode from when it was made."""
+    """A folder or file that a record is about: its path, and its inode from when it was made."""
 
     path: str
     inode: int
 
 
 class MountPoints:
-    """The empty folders that the commands of this process cover."""
+    """The empty folders, and the files, that the commands of this process cover."""
 
     def __init__(self, records: str) -> None:
         self._records = records
@@ -49,7 +70,7 @@ class MountPoints:
 
     @contextmanager
     def hold(self, paths: Iterable[str]) -> Iterator[dict[str, tuple[int, int]]]:
-        """Have a folder at each path; remove it afterwards if we made it, it is empty, and nobody else needs it.
+        """Have something at each path; remove it afterwards if we made it, it is unchanged, and nobody else needs it.
 
         Yields the device and the inode of each.
         """
@@ -118,16 +139,16 @@ class MountPoints:
         try:
             for path in paths:
                 with suppress(FileExistsError, FileNotFoundError):
-                    _make_folder(path, parents)
+                    _make(path, parents)
                     new.append(path)
                     # one that cannot be locked is being removed by another process, which may crash: it stays recorded
-                    if self._lock_existing(path, parents, is_ours=True):
+                    if self._lock_existing(path, parents, is_mine=True):
                         made.append(Made(path, os.fstat(self._held[path].fd).st_ino))
         finally:
             self._log.add(made)
             self._log.drop([path for path in paths if path not in new], self._held)
 
-    def _lock_existing(self, path: str, parents: Parents, *, is_ours: bool = False) -> bool:
+    def _lock_existing(self, path: str, parents: Parents, *, is_mine: bool = False) -> bool:
         """Hold the folder at a path; False when there is none any more, or it is being removed."""
         try:
             fd = _open(path, parents)
@@ -138,23 +159,25 @@ class MountPoints:
         with suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if _is_at(fd, path, parents):
-                self._held[path] = _Held(fd, is_ours)
+                self._held[path] = _Held(fd, is_mine)
                 return True
         os.close(fd)
         return False
 
     def _let_go(self, paths: list[str]) -> None:
         gone: list[str] = []
-        with Parents() as parents:
-            for path in paths:
-                held = self._held.pop(path)
-                try:
-                    if not held.is_ours:
+        fds: list[int] = []
+        try:
+            with Parents() as parents:
+                for path in paths:
+                    held = self._held.pop(path)
+                    fds.append(held.fd)
+                    if not held.is_mine:
                         self._remove_left(held.fd, path, parents)
                     elif _remove(held.fd, path, parents):
                         gone.append(path)
-                finally:
-                    os.close(held.fd)
+        finally:
+            _close_soon(fds)
         self._log.drop(gone, self._held)
 
     def _remove_left(self, fd: int, path: str, parents: Parents) -> None:
@@ -267,9 +290,9 @@ class _Log:
 class _Held:
     """The lock on one folder, how many commands of this process share it, and whether this process made it."""
 
-    def __init__(self, fd: int, is_ours: bool) -> None:
+    def __init__(self, fd: int, is_mine: bool) -> None:
         self.fd = fd
-        self.is_ours = is_ours
+        self.is_mine = is_mine
         self.users = 0
         status = os.fstat(fd)
         self.identity = status.st_dev, status.st_ino
@@ -302,19 +325,44 @@ def _read(record: str) -> list[Made]:
     return [Made(*one) for one in found.items()]
 
 
-def _make_folder(path: str, parents: Parents) -> None:
+def _make(path: str, parents: Parents) -> None:
     try:
         folder, name = parents.of(path)
-        os.mkdir(name, 0o755, dir_fd=folder)
+        if name in _CONTENTS:
+            _make_file(folder, name)
+        else:
+            os.mkdir(name, 0o755, dir_fd=folder)
     except (FileExistsError, FileNotFoundError):
         raise
     except OSError as error:
         raise _refusal(path, error) from error
 
 
+def _make_file(folder: int, name: str) -> None:
+    """Make a file that never lacks its content: git gives up on an empty `commondir`."""
+    try:
+        fd = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=folder)
+        made = None
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            raise
+        made = f"{name}.{os.urandom(4).hex()}"
+        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    try:
+        os.write(fd, _CONTENTS[name])
+        if made is None:
+            os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder, follow_symlinks=True)
+        else:
+            os.link(made, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(fd)
+        if made is not None:
+            os.unlink(made, dir_fd=folder)
+
+
 def _open(path: str, parents: Parents) -> int:
     folder, name = parents.of(path)
-    return os.open(name, _OPEN, dir_fd=folder)
+    return os.open(name, _OPEN if name in _CONTENTS else _OPEN | os.O_DIRECTORY, dir_fd=folder)
 
 
 def _clear(record: str) -> None:
@@ -337,14 +385,14 @@ def _clear_one(made: Made, parents: Parents) -> bool:
     except OSError:
         return True  # never made, gone, or no folder any more
     try:
-        is_ours = made.inode in (_UNKNOWN, os.fstat(fd).st_ino)
-        return not is_ours or _remove(fd, made.path, parents)
+        is_made = made.inode in (_UNKNOWN, os.fstat(fd).st_ino)
+        return not is_made or _remove(fd, made.path, parents)
     finally:
         os.close(fd)
 
 
 def _remove(fd: int, path: str, parents: Parents) -> bool:
-    """Remove an open folder when it is empty and nobody covers it; False when that is left to others."""
+    """Remove what is open when it is as we made it and nobody covers it; False when that is left to others."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -352,12 +400,36 @@ def _remove(fd: int, path: str, parents: Parents) -> bool:
     try:
         if _is_at(fd, path, parents):
             folder, name = parents.of(path)
-            os.rmdir(name, dir_fd=folder)
+            if not is_file(path) or stat.S_ISDIR(os.fstat(fd).st_mode):
+                os.rmdir(name, dir_fd=folder)
+            elif _is_as_made(fd, path):
+                os.unlink(name, dir_fd=folder)
     except PermissionError:
         return False  # the program has closed the folder around it: left to the next use
     except OSError:
         pass  # what is not empty has become the user's
     return True
+
+
+def _is_as_made(fd: int, path: str) -> bool:
+    content = _CONTENTS[os.path.basename(path)]
+    return stat.S_ISREG(os.fstat(fd).st_mode) and os.pread(fd, len(content) + 1, 0) == content
+
+
+def _close_soon(fds: list[int]) -> None:
+    """Close descriptors; on a thread where the system frees what was removed only then, and may wait for the disk."""
+    removed = [fd for fd in fds if not os.fstat(fd).st_nlink]
+    _close([fd for fd in fds if fd not in removed])
+    if removed:
+        try:
+            threading.Thread(target=_close, args=(removed,), name="hilt-mountpoints", daemon=True).start()
+        except RuntimeError:
+            _close(removed)
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _forget(record: str) -> None:

@@ -125,6 +125,7 @@ class Confined(NamedTuple):
     has_run: Callable[[], bool] = lambda: True  # whether the program itself ran, asked when all has ended
     notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run, told when the block has ended
     look: Callable[[], None] = lambda: None  # puts that out of action while the program runs; for one that lasts
+    repeated: Callable[[], str] = lambda: ""  # says what it has left again after that was put out of action
 
 
 class Finished(NamedTuple):

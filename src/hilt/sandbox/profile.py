@@ -171,8 +171,10 @@ class Sandbox:
         return self._rooms.stay(profile.private, limit)
 
     def recover(self, is_sensitive: Callable[[str], bool]) -> None:
-        """Put out of action what programs have left for git to run that were running when hilt was killed."""
-        self._get_means()[3].recover(is_sensitive)
+        """Put out of action what programs that ran when hilt was killed have left, and remove their mount points."""
+        _, points, _, watches = self._get_means()
+        points.recover()
+        watches.recover(is_sensitive)
 
     def take_notes(self) -> tuple[str, ...]:
         """Return what was put out of action and has not been told yet."""

@@ -3,48 +3,58 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 
 _MOST_MODULES = 500
 _CONFIG_BYTES = 1 << 20
+# git ignores both as soon as there is a `commondir`
+_UNLIKE_OTHERS = re.compile(
+    rb"(?im)^[ \t]*(?:\[[^]]*\][ \t]*)?(?:worktree[ \t]*=|bare[ \t]*(?:$|=(?![ \t]*(?:false|no|off|0))))"
+)
 
 
 def guarded(git: str) -> Iterator[str]:
     """Yield the paths of a `.git` that stay as they are, missing ones included; `git` itself when it is no repository.
 
     Git runs hooks, and what its configuration names. `commondir`, and `gitdir` in the folder of a worktree, say where
-    to look for both.
+    to look for both. Where git would not be the same with a `commondir`, a missing one is left out.
     """
     # an empty folder may be the mount point of another command
     if not _is_folder(git) or _is_empty(git):
         yield git
         return
-    yield from _guarded_in(git)
-    yield from _guarded_worktrees(os.path.join(git, "worktrees"))
+    config = _read(os.path.join(git, "config"))
+    yield from _guarded_in(git, config, is_plain=not _UNLIKE_OTHERS.search(config))
+    yield from _guarded_worktrees(os.path.join(git, "worktrees"), has_config=_has_worktree_config(config))
     yield from _guarded_modules(os.path.join(git, "modules"))
 
 
-def _guarded_in(git: str) -> Iterator[str]:
+def _guarded_in(git: str, config: bytes, *, is_plain: bool) -> Iterator[str]:
     yield os.path.join(git, "hooks")
     yield os.path.join(git, "config")
-    if os.path.lexists(os.path.join(git, "commondir")):
+    if is_plain or os.path.lexists(os.path.join(git, "commondir")):
         yield os.path.join(git, "commondir")
     # git reads it only when the configuration says so, and that cannot be written
     own = os.path.join(git, "config.worktree")
-    if os.path.lexists(own) or _has_worktree_config(os.path.join(git, "config")):
+    if _has_worktree_config(config) or os.path.lexists(own):
         yield own
 
 
-def _has_worktree_config(config: str) -> bool:
+def _has_worktree_config(config: bytes) -> bool:
+    return b"worktreeconfig" in config.lower()
+
+
+def _read(config: str) -> bytes:
     try:
         with open(config, "rb") as file:
-            return b"worktreeconfig" in file.read(_CONFIG_BYTES).lower()
+            return file.read(_CONFIG_BYTES)
     except OSError:
-        return False
+        return b""
 
 
-def _guarded_worktrees(folder: str) -> Iterator[str]:
+def _guarded_worktrees(folder: str, *, has_config: bool) -> Iterator[str]:
     worktrees = _folders(folder)
     if worktrees is None:
         yield folder
@@ -53,7 +63,8 @@ def _guarded_worktrees(folder: str) -> Iterator[str]:
         if _folders(worktree) is None:
             yield worktree
         for name in ("commondir", "gitdir", "config.worktree"):
-            if os.path.lexists(path := os.path.join(worktree, name)):
+            is_read = has_config and name == "config.worktree"
+            if os.path.lexists(path := os.path.join(worktree, name)) or is_read:
                 yield path
 
 
@@ -69,7 +80,8 @@ def _guarded_modules(folder: str) -> Iterator[str]:
             continue
         for inner in inside:
             if os.path.lexists(os.path.join(inner, "HEAD")):
-                yield from _guarded_in(inner)
+                # core.worktree says here what the file `.git` of the submodule says too
+                yield from _guarded_in(inner, _read(os.path.join(inner, "config")), is_plain=True)
                 pending.append(os.path.join(inner, "modules"))
             else:
                 pending.append(inner)

@@ -30,10 +30,11 @@ _DEAD = ".dead"
 
 
 class Held(NamedTuple):
-    """What whoever runs a watched program asks for: the notes, and a look while it runs."""
+    """What whoever runs a watched program asks for: the notes, a look while it runs, and what it has left again."""
 
     notes: Callable[[], tuple[str, ...]]
     look: Callable[[], None]
+    repeated: Callable[[], str]
 
 
 class Watches:
@@ -50,14 +51,18 @@ class Watches:
     def hold(self, profile: Profile, found: Found, guard: Guard) -> Iterator[Held]:
         """Watch over the workspace while a program runs in it, and look at what it has left when it has ended."""
         if not profile.writable:
-            yield Held(lambda: (), lambda: None)
+            yield Held(lambda: (), lambda: None, lambda: "")
             return
         with self._lock:
             watch = Watch.begin(profile, found, guard)
             self._running[watch] = record = _Record(self._records, watch.before)
 
         try:
-            yield Held(lambda: watch.notes, lambda: self._look(watch, profile.is_sensitive))
+            yield Held(
+                notes=lambda: watch.notes,
+                look=lambda: self._look(watch, profile.is_sensitive),
+                repeated=lambda: watch.repeated,
+            )
         finally:
             with self._lock:
                 del self._running[watch]

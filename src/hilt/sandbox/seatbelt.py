@@ -79,7 +79,7 @@ def confine(profile: Profile, available: Availability, search: Search, watches: 
     prefix = (available.program, *words, "-p", text, "/usr/bin/env", *own_variables(profile))
     kept = {path for rule in rules if rule.purpose == "guarded" for path in rule.paths}
     with watches.hold(profile, found, Guard(kept, hides=True)) as watch:
-        yield Confined(prefix=prefix, notes=watch.notes, look=watch.look)
+        yield Confined(prefix, notes=watch.notes, look=watch.look, repeated=watch.repeated)
 
 
 def make_rules(profile: Profile, found: Found) -> list[Rule]:

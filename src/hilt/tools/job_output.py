@@ -37,7 +37,8 @@ def job_output(
     Details:
     Answers with JSON: status, exit_code (null while the job runs), output (standard output and standard error as they
     came; colours and other sequences for terminals are left out). status is running, completed (exit code 0), failed
-    (another exit code), stopped (by job_stop), timeout or limit (of output, memory or /tmp); then reason says more. Of
+    (another exit code), stopped (by job_stop, or for planting again what git would run), timeout or limit (of output,
+    memory or /tmp); then reason says more. Of
     long output the beginning and the end are returned, truncated is true, and output_file names the file with all of
     it, which read_file opens. disarmed names what would have run with the user's
     next git command and was put aside.
