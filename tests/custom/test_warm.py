@@ -48,11 +48,10 @@ for line in sys.stdin:
             given["refused"] = error.strerror
     if do == "nan":
         print('{"n": NaN}', flush=True)
-    print(json.dumps({**given, "pid": os.getpid(), "calls": calls, "folder": os.getcwd()}), flush=True)
-    if do == "twice":
-        print(json.dumps({"calls": "of the call before"}), flush=True)
-    if do == "part":
-        print('{"calls": "of the call before",', end="", flush=True)
+    # in one piece with the answer: what comes later than the next call cannot be told from its answer
+    extra = {"twice": '{"calls": "of the call before"}\\n', "part": '{"calls": "of the call before",'}.get(do, "")
+    answer = json.dumps({**given, "pid": os.getpid(), "calls": calls, "folder": os.getcwd()})
+    print(answer, extra, sep="\\n", end="", flush=True)
     if do == "chatter":
         print("done", flush=True)
     if do == "last":

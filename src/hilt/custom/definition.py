@@ -151,7 +151,7 @@ def to_tool(definition: Definition, execute: Execute) -> Tool:
 def _traits_of(definition: Definition) -> Traits:
     from hilt.declaration import Traits
 
-    server = definition.details["server"] if definition.format == "server" else ""
+    server = definition.details.get("server", "") if definition.format == "server" else ""
     return Traits(
         approval=definition.approval,
         plan=definition.read_only and (definition.approval == "never" or bool(server)),

@@ -16,7 +16,7 @@ Mode = Literal["normal", "auto-accept", "yolo", "plan", "scheduler"]
 
 MODES: tuple[Mode, ...] = ("normal", "auto-accept", "yolo", "plan", "scheduler")
 ALIASES: dict[str, Mode] = {"headless": "scheduler"}
-PROFILES: tuple[ProfileName, ...] = ("nano", "minimal", "full")  # each has all tools of the one before it
+PROFILES: tuple[ProfileName, ...] = ("full", "minimal", "nano")  # each has some tools of the one before it
 
 
 class Circumstances(NamedTuple):
@@ -63,7 +63,7 @@ def hidden(
     if tool.traits.finds:
         return None
     smallest = "full" if tool.is_custom else tool.traits.profile
-    if PROFILES.index(profile) < PROFILES.index(smallest) and name not in named_tools:
+    if PROFILES.index(profile) > PROFILES.index(smallest) and name not in named_tools:
         return f"{name} is not in the profile {profile}"
     return _refusal(mode, tool, tool.effects, action)
 
