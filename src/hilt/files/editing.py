@@ -7,7 +7,6 @@ from typing import Any
 
 from hilt.call import Output
 from hilt.errors import ToolError
-from hilt.files.workspace import Draft
 from hilt.formats.digests import sha256
 from hilt.output import views
 from hilt.text import diffing, encodings
@@ -16,6 +15,7 @@ from hilt.text.matching import Match, find_edit, match_alike, match_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.files.draft import Draft
     from hilt.text.likeness import Page
     from hilt.text.revising import Revision
 

@@ -7,8 +7,8 @@ from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
+from hilt.files.draft import Draft
 from hilt.files.editing import Document, Shown, changed, diff_text, open_document, preview, require, shown_bytes
-from hilt.files.workspace import Draft
 from hilt.text.encodings import UTF8, encode
 from hilt.text.patching import Operation, apply_hunks, parse_patch
 

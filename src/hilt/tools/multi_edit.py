@@ -7,6 +7,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
+from hilt.files.draft import Draft
 from hilt.files.editing import (
     Document,
     changed,
@@ -18,7 +19,6 @@ from hilt.files.editing import (
     preview,
     require,
 )
-from hilt.files.workspace import Draft
 from hilt.params import Count, Items, WritePath
 from hilt.text.matching import Match
 from hilt.text.ranges import Ranges

@@ -7,8 +7,8 @@ from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
+from hilt.files.draft import Draft
 from hilt.files.editing import Shown, changed, diff_text, diff_view, require, shown_bytes
-from hilt.files.workspace import Draft
 from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds
