@@ -42,7 +42,7 @@ class Match(NamedTuple):
     end_line: int
 
 
-class Matched(NamedTuple):
+class MatchedFile(NamedTuple):
     """One file's matches, and the texts of lines that were told of it, by number; and what is not so any more."""
 
     path: str
@@ -90,7 +90,7 @@ class Events:
             self._long = _Long(self._rest)
             self._rest = b""
 
-    def matched(self, opened: Callable[[str], AbstractContextManager[Contents | None]]) -> list[Matched]:
+    def matched(self, opened: Callable[[str], AbstractContextManager[Contents | None]]) -> list[MatchedFile]:
         """Return what was kept and is so in the files that `opened` opens, in the order of paths."""
         left = self._keep
         found = []
@@ -207,7 +207,7 @@ class _File:
         self.count += event.matches
         self._events.append(event)
 
-    def matched(self, count: int, contents: Contents | None) -> Matched:
+    def matched(self, count: int, contents: Contents | None) -> MatchedFile:
         """Return the first matches of the file, as far as the contents hold what was told of them."""
         matches: list[Match | None] = []
         lines: dict[int, str] = {}
@@ -223,7 +223,7 @@ class _File:
                 matches += found.matches
                 lines.update(found.lines)
         there = [match for match in matches[:count] if match is not None]
-        return Matched(self.path, there, lines, min(count, len(matches)) - len(there), gone_lines)
+        return MatchedFile(self.path, there, lines, min(count, len(matches)) - len(there), gone_lines)
 
 
 class _Read(NamedTuple):

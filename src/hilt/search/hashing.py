@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hilt.context import Context
+from hilt.search.guard import Guard, visible
 from hilt.search.selection import EXCLUDED
-from hilt.search.tree import Guard, visible
 from hilt.search.walking import FILE, Folder, walk
 
 TYPE_CHECKING = False

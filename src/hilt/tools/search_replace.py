@@ -12,10 +12,12 @@ from hilt.files.workspace import FORCED_BYTES, MAX_BYTES
 from hilt.output import views
 from hilt.params import Items
 from hilt.search import replacing
+from hilt.search.guard import visible
+from hilt.search.patterns import read_pattern
 from hilt.search.replacing import Replaced
 from hilt.search.ripgrep import Pattern
 from hilt.search.selection import Selection
-from hilt.search.tree import open_tree, read_pattern, visible
+from hilt.search.tree import open_tree
 from hilt.text import encodings
 from hilt.text.diffing import Hunk, compare
 from hilt.text.encodings import Span
