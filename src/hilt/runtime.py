@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hilt.authority.hooks import Hooks, Ran, Seen
     from hilt.authority.principal import Questioner, Standing
     from hilt.custom.definition import Sandbox as CustomSandbox
-    from hilt.custom.discovery import Found
+    from hilt.custom.layers import CustomTools
     from hilt.knowledge.related import Knowledge
     from hilt.policy.hook_protocol import Hook
     from hilt.processes.children import Processes
@@ -359,7 +359,7 @@ class Runtime:
         kept = self.authority.values().clear(self.id, session)
         return self.trail.end_session(self.id, session) or kept
 
-    def custom(self) -> Found:
+    def custom(self) -> CustomTools:
         """Return the custom tools there are, what is broken and what is not trusted."""
         return self._toolbox.found()
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.catalog import built_in_names
-from hilt.custom import discovery, remembered
+from hilt.custom import candidates, discovery, remembered
+from hilt.custom.candidates import Candidate, ToolPlace, UnreadableTool, places
 from hilt.custom.definition import (
     Content,
     Definition,
@@ -28,7 +29,8 @@ from hilt.custom.definition import (
     sandbox_from,
     to_tool,
 )
-from hilt.custom.discovery import Discovery, Found, Place, open_discovery, places, trusting
+from hilt.custom.discovery import Discovery, open_discovery, trusting
+from hilt.custom.layers import CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.state.trust import Trust, kind_of
@@ -68,7 +70,7 @@ class Desk:
             self.workspace.path, self.environ, self.workers, directories=directories, reserved=reserved
         )
 
-    def found(self, *directories: str) -> Found:
+    def found(self, *directories: str) -> CustomTools:
         return self.open(*directories).current()
 
     def trust(self, *names: str) -> None:
@@ -94,11 +96,11 @@ def desk(base, workers) -> Desk:
     return Desk(base, workers)
 
 
-def names(found: Found) -> list[str]:
+def names(found: CustomTools) -> list[str]:
     return sorted(found.definitions)
 
 
-def origins(found: Found) -> dict[str, str]:
+def origins(found: CustomTools) -> dict[str, str]:
     return {name: definition.origin for name, definition in found.definitions.items()}
 
 
@@ -109,13 +111,13 @@ def test_places_are_in_the_order_of_the_contract(desk):
     listed = places(desk.workspace.path, desk.environ, ["one", desk.extra.path])
 
     assert listed == [
-        Place(desk.workspace.join("one"), "directory"),
-        Place(desk.extra.path, "directory"),
-        Place(desk.workspace.join(".hilt/tools"), "project"),
-        Place(desk.workspace.join(".nanocoder/tools"), "project"),
-        Place(desk.config.join("tools"), "personal"),
-        Place(desk.home.join(".config/nanocoder/tools"), "personal"),
-        Place(desk.home.join(".jean2/tools"), "personal"),
+        ToolPlace(desk.workspace.join("one"), "directory"),
+        ToolPlace(desk.extra.path, "directory"),
+        ToolPlace(desk.workspace.join(".hilt/tools"), "project"),
+        ToolPlace(desk.workspace.join(".nanocoder/tools"), "project"),
+        ToolPlace(desk.config.join("tools"), "personal"),
+        ToolPlace(desk.home.join(".config/nanocoder/tools"), "personal"),
+        ToolPlace(desk.home.join(".jean2/tools"), "personal"),
     ]
     environ = {**desk.environ, "HILT_TOOLS_DIR": f"{desk.extra.path}{os.pathsep}/x"}
     assert [place.path for place in places("/w", environ)][:2] == [desk.extra.path, "/x"]
@@ -233,7 +235,9 @@ def test_a_reader_that_fails_takes_no_other_file_with_it(desk):
     desk.extra.write("b.md", markdown("b"))
     known: dict[Format, Reader] = {"python": fail, "markdown": _read_name}
 
-    found = Discovery([Place(desk.extra.path, "personal")], known, trusted=lambda: lambda path, digest: False).current()
+    found = Discovery(
+        [ToolPlace(desk.extra.path, "personal")], known, trusted=lambda: lambda path, digest: False
+    ).current()
 
     assert names(found) == ["b"]
     assert "RuntimeError: oh" in found.problems[0].message
@@ -368,9 +372,9 @@ def test_links_of_a_project_are_not_followed(desk, link):
 def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_read(desk):
     os.symlink(desk.extra.write("m.md", markdown("m")), desk.extra.join("link.md"))
 
-    assert discovery._contents(desk.extra.join("link.md"), follow=True) == markdown("m").encode()
-    with pytest.raises(discovery._Unreadable, match="is a link"):
-        discovery._contents(desk.extra.join("link.md"), follow=False)
+    assert candidates._contents(desk.extra.join("link.md"), follow=True) == markdown("m").encode()
+    with pytest.raises(UnreadableTool, match="is a link"):
+        candidates._contents(desk.extra.join("link.md"), follow=False)
 
 
 def test_links_of_the_user_are_followed(desk):
@@ -460,7 +464,7 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(desk, monkeypatch):
     path = desk.config.write("tools/a.md", markdown("a", "One."))
     facts = os.stat(path)
     same = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
-    monkeypatch.setattr(discovery._Candidate, "_facts", lambda self, name: same)
+    monkeypatch.setattr(Candidate, "_facts", lambda self, name: same)
     looking = desk.open()
     assert looking.current(look=True).definitions["a"].description == "One."
 
@@ -489,7 +493,7 @@ def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
 
     desk.extra.write("a.md", "one")
     known: dict[Format, Reader] = {"markdown": slow}
-    here = [Place(desk.extra.path, "personal")]
+    here = [ToolPlace(desk.extra.path, "personal")]
     looking = Discovery(here, known, trusted=lambda: lambda path, digest: False, every=0.0)
     go_on.set()
     assert names(looking.current()) == ["a"]
@@ -517,7 +521,7 @@ def test_a_file_that_failed_is_tried_again_after_a_while(desk, monkeypatch):
 
     desk.extra.write("a.md", "one")
     known: dict[Format, Reader] = {"markdown": needs}
-    here = [Place(desk.extra.path, "personal")]
+    here = [ToolPlace(desk.extra.path, "personal")]
     looking = Discovery(here, known, trusted=lambda: lambda path, digest: False)
     assert len(looking.current().problems) == 1
 
@@ -563,10 +567,10 @@ def settled(monkeypatch) -> None:
     monkeypatch.setattr(discovery, "_SETTLED_NS", -(10**18))
 
 
-def looked(desk: Desk, cache: str) -> tuple[list[str], Found]:
+def looked(desk: Desk, cache: str) -> tuple[list[str], CustomTools]:
     reading = Reading()
     known: dict[Format, Reader] = {"markdown": reading}
-    here = [Place(desk.extra.path, "personal")]
+    here = [ToolPlace(desk.extra.path, "personal")]
     found = Discovery(here, known, trusted=lambda: lambda path, digest: False, cache=cache).current()
     return reading.read, found
 
@@ -650,7 +654,7 @@ def test_a_folder_that_becomes_the_users_own_is_read_again(desk):
     known: dict[Format, Reader] = {"markdown": _read_name}
 
     found = Discovery(
-        [Place(desk.extra.path, "directory")], known, trusted=lambda: lambda path, digest: False, cache=cache
+        [ToolPlace(desk.extra.path, "directory")], known, trusted=lambda: lambda path, digest: False, cache=cache
     ).current()
 
     assert found.definitions["a"].source == "directory"

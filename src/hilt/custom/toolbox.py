@@ -11,7 +11,8 @@ from typing import Any
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.custom.definition import Definition, Execute, Sandbox
-    from hilt.custom.discovery import Discovery, Found
+    from hilt.custom.discovery import Discovery
+    from hilt.custom.layers import CustomTools
     from hilt.custom.watching import Watch
     from hilt.custom.workers import Workers
     from hilt.declaration import Tool
@@ -47,7 +48,7 @@ class Toolbox:
         self._confine = confine
         self._sandbox = sandbox
         self._confine_module = confine_module
-        self._boxed: tuple[Found, Found] | None = None  # what was found, and the same with that sandbox
+        self._boxed: tuple[CustomTools, CustomTools] | None = None  # what was found, and the same with that sandbox
         self._lock = threading.Lock()
         self._workers: Workers | None = None
         self._discovery: Discovery | None = None
@@ -77,7 +78,7 @@ class Toolbox:
             watch = self._watch
         return watch.add(callback)
 
-    def found(self) -> Found:
+    def found(self) -> CustomTools:
         """Return what there is now, what is broken and what is not trusted."""
         found = self._open().current()
         box = self._default()

@@ -17,8 +17,10 @@ import pytest
 
 from hilt.call import Result
 from hilt.custom import folders, python_tools, scripts
+from hilt.custom.candidates import Untrusted
 from hilt.custom.definition import Definition, Example, Problem, Sandbox, fingerprint, to_tool
-from hilt.custom.discovery import NOTHING, Found, Untrusted, open_discovery
+from hilt.custom.discovery import open_discovery
+from hilt.custom.layers import NOTHING, CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
@@ -93,7 +95,7 @@ def trusts(command: Command, name: str) -> bool:
 
 
 @pytest.fixture
-def find(command) -> Iterator[Callable[[], Found]]:
+def find(command) -> Iterator[Callable[[], CustomTools]]:
     with Workers() as workers:
         yield lambda: open_discovery(command.folder.path, command.environ, workers).current()
 
@@ -111,7 +113,7 @@ def no_call(name: str, args: Mapping[str, Any]) -> Result:
 
 
 def test_tools_are_listed_by_source_with_what_is_wrong():
-    found = Found(
+    found = CustomTools(
         {
             "b": definition(name="b", dangerous=True),
             "a": definition(name="a", source="project", description="Evil \x1b[2J\nmore"),
