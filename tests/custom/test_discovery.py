@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.catalog import built_in_names
-from hilt.custom import candidates, discovery, remembered
+from hilt.custom import candidates, remembered
 from hilt.custom.candidates import Candidate, ToolPlace, UnreadableTool, places
 from hilt.custom.definition import (
     Content,
@@ -33,6 +33,7 @@ from hilt.custom.discovery import Discovery, open_discovery, trusting
 from hilt.custom.layers import CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
+from hilt.formats import times
 from hilt.state.trust import Trust, kind_of
 from hilt.testing import Folder, environment
 
@@ -431,7 +432,7 @@ def test_the_next_look_sees_what_was_added_changed_broken_mended_and_deleted(des
 
 @pytest.mark.parametrize("settled", [True, False])
 def test_a_change_that_leaves_size_and_time_alone_is_seen(desk, monkeypatch, settled):
-    monkeypatch.setattr(discovery, "_SETTLED_NS", -(10**18) if settled else 10**18)
+    monkeypatch.setattr(times, "TICK_NS", -(10**18) if settled else 10**18)
     path = desk.config.write("tools/a.md", markdown("a", "One."))
     looking = desk.open()
     before = os.stat(path)
@@ -460,7 +461,7 @@ def test_the_worker_of_a_file_ends_when_the_file_is_no_tool_any_more(desk):
 
 
 def test_a_change_within_one_tick_of_the_clock_is_seen(desk, monkeypatch):
-    monkeypatch.setattr(discovery, "_SETTLED_NS", 10**18)
+    monkeypatch.setattr(times, "TICK_NS", 10**18)
     path = desk.config.write("tools/a.md", markdown("a", "One."))
     facts = os.stat(path)
     same = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
@@ -513,7 +514,7 @@ def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
 
 def test_a_file_that_failed_is_tried_again_after_a_while(desk, monkeypatch):
     monkeypatch.setattr(remembered, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(discovery, "_SETTLED_NS", -1)
+    monkeypatch.setattr(times, "TICK_NS", -1)
     installed: list[bool] = []
 
     def needs(content: Content) -> Loaded:
@@ -564,7 +565,7 @@ def _read_name(content: Content) -> Loaded:
 
 @pytest.fixture
 def settled(monkeypatch) -> None:
-    monkeypatch.setattr(discovery, "_SETTLED_NS", -(10**18))
+    monkeypatch.setattr(times, "TICK_NS", -(10**18))
 
 
 def looked(desk: Desk, cache: str) -> tuple[list[str], CustomTools]:
@@ -592,7 +593,7 @@ def test_what_did_not_change_is_not_read_again_by_the_next_process(desk):
 
 
 def test_a_file_that_was_just_written_is_not_believed_by_its_times(desk, monkeypatch):
-    monkeypatch.setattr(discovery, "_SETTLED_NS", 10**18)
+    monkeypatch.setattr(times, "TICK_NS", 10**18)
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
 

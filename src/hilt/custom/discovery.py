@@ -18,6 +18,7 @@ from hilt.custom.definition import Content, Format, Loaded, Problem, Reader
 from hilt.custom.layers import NOTHING, CustomTools, ToolLayer, layered
 from hilt.custom.remembered import Cache, Entry
 from hilt.formats.digests import sha256
+from hilt.formats.times import is_settled
 from hilt.places import state_dir
 
 TYPE_CHECKING = False
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 KIND = "tool"  # of trust
 LOOK_SECONDS = 0.25  # between two looks at the folders
 
-_SETTLED_NS = 50_000_000  # a file changed more recently than clocks are fine may change again and look the same
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 
 
@@ -197,7 +197,7 @@ class Discovery:
         except UnreadableTool as error:
             return candidate.problem(error)
         hashes = {name: sha256(data) for name, data in files.items()}
-        settled = all(at - max(item[2], item[3]) > _SETTLED_NS for item in signature)
+        settled = all(is_settled(max(item[2], item[3]), at) for item in signature)
         if entry is not None and entry.hashes == hashes and entry.source == candidate.place.source:
             # touched, or looked at too soon after it was written: the bytes are the same
             return entry.again(signature, settled=settled)

@@ -27,6 +27,7 @@ from hilt.custom.definition import (
 )
 from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter, json_file
 from hilt.errors import ToolError
+from hilt.formats.times import is_settled
 from hilt.processes.declared_sandbox import Confine, confined
 
 TYPE_CHECKING = False
@@ -44,7 +45,6 @@ SECURITY_TIMEOUT_MS = 10_000
 LARGEST_TIMEOUT_MS = 86_400_000
 SECURITY_SCRIPT = "security.ts"
 
-_SETTLED_NS = 50_000_000  # clocks of file systems are no finer than some milliseconds
 
 _KEYS = frozenset(
     (
@@ -380,7 +380,7 @@ class _Seal:
             raise self._changed("its files have just changed")
         with self._lock:
             # what was written just now could be written again and look the same
-            self._stamps = stamps if time.time_ns() - max(stamps).changed_ns > _SETTLED_NS else None
+            self._stamps = stamps if is_settled(max(stamps).changed_ns, time.time_ns()) else None
 
     def _changed(self, what: str) -> ToolError:
         return ToolError(

@@ -19,6 +19,7 @@ from hilt.custom.answers import parsed
 from hilt.custom.workers import Confine, Recipe, Workers
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.formats.times import is_settled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 WATCHED_FILES = 500  # of a tool's folder
 _NOT_WATCHED = ("node_modules", ".git", "__pycache__", ".venv")
-_SETTLED_NS = 50_000_000  # a file changed more recently may change again and look the same
 
 
 class Told(NamedTuple):
@@ -84,8 +84,7 @@ def _key(definition: Definition, launch: Launch, place: list[str]) -> str:
     told = [definition.content_hash, launch.argv, launch.cwd, env, definition.sandbox, stamps, place]
     digest = sha256(json.dumps(told).encode()).hex()
     newest = max((max(stamp[1:3]) for stamp in stamps), default=0)
-    is_settled = time.time_ns() - newest > _SETTLED_NS
-    return digest if is_settled else f"{digest} {os.urandom(8).hex()}"
+    return digest if is_settled(newest, time.time_ns()) else f"{digest} {os.urandom(8).hex()}"
 
 
 def _stamps(folder: str) -> list[tuple[str, int, int, int, int]]:

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from hilt.formats.times import COARSE_TICK_NS, TICK_NS, is_settled, rfc3339
+
+SECOND = 1_000_000_000
+
+
+def test_a_time_is_shown_in_utc_with_nanoseconds():
+    assert rfc3339(1_700_000_000 * SECOND + 5) == "2023-11-14T22:13:20.000000005Z"
+
+
+@pytest.mark.parametrize(
+    "changed, after, settled",
+    [
+        (SECOND + 1, TICK_NS, False),
+        (SECOND + 1, TICK_NS + 1, True),
+        (SECOND, TICK_NS + 1, False),  # this file system may keep whole seconds
+        (SECOND, COARSE_TICK_NS + 1, True),
+    ],
+)
+def test_a_file_time_is_settled_when_the_next_change_gets_another(changed, after, settled):
+    assert is_settled(changed, changed + after) is settled
