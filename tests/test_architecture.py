@@ -224,6 +224,33 @@ def test_public_functions_and_classes_say_their_contract():
     assert missing == []
 
 
+# public names of classes that occur twice so far, and where one of them is to be renamed
+NAMED_TWICE = {
+    "Answer": "authority.consent, surfaces.cli.prompt",
+    "Before": "authority.hooks, sandbox.disarming",
+    "Change": "surfaces.cli.mcp_install",
+    "Checked": "surfaces.cli.tool_files",
+    "Judged": "sandbox.gitfiles, sandbox.profile",
+    "Mark": "custom.templates.parts",
+    "Place": "authority.rulebook",
+    "Reach": "custom.templates.flow",
+    "Rule": "sandbox.seatbelt",
+    "Standing": "authority.principal, context",
+    "Watch": "sandbox.disarming, sandbox.process",
+    "Workers": "running.threads",
+}
+
+
+def test_no_two_public_classes_have_the_same_name():
+    places: dict[str, list[str]] = {}
+    for module in MODULES:
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module)
+
+    assert {name for name, found in places.items() if len(found) > 1} == set(NAMED_TWICE)
+
+
 def test_the_public_names_are_these_and_can_be_imported():
     assert sorted(hilt.__all__) == ["Context", "Output", "Result", "Runtime", "ToolError", "__version__", "tool"]
     for name in hilt.__all__:

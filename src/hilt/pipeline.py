@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from hilt import schema
 from hilt.call import Call, Output, Result, Touch
-from hilt.catalog import Catalog, Entry
+from hilt.catalog import Catalog, DialectEntry
 from hilt.context import Context
 from hilt.declaration import Tool
 from hilt.errors import ToolError
@@ -26,7 +26,7 @@ class Prepared(NamedTuple):
     args: dict[str, Any]
     notes: list[str]
     touches: tuple[Touch, ...]
-    entry: Entry | None
+    entry: DialectEntry | None
     foreign: dict[str, Any]  # the arguments in the words of the dialect
 
 
@@ -63,7 +63,7 @@ def meant(call: Call, catalog: Catalog) -> Call:
     return call._replace(tool=given["name"], args=given.get("arguments"), through=CALLS)
 
 
-def check(tool: Tool, entry: Entry | None, args: Any) -> schema.Checked:
+def check(tool: Tool, entry: DialectEntry | None, args: Any) -> schema.Checked:
     """Check the arguments of a tool: as it does itself, or against its schema."""
     if tool.check is not None:
         return tool.check(args)

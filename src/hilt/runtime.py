@@ -29,7 +29,7 @@ from hilt.policy.paths import ASKED, PROTECTED, START_FILES, PathRules, without
 from hilt.running.lanes import Lanes
 from hilt.running.lanes import Ticket as Turn
 from hilt.running.threads import Workers
-from hilt.state.trail import Entry, Trail, digest
+from hilt.state.trail import Trail, TrailEntry, digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hilt.authority.explaining import Explanation
     from hilt.authority.hooks import Hooks, Ran, Seen
     from hilt.authority.principal import Questioner, Standing
-    from hilt.custom.definition import Sandbox as CustomSandbox
+    from hilt.custom.definition import DeclaredSandbox as CustomSandbox
     from hilt.custom.layers import CustomTools
     from hilt.knowledge.related import Knowledge
     from hilt.policy.hook_protocol import Hook
@@ -314,12 +314,12 @@ class Runtime:
         with self._lock:
             if self._knowledge is None:
                 from hilt.knowledge.index import MIGRATIONS
-                from hilt.knowledge.locations import Places
+                from hilt.knowledge.locations import KnowledgePlaces
                 from hilt.knowledge.related import Knowledge
                 from hilt.state.db import Database
 
                 settings, rules = self.settings, self._rules
-                places = Places(
+                places = KnowledgePlaces(
                     self._environ, self._config, settings["related_context.paths"], self.root, rules.is_sensitive
                 )
                 spare = os.path.join(self.state, "cache")
@@ -716,7 +716,7 @@ class Runtime:
             seen = {path: stamp for path, stamp in seen.items() if stamp is None}
         micros = int((time.perf_counter() - running.started) * 1_000_000)
         try:
-            entry = Entry(
+            entry = TrailEntry(
                 time.time_ns(),
                 self.id,
                 running.session,
@@ -743,7 +743,7 @@ class Runtime:
 
     def _record_hook(self, session: str, hook: Hook, ran: Ran) -> None:
         """Put a hook that ran on record, where calls are too: what it did is a part of what happened."""
-        entry = Entry(
+        entry = TrailEntry(
             time.time_ns(),
             self.id,
             session,

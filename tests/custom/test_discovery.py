@@ -15,13 +15,13 @@ from hilt.custom import candidates, remembered
 from hilt.custom.candidates import Candidate, ToolPlace, UnreadableTool, places
 from hilt.custom.definition import (
     Content,
+    DeclaredSandbox,
     Definition,
     Example,
     Format,
     Loaded,
-    Problem,
     Reader,
-    Sandbox,
+    ToolProblem,
     definition_of,
     effects_from,
     examples_from,
@@ -518,7 +518,7 @@ def test_a_file_that_failed_is_tried_again_after_a_while(desk, monkeypatch):
     installed: list[bool] = []
 
     def needs(content: Content) -> Loaded:
-        return _read_name(content) if installed else Loaded(problems=(Problem(content.path, "No runtime."),))
+        return _read_name(content) if installed else Loaded(problems=(ToolProblem(content.path, "No runtime."),))
 
     desk.extra.write("a.md", "one")
     known: dict[Format, Reader] = {"markdown": needs}
@@ -677,7 +677,7 @@ DEFINITIONS = st.builds(
     approval=st.sampled_from(["never", "always", "destructive"]),
     read_only=st.booleans(),
     timeout=st.floats(0, 300),
-    sandbox=st.none() | st.builds(Sandbox, st.booleans(), st.tuples(st.text()), st.tuples(st.text())),
+    sandbox=st.none() | st.builds(DeclaredSandbox, st.booleans(), st.tuples(st.text()), st.tuples(st.text())),
     effects=st.none() | st.frozensets(st.sampled_from(["read", "write"])),
     dangerous=st.booleans(),
     warm=st.booleans(),
@@ -719,9 +719,9 @@ def test_a_tool_knows_its_definition():
     "value, sandbox, says",
     [
         (None, None, ""),
-        ({}, Sandbox(), ""),
-        ({"network": True, "write": ["a"], "read": ["b"]}, Sandbox(True, ("a",), ("b",)), ""),
-        ({"write": None}, Sandbox(), ""),
+        ({}, DeclaredSandbox(), ""),
+        ({"network": True, "write": ["a"], "read": ["b"]}, DeclaredSandbox(True, ("a",), ("b",)), ""),
+        ({"write": None}, DeclaredSandbox(), ""),
         ("off", None, "must be an object"),
         ({"network": "no"}, None, "network must be true or false"),
         ({"write": "a"}, None, "write must be a list of paths"),

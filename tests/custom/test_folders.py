@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hilt.call import Call
 from hilt.custom import folders
-from hilt.custom.definition import Content, Example, Problem, Sandbox
+from hilt.custom.definition import Content, DeclaredSandbox, Example, ToolProblem
 from hilt.errors import ToolError
 from tests.custom.folder_tools import OBJECT, Bench, markdown
 from tests.marks import STUBBORN, Mark, wait_until
@@ -174,7 +174,7 @@ def test_our_own_keys_are_read():
         warm=True,
     )
 
-    assert found.sandbox == Sandbox(True, ("out",), ())
+    assert found.sandbox == DeclaredSandbox(True, ("out",), ())
     assert (found.effects, found.read_only) == (frozenset(("read",)), True)
     assert found.examples == (Example({"a": 1}, {"b": 2}, True),)
     assert (found.result, found.warm, found.notes) == ("json", True, ())
@@ -299,7 +299,7 @@ def test_everything_that_is_wrong_is_told_at_once_and_names_the_tool():
     assert {problem.message.split()[0] for problem in loaded.problems} == {
         *("script", "runtime", "timeout", "inputSchema", "outputSchema")
     }
-    assert loaded.problems[0] == Problem("/t/tool.md", loaded.problems[0].message, 3, "my-tool")
+    assert loaded.problems[0] == ToolProblem("/t/tool.md", loaded.problems[0].message, 3, "my-tool")
 
 
 @pytest.mark.parametrize(
@@ -732,7 +732,7 @@ def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
     told: list[Any] = []
 
     @contextmanager
-    def confine(ctx: Any, sandbox: Sandbox, cwd: str, folder: str | None) -> Any:
+    def confine(ctx: Any, sandbox: DeclaredSandbox, cwd: str, folder: str | None) -> Any:
         told.append((sandbox, cwd))
         yield Confined(prefix=("/usr/bin/env", "INSIDE=1"))
 
@@ -742,4 +742,4 @@ def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
         result = runtime.call("my-tool")
 
     assert result.data == {"inside": 1}
-    assert told == [(Sandbox(False, ("out",), ()), str(bench.workspace))]
+    assert told == [(DeclaredSandbox(False, ("out",), ()), str(bench.workspace))]

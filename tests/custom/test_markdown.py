@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.custom import markdown
-from hilt.custom.definition import Content, Example, Sandbox
+from hilt.custom.definition import Content, DeclaredSandbox, Example
 from hilt.errors import ToolError
 
 K8S_PODS = """\
@@ -146,7 +146,7 @@ warm: true"""
         "required": ["files"],
     }
     assert (definition.approval, definition.read_only, definition.timeout) == ("destructive", False, 1.5)
-    assert (definition.sandbox, definition.effects) == (Sandbox(True, ("out",), ()), frozenset(("write",)))
+    assert (definition.sandbox, definition.effects) == (DeclaredSandbox(True, ("out",), ()), frozenset(("write",)))
     assert (definition.examples, definition.result, definition.warm) == (
         (Example({"files": ["a"]}, "hi", True),),
         "json",

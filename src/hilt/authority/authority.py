@@ -482,7 +482,7 @@ class Authority:
 
                 try:
                     form = forms.parse(name, self.names())
-                    if not isinstance(form, forms.Whole | forms.Serving):
+                    if not isinstance(form, forms.Whole | forms.ServedBy):
                         raise forms.BadForm(f"{name} is not the name of a tool")
                     if form.scope.names is None and tool.startswith(form.scope.server or ""):
                         found.add(tool)

@@ -14,7 +14,7 @@ from hilt.call import Json, Output, Touch
 from hilt.errors import ToolError
 from hilt.policy import hook_protocol as rules
 from hilt.policy.decision import Vote, decide
-from hilt.policy.hook_protocol import FAILURE, POST, PRE, Answer, BadAnswer, Hook, HookSet, Problem
+from hilt.policy.hook_protocol import FAILURE, POST, PRE, BadAnswer, Hook, HookAnswer, HookProblem, HookSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Hooks:
         return tuple(hook for known in self._sets for hook in known.hooks)
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[HookProblem, ...]:
         """What is broken."""
         return tuple(problem for known in self._sets for problem in known.problems)
 
@@ -242,7 +242,7 @@ class Hooks:
                 return heard._replace(decision=answer.decision, reason=ran.reason)
         return heard
 
-    def ask(self, hook: Hook, facts: dict[str, Any]) -> tuple[Answer | None, Ran]:
+    def ask(self, hook: Hook, facts: dict[str, Any]) -> tuple[HookAnswer | None, Ran]:
         """Run one hook and return its answer, None when it failed, and the record."""
         began = perf_counter()
 
@@ -261,7 +261,7 @@ class Hooks:
             reason = f"the hook {hook.name} says {answer.decision}"
         return answer, ran(answer.decision or ("changed" if changed else "ok"), reason)
 
-    def _answer(self, hook: Hook, data: bytes) -> Answer:
+    def _answer(self, hook: Hook, data: bytes) -> HookAnswer:
         try:
             finished = self._run(hook, data)
         except ToolError as error:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from hilt import schema as schemas
-from hilt.catalog import Catalog, Entry, dialect
+from hilt.catalog import Catalog, DialectEntry, dialect
 from hilt.declaration import Tool
 from hilt.policy.modes import FINDERS
 from hilt.schema import Schema
@@ -94,7 +94,7 @@ def _with_names(finder: Shown, tools: Sequence[Shown]) -> Shown:
     return finder._replace(description=f"{finder.description}\n\nThere are: {', '.join(names)}.") if names else finder
 
 
-def _shown(tool: Tool, entry: Entry | None, *, lean: bool) -> Shown:
+def _shown(tool: Tool, entry: DialectEntry | None, *, lean: bool) -> Shown:
     named = tool if entry is None else entry
     schema = tool.parameters if entry is None else schemas.public(entry.schema)
     output = schemas.promised(tool.output) if entry is None else None  # a dialect answers in shapes of its own

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hilt.commands import programs
-from hilt.commands.quoting import Word
+from hilt.commands.quoting import ShellWord
 from hilt.commands.syntax import MAX_DEPTH, Item, Source, Unparsed, chain, read, words_of
 
 TYPE_CHECKING = False
@@ -116,7 +116,7 @@ def _causes(text: str, *, depth: int) -> list[_Cause]:
     return causes
 
 
-def _options_set(words: Sequence[Word]) -> Iterator[str]:
+def _options_set(words: Sequence[ShellWord]) -> Iterator[str]:
     """Return the names of the shell options that matter here, out of `set -e` and `set -o pipefail`."""
     values = [word.value for word in words]
     if values[:1] not in (["set"], ["shopt"]):
@@ -202,7 +202,7 @@ class _Statuses:
                 causes += self.of_sequence(child, depth)
         return causes
 
-    def _of_words(self, words: Sequence[Word], depth: int) -> list[_Cause]:
+    def _of_words(self, words: Sequence[ShellWord], depth: int) -> list[_Cause]:
         """See through wrappers and sh -c to the program that runs."""
         while words and words[0].name in _SEEN_THROUGH and words[0].name not in self._functions:
             values = [word.value for word in words[1:]]

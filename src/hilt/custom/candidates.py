@@ -12,14 +12,14 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hilt.custom.definition import FILE_BYTES, Content, Format, Loaded, Problem, Reader, Source
+from hilt.custom.definition import FILE_BYTES, Content, Format, Loaded, Reader, Source, ToolProblem
 from hilt.errors import ToolError
 from hilt.places import command, config_dir
 from hilt.state.trust import TOOL_FOLDERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.custom.remembered import Entry, Signature
+    from hilt.custom.remembered import RememberedTool, Signature
 
 DEFINITIONS = ("tool.md", "tool.json")  # what makes a folder a tool
 
@@ -106,12 +106,12 @@ class Candidate(NamedTuple):
             return None
         return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
 
-    def problem(self, error: UnreadableTool) -> Problem:
+    def problem(self, error: UnreadableTool) -> ToolProblem:
         """Return why it is not loaded; its own path is told with that anyway."""
         message = str(error)
         itself = f"{self.path} "
         told = f"It {message.removeprefix(itself)}" if message.startswith(itself) else message
-        return Problem(self.path, told, name=self.stem)
+        return ToolProblem(self.path, told, name=self.stem)
 
     def names(self) -> list[str]:
         """Return the files that count, by their names in the tool."""
@@ -164,7 +164,7 @@ class Candidate(NamedTuple):
             raise UnreadableTool(f"Its files are larger than {FOLDER_BYTES >> 20} MiB together.")
         return {item[0]: _contents(self.file(item[0]), follow=self.own) for item in signature}
 
-    def untrusted(self, entry: Entry, folder: str, trusted: Trusted) -> Untrusted | None:
+    def untrusted(self, entry: RememberedTool, folder: str, trusted: Trusted) -> Untrusted | None:
         """Return what keeps a project's tool from being loaded; `folder` is the real path of its place."""
         if self.own:
             return None
@@ -177,12 +177,12 @@ class Candidate(NamedTuple):
         return Untrusted(self.path, tuple(refused)) if refused else None
 
 
-def candidates(place: ToolPlace, problems: list[Problem]) -> Iterator[Candidate]:
+def candidates(place: ToolPlace, problems: list[ToolProblem]) -> Iterator[Candidate]:
     """Yield what may be a tool in a folder, by name."""
     if place.source == "project":
         for folder in (os.path.dirname(place.path), place.path):
             if os.path.islink(folder):
-                problems.append(Problem(folder, "It is a link; the tools of a project are files in it."))
+                problems.append(ToolProblem(folder, "It is a link; the tools of a project are files in it."))
                 return
     try:
         with os.scandir(place.path) as listing:
@@ -190,7 +190,7 @@ def candidates(place: ToolPlace, problems: list[Problem]) -> Iterator[Candidate]
     except FileNotFoundError:
         return
     except OSError as error:
-        problems.append(Problem(place.path, f"The folder cannot be read: {os.strerror(error.errno or 0)}."))
+        problems.append(ToolProblem(place.path, f"The folder cannot be read: {os.strerror(error.errno or 0)}."))
         return
     for entry in entries:
         if is_passed_over(entry.name) or entry.name.endswith(".d.ts"):
@@ -198,7 +198,7 @@ def candidates(place: ToolPlace, problems: list[Problem]) -> Iterator[Candidate]
         if entry.is_dir():
             if any(os.path.lexists(f"{entry.path}/{name}") for name in DEFINITIONS):
                 if place.source == "project" and entry.is_symlink():
-                    problems.append(Problem(entry.path, "It is a link; the tools of a project are files in it."))
+                    problems.append(ToolProblem(entry.path, "It is a link; the tools of a project are files in it."))
                 else:
                     yield Candidate(entry.path, "folder", place)
         elif (form := _FORMATS.get(os.path.splitext(entry.name)[1])) is not None:

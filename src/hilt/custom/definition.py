@@ -33,7 +33,7 @@ MARGIN_SECONDS = 15.0
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Sandbox(NamedTuple):
+class DeclaredSandbox(NamedTuple):
     """What the `sandbox` key of a tool allows its process; paths as the file has them."""
 
     network: bool = False
@@ -63,7 +63,7 @@ class Definition(NamedTuple):
     approval: Approval = "always"
     read_only: bool = False
     timeout: float = TIMEOUT_SECONDS
-    sandbox: Sandbox | None = None  # None: the rights of the user
+    sandbox: DeclaredSandbox | None = None  # None: the rights of the user
     effects: frozenset[str] | None = None  # None: follows from read_only
     dangerous: bool = False
     result: Literal["text", "json"] = "text"
@@ -74,7 +74,7 @@ class Definition(NamedTuple):
     details: Mapping[str, Any] = _NOTHING
 
 
-class Problem(NamedTuple):
+class ToolProblem(NamedTuple):
     """Why a file, or one tool of it, was not loaded; `name` is the tool's when the file got as far as telling it."""
 
     origin: str
@@ -92,7 +92,7 @@ class Loaded(NamedTuple):
     """What one file came to. A file without tools and without problems was none of ours, such as a README."""
 
     definitions: tuple[Definition, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ToolProblem, ...] = ()
 
 
 class Content(NamedTuple):
@@ -176,13 +176,13 @@ def definition_of(tool: Tool) -> Definition | None:
     return tool.run.definition if isinstance(tool.run, _Run) else None
 
 
-def sandbox_from(value: Any) -> tuple[Sandbox | None, list[str]]:
+def sandbox_from(value: Any) -> tuple[DeclaredSandbox | None, list[str]]:
     """Return what the value of a `sandbox` key means, and what is wrong with it."""
     if value is None:
         return None, []
     if not isinstance(value, Mapping):
         return None, ["sandbox must be an object with network, write and read"]
-    problems = [f"sandbox has no key {key}" for key in value if key not in Sandbox._fields]
+    problems = [f"sandbox has no key {key}" for key in value if key not in DeclaredSandbox._fields]
     network = value.get("network", False)
     if not isinstance(network, bool):
         problems.append("sandbox.network must be true or false")
@@ -193,7 +193,7 @@ def sandbox_from(value: Any) -> tuple[Sandbox | None, list[str]]:
             problems.append(f"sandbox.{key} must be a list of paths")
         else:
             paths[key] = tuple(listed)
-    return (None, problems) if problems else (Sandbox(network, paths["write"], paths["read"]), [])
+    return (None, problems) if problems else (DeclaredSandbox(network, paths["write"], paths["read"]), [])
 
 
 def examples_from(value: Any) -> tuple[tuple[Example, ...], list[str]]:

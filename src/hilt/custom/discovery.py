@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from hilt.custom.candidates import Candidate, ToolPlace, Trusted, UnreadableTool, candidates, places
-from hilt.custom.definition import Content, Format, Loaded, Problem, Reader
+from hilt.custom.definition import Content, Format, Loaded, Reader, ToolProblem
 from hilt.custom.layers import NOTHING, CustomTools, ToolLayer, layered
-from hilt.custom.remembered import Cache, Entry
+from hilt.custom.remembered import Cache, RememberedTool
 from hilt.formats.digests import sha256
 from hilt.formats.times import is_settled
 from hilt.places import state_dir
@@ -131,7 +131,7 @@ class Discovery:
         self._every = every
         self._lock = threading.Lock()
         self._looked = float("-inf")
-        self._known: dict[str, Entry] = {}
+        self._known: dict[str, RememberedTool] = {}
         self._found = NOTHING
         self._listeners: list[Callable[[CustomTools], None]] = []
 
@@ -160,14 +160,14 @@ class Discovery:
     def _look(self) -> CustomTools:
         trusted = self._trusted()
         saved = self._cache.load() if self._cache is not None and not self._known else {}
-        known: dict[str, Entry] = {}
+        known: dict[str, RememberedTool] = {}
         layers: list[ToolLayer] = []
         for place in self.places:
             layer = ToolLayer()
             folder = os.path.realpath(place.path)
             for candidate in candidates(place, layer.problems):
                 entry = self._entry(candidate, saved)
-                if isinstance(entry, Problem):
+                if isinstance(entry, ToolProblem):
                     layer.problems.append(entry)
                     layer.guesses[candidate.stem] = entry
                     continue
@@ -185,7 +185,7 @@ class Discovery:
             self._cache.save(known)
         return layered(layers, self._reserved)
 
-    def _entry(self, candidate: Candidate, saved: Mapping[str, Entry]) -> Entry | Problem:
+    def _entry(self, candidate: Candidate, saved: Mapping[str, RememberedTool]) -> RememberedTool | ToolProblem:
         """Return what is known of a candidate as it is now; its bytes are read only when it is not known."""
         try:
             signature = candidate.signature()
@@ -201,9 +201,9 @@ class Discovery:
         if entry is not None and entry.hashes == hashes and entry.source == candidate.place.source:
             # touched, or looked at too soon after it was written: the bytes are the same
             return entry.again(signature, settled=settled)
-        return Entry(candidate.place.source, signature, hashes, settled=settled, files=files)
+        return RememberedTool(candidate.place.source, signature, hashes, settled=settled, files=files)
 
-    def _loaded(self, candidate: Candidate, entry: Entry) -> Loaded:
+    def _loaded(self, candidate: Candidate, entry: RememberedTool) -> Loaded:
         if entry.loaded is None or entry.may_be_mended(candidate.around):
             files = entry.files
             if files is None:
@@ -212,7 +212,9 @@ class Discovery:
                 except UnreadableTool as error:
                     return Loaded(problems=(candidate.problem(error),))
                 if {name: sha256(data) for name, data in files.items()} != entry.hashes:
-                    return Loaded(problems=(Problem(candidate.path, "It is just being changed.", name=candidate.stem),))
+                    return Loaded(
+                        problems=(ToolProblem(candidate.path, "It is just being changed.", name=candidate.stem),)
+                    )
             began, entry.around = time.monotonic(), candidate.around()
             entry.loaded = self._read(candidate, files)
             entry.at = time.monotonic()
@@ -223,17 +225,17 @@ class Discovery:
     def _read(self, candidate: Candidate, files: Mapping[str, bytes]) -> Loaded:
         reader = self._readers.get(candidate.format)
         if reader is None:
-            return Loaded(problems=(Problem(candidate.path, f"There is no reader for {candidate.format} tools."),))
+            return Loaded(problems=(ToolProblem(candidate.path, f"There is no reader for {candidate.format} tools."),))
         try:
             loaded = reader(Content(candidate.path, files, candidate.place.source))
         except Exception as error:  # noqa: BLE001 -- a file that breaks its reader must not take the others with it
             message = f"It could not be read, which is a fault in hilt: {type(error).__name__}: {error}"
-            return Loaded(problems=(Problem(candidate.path, message),))
+            return Loaded(problems=(ToolProblem(candidate.path, message),))
         misnamed = [found for found in loaded.definitions if not _NAME.match(found.name)]
         if not misnamed:
             return loaded
         problems = [
-            Problem(found.origin, f"{found.name!r} is no name: at most 64 letters, digits, _ and -.", found.line)
+            ToolProblem(found.origin, f"{found.name!r} is no name: at most 64 letters, digits, _ and -.", found.line)
             for found in misnamed
         ]
         kept = tuple(found for found in loaded.definitions if found not in misnamed)

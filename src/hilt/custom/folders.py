@@ -19,7 +19,7 @@ from hilt.custom.definition import (
     Definition,
     Execute,
     Loaded,
-    Problem,
+    ToolProblem,
     effects_from,
     examples_from,
     fingerprint,
@@ -28,7 +28,7 @@ from hilt.custom.definition import (
 from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter, json_file
 from hilt.errors import ToolError
 from hilt.formats.times import is_settled
-from hilt.processes.declared_sandbox import Confine, confined
+from hilt.processes.declared_sandbox import ConfineDeclared, confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def read(content: Content) -> Loaded:
         data = content.files[name].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         written = front_matter(data) if name == MARKDOWN else json_file(data)
     except BadFrontMatter as error:
-        return Loaded(problems=(Problem(origin, error.message, error.line),))
+        return Loaded(problems=(ToolProblem(origin, error.message, error.line),))
     reading = _Reading(written, content)
     definition = reading.definition(origin)
     if reading.problems:
         tool = written.fields.get("name")
         known = tool if isinstance(tool, str) else None
-        found = (Problem(origin, message, line, known) for line, message in reading.problems)
+        found = (ToolProblem(origin, message, line, known) for line, message in reading.problems)
         return Loaded(problems=tuple(found))
     return Loaded((definition,))
 
@@ -262,7 +262,10 @@ class _Reading:
 
 
 def executor(
-    environ: Mapping[str, str], grants: security.Grants, confine: Confine | None = None, workers: Workers | None = None
+    environ: Mapping[str, str],
+    grants: security.Grants,
+    confine: ConfineDeclared | None = None,
+    workers: Workers | None = None,
 ) -> Callable[[Definition], Execute]:
     """Return what makes folder tools run: with the user's environment and grants, and what confines those that ask.
 
@@ -283,7 +286,7 @@ class _FolderTool:
         definition: Definition,
         environ: Mapping[str, str],
         grants: security.Grants,
-        confine: Confine | None,
+        confine: ConfineDeclared | None,
         workers: Workers | None,
     ) -> None:
         self._definition = definition
@@ -361,7 +364,7 @@ class _Seal:
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
         self._lock = threading.Lock()
-        self._stamps: list[_Stamp] | None = None
+        self._stamps: list[_FileStamp] | None = None
 
     def check(self) -> None:
         """Return when the files are what was loaded, raise when not."""
@@ -399,7 +402,7 @@ def _files(folder: str) -> list[str]:
     return sorted(os.path.relpath(path, folder) for path in found)
 
 
-class _Stamp(NamedTuple):
+class _FileStamp(NamedTuple):
     """What changes when a file changes."""
 
     changed_ns: int
@@ -409,9 +412,9 @@ class _Stamp(NamedTuple):
     device: int
 
 
-def _stamp(path: str) -> _Stamp:
+def _stamp(path: str) -> _FileStamp:
     status = os.stat(path)
-    return _Stamp(status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev)
+    return _FileStamp(status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev)
 
 
 def _contents(path: str) -> bytes:

@@ -15,7 +15,7 @@ from hilt.custom.definition import (
     Execute,
     Format,
     Loaded,
-    Problem,
+    ToolProblem,
     fingerprint,
     verified,
 )
@@ -39,10 +39,10 @@ def read(content: Content, form: Format, workers: Workers, start: Start, describ
     try:
         reply = workers.greeted(start(content.path, data), seconds=LOAD_SECONDS)
     except ToolError as error:
-        return Loaded(problems=(Problem(content.path, error.message),))
+        return Loaded(problems=(ToolProblem(content.path, error.message),))
     if "problem" in reply:
         problem = reply["problem"]
-        return Loaded(problems=(Problem(content.path, _sentence(problem["message"]), problem.get("line")),))
+        return Loaded(problems=(ToolProblem(content.path, _sentence(problem["message"]), problem.get("line")),))
     found = tuple(
         Definition(
             origin=content.path,
@@ -57,7 +57,7 @@ def read(content: Content, form: Format, workers: Workers, start: Start, describ
         for told in reply["tools"]
     )
     if not found:
-        return Loaded(problems=(Problem(content.path, "It declares no tool."),))
+        return Loaded(problems=(ToolProblem(content.path, "It declares no tool."),))
     return Loaded(found)
 
 

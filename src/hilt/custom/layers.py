@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from hilt.custom.candidates import Untrusted
-from hilt.custom.definition import Definition, Loaded, Problem
+from hilt.custom.definition import Definition, Loaded, ToolProblem
 from hilt.errors import ToolError
 from hilt.places import command
 
@@ -23,9 +23,9 @@ class CustomTools(NamedTuple):
 
     definitions: Mapping[str, Definition]
     hidden: tuple[Definition, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[ToolProblem, ...]
     untrusted: tuple[Untrusted, ...]
-    broken: Mapping[str, Problem]  # by the names under which they would be called
+    broken: Mapping[str, ToolProblem]  # by the names under which they would be called
     awaiting: Mapping[str, Untrusted]  # likewise
 
     def find(self, name: str) -> Definition | None:
@@ -61,9 +61,9 @@ class ToolLayer:
     def __init__(self) -> None:
         self.definitions: dict[str, Definition] = {}
         self.hidden: list[Definition] = []
-        self.problems: list[Problem] = []
+        self.problems: list[ToolProblem] = []
         self.untrusted: list[Untrusted] = []
-        self.guesses: dict[str, Problem] = {}  # broken ones, by the names that they have or might have
+        self.guesses: dict[str, ToolProblem] = {}  # broken ones, by the names that they have or might have
         self.awaiting: dict[str, Untrusted] = {}
 
     def add(self, stem: str, loaded: Loaded) -> None:
@@ -73,7 +73,7 @@ class ToolLayer:
             if first is not definition:
                 self.hidden.append(definition)
                 message = f"There is already a tool {definition.name} in this folder, in {first.origin}."
-                self.problems.append(Problem(definition.origin, message, definition.line, definition.name))
+                self.problems.append(ToolProblem(definition.origin, message, definition.line, definition.name))
         for problem in loaded.problems:
             self.problems.append(problem)
             for name in (problem.name, stem):
@@ -85,9 +85,9 @@ def layered(layers: Iterable[ToolLayer], reserved: Collection[str]) -> CustomToo
     """Return the tools of all layers, highest first; `reserved` are the names of built-in tools."""
     definitions: dict[str, Definition] = {}
     hidden: list[Definition] = []
-    problems: list[Problem] = []
+    problems: list[ToolProblem] = []
     untrusted: list[Untrusted] = []
-    broken: dict[str, Problem] = {}
+    broken: dict[str, ToolProblem] = {}
     awaiting: dict[str, Untrusted] = {}
     for layer in layers:
         problems += layer.problems
@@ -98,7 +98,7 @@ def layered(layers: Iterable[ToolLayer], reserved: Collection[str]) -> CustomToo
             if definition.name in reserved:
                 if definition.source != "directory":
                     message = f"{definition.name} is the name of a built-in tool; the file needs another."
-                    problems.append(Problem(definition.origin, message, definition.line, definition.name))
+                    problems.append(ToolProblem(definition.origin, message, definition.line, definition.name))
                     continue
                 definition = definition._replace(name=PREFIX + definition.name)
             if definitions.setdefault(definition.name, definition) is not definition:

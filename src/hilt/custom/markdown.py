@@ -17,7 +17,7 @@ from hilt.custom.definition import (
     Content,
     Definition,
     Loaded,
-    Problem,
+    ToolProblem,
     effects_from,
     examples_from,
     fingerprint,
@@ -64,7 +64,7 @@ def read(content: Content) -> Loaded:
     try:
         written = front_matter(data)
     except BadFrontMatter as error:
-        return Loaded(problems=(Problem(content.path, error.message, error.line),))
+        return Loaded(problems=(ToolProblem(content.path, error.message, error.line),))
     reading = _Reading(written)
     definition = reading.definition(content)
     if not reading.problems:
@@ -72,7 +72,7 @@ def read(content: Content) -> Loaded:
     name = written.fields.get("name")
     known = name if isinstance(name, str) else None
     found = sorted(reading.problems, key=lambda problem: problem[0])
-    return Loaded(problems=tuple(Problem(content.path, message, line, known) for line, message in found))
+    return Loaded(problems=tuple(ToolProblem(content.path, message, line, known) for line, message in found))
 
 
 class _Reading:

@@ -25,12 +25,12 @@ from hilt.output import printed, shapes
 from hilt.output.overflow import OMITTED
 from hilt.places import SHELL_VARIABLES
 from hilt.policy.decision import OWN, Vote
-from hilt.processes.declared_sandbox import Confine, confined
+from hilt.processes.declared_sandbox import ConfineDeclared, confined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
-    from hilt.processes.children import Folder
+    from hilt.processes.children import WorkingFolder
     from hilt.sandbox.process import Captured, Finished
 
 SHOWN_CHARACTERS = 32_000
@@ -58,11 +58,11 @@ class Program(NamedTuple):
     path: str
 
 
-def executor(environ: Mapping[str, str], confine: Confine | None = None) -> Callable[[Definition], Execute]:
+def executor(environ: Mapping[str, str], confine: ConfineDeclared | None = None) -> Callable[[Definition], Execute]:
     """Return what makes markdown tools run: with the user's environment, and what confines those that ask."""
 
     def make(definition: Definition) -> Execute:
-        return _Script(definition, environ, confine)
+        return _BoundScript(definition, environ, confine)
 
     return make
 
@@ -104,10 +104,10 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-class _Script:
+class _BoundScript:
     """The script of one tool."""
 
-    def __init__(self, definition: Definition, environ: Mapping[str, str], confine: Confine | None) -> None:
+    def __init__(self, definition: Definition, environ: Mapping[str, str], confine: ConfineDeclared | None) -> None:
         self._definition = definition
         self._environ = environ
         self._confine = confine
@@ -160,7 +160,7 @@ class _Script:
                 raise ToolError("tool_invalid", message, suggestion=_INSTALL, line=error.line) from None
         return self._templates[shell]
 
-    def _run(self, ctx: Context, argv: list[str], folder: Folder, env: Mapping[str, str]) -> Finished:
+    def _run(self, ctx: Context, argv: list[str], folder: WorkingFolder, env: Mapping[str, str]) -> Finished:
         from hilt.sandbox import process
 
         given_up = threading.Event()

@@ -10,10 +10,10 @@ from typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.custom.definition import Definition, Execute, Sandbox
+    from hilt.custom.definition import DeclaredSandbox, Definition, Execute
     from hilt.custom.discovery import Discovery
     from hilt.custom.layers import CustomTools
-    from hilt.custom.watching import Watch
+    from hilt.custom.watching import ToolWatch
     from hilt.custom.workers import Workers
     from hilt.declaration import Tool
     from hilt.sandbox.process import Confined
@@ -33,7 +33,7 @@ class Toolbox:
         grants: Any,
         confine: Any,
         sandbox: str,
-        confine_module: Callable[[Sandbox, str], AbstractContextManager[Confined]],
+        confine_module: Callable[[DeclaredSandbox, str], AbstractContextManager[Confined]],
     ) -> None:
         """Take what the executors need: the user's grants for security scripts, and what confines a tool that asks.
 
@@ -52,7 +52,7 @@ class Toolbox:
         self._lock = threading.Lock()
         self._workers: Workers | None = None
         self._discovery: Discovery | None = None
-        self._watch: Watch | None = None
+        self._watch: ToolWatch | None = None
         self._made: dict[str, tuple[Definition, Tool]] = {}
 
     def close(self) -> None:
@@ -69,12 +69,12 @@ class Toolbox:
 
         What is returned ends that.
         """
-        from hilt.custom.watching import Watch
+        from hilt.custom.watching import ToolWatch
 
         discovery = self._open()
         with self._lock:
             if self._watch is None:
-                self._watch = Watch(discovery)
+                self._watch = ToolWatch(discovery)
             watch = self._watch
         return watch.add(callback)
 
@@ -90,13 +90,13 @@ class Toolbox:
             boxed = self._boxed = found, found._replace(definitions=own)
         return boxed[1]
 
-    def _default(self) -> Sandbox | None:
+    def _default(self) -> DeclaredSandbox | None:
         """Return the sandbox of tools that ask for none; None for the rights of the user."""
         if self._sandbox == "declared":
             return None
-        from hilt.custom.definition import Sandbox
+        from hilt.custom.definition import DeclaredSandbox
 
-        return Sandbox(write=(".",) if self._sandbox == "workspace-write" else ())
+        return DeclaredSandbox(write=(".",) if self._sandbox == "workspace-write" else ())
 
     def find(self, name: str) -> Tool | None:
         """Return the tool of this name; one that is broken or not trusted raises why."""

@@ -31,7 +31,7 @@ WATCHED_FILES = 500  # of a tool's folder
 _NOT_WATCHED = ("node_modules", ".git", "__pycache__", ".venv")
 
 
-class Told(NamedTuple):
+class WarmReply(NamedTuple):
     """The answer of a script, and whether it printed other things before."""
 
     value: dict[str, Any]
@@ -40,7 +40,7 @@ class Told(NamedTuple):
 
 def ask(
     workers: Workers, definition: Definition, launch: Launch, request: dict[str, Any], ctx: Context, confine: Confine
-) -> Told:
+) -> WarmReply:
     """Return what the script answers; `confine` holds how a process of it is confined while it runs."""
     noise = threading.Event()
     place = [definition.origin, ctx.workspace.root]
@@ -69,7 +69,7 @@ def ask(
             suggestion="Ask for less at once, or give the tool a longer timeout. A warm tool must answer every line it "
             "reads with one line of JSON, and write it out at once.",
         ) from None
-    return Told(value, noise.is_set())
+    return WarmReply(value, noise.is_set())
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:

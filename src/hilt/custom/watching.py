@@ -27,7 +27,7 @@ CLOSE_SECONDS = 5.0
 FOLDERS = 4000  # that are watched, at most
 
 
-class Watch:
+class ToolWatch:
     """Looks at the tool folders in a thread of its own, from the first listener to the last."""
 
     def __init__(self, discovery: Discovery, *, native: bool = True) -> None:

@@ -25,7 +25,7 @@ FORCED_BYTES = 4 * MAX_BYTES  # of all files of one change: they are held in mem
 CHUNK_BYTES = 1024 * 1024
 
 
-class Found(NamedTuple):
+class FileContents(NamedTuple):
     """A file that was read: its path as callers see it, its bytes, its status."""
 
     path: str
@@ -69,10 +69,10 @@ class Workspace:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def read(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> Found:
+    def read(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> FileContents:
         """Return a file's bytes, and remember that this session saw them."""
         with self.stream(path, limit=limit, remember=remember) as stream:
-            return Found(stream.path, stream.all(), stream.status)
+            return FileContents(stream.path, stream.all(), stream.status)
 
     def checksum(self, path: str) -> str | None:
         """Return the SHA-256 of a file that this call has read, by its path as callers see it."""
@@ -80,13 +80,13 @@ class Workspace:
         return stamp.hash.hex() if stamp is not None and stamp.hash is not None else None
 
     @contextmanager
-    def stream(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> Iterator[Stream]:
+    def stream(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> Iterator[FileStream]:
         """Open a file for reading in pieces; once it was read to its end, the session counts as having seen it."""
         try:
             with self.door.open_file(path) as (descriptor, status, place):
                 if status.st_size > limit:
                     raise too_large(place.path, status.st_size, limit)
-                stream = Stream(descriptor, status, place.path, limit, self.fence)
+                stream = FileStream(descriptor, status, place.path, limit, self.fence)
                 yield stream
                 if remember and stream.hash is not None:
                     # a file that grew or shrank while it was read has no size and time that belong together
@@ -267,7 +267,7 @@ class Workspace:
         return [mended.report for mended in mend_all(self)]
 
 
-class Stream:
+class FileStream:
     """An open file that is hashed as it is read."""
 
     def __init__(self, descriptor: int, status: os.stat_result, path: str, limit: int, fence: Fence) -> None:

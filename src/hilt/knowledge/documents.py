@@ -19,7 +19,7 @@ _LISTS = ("tags", "aliases", "keywords")
 _SCALARS = ("name", "title", "description", "source", "when_to_use")
 
 
-class Document(NamedTuple):
+class KnowledgeDocument(NamedTuple):
     """What is known of one file without giving its text away."""
 
     name: str
@@ -31,7 +31,7 @@ class Document(NamedTuple):
     body: str
 
 
-def parse(data: bytes, path: str) -> Document | None:
+def parse(data: bytes, path: str) -> KnowledgeDocument | None:
     """Return the document in the beginning of a file; None when that is not text."""
     if b"\0" in data[:512]:
         return None
@@ -43,7 +43,7 @@ def parse(data: bytes, path: str) -> Document | None:
     purpose = _line(f"{fields.get('description', '')} {fields.get('when_to_use', '')}")
     description = _line(fields.get("description", "")) or _paragraph(body)
     tags = [tag for key in _LISTS for tag in lists.get(key, ())][:TAGS_MAX]
-    return Document(
+    return KnowledgeDocument(
         name[:TITLE_CHARACTERS],
         title[:TITLE_CHARACTERS],
         description[:DESCRIPTION_CHARACTERS],

@@ -51,7 +51,7 @@ class Survey(NamedTuple):
     full: bool = False  # there is more than is looked at
 
 
-class Folder:
+class FolderShelf:
     """A shelf of the user's: everything of one kind below one folder."""
 
     def __init__(self, path: str, kind: str, is_sensitive: Callable[[str], bool]) -> None:

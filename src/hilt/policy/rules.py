@@ -30,7 +30,7 @@ from hilt.policy.subject import Subject, Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import Part
+    from hilt.commands.risk import CommandPart
 
 MAX_RULES = 2000
 
@@ -49,7 +49,7 @@ class Rule(NamedTuple):
     line: int
 
 
-class Problem(NamedTuple):
+class RuleProblem(NamedTuple):
     """Something broken: why, where, and what it could have governed."""
 
     reason: str
@@ -63,7 +63,7 @@ class RuleSet(NamedTuple):
 
     file: str
     rules: tuple[Rule, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[RuleProblem, ...] = ()
     notes: tuple[str, ...] = ()
     trusted: bool = True
 
@@ -83,13 +83,13 @@ def parse(text: str, file: str, names: Names, *, trusted: bool, home: str = "", 
     try:
         data, lines = yaml12.load_with_lines(text, path or file)
     except yaml12.BadYaml as error:
-        return RuleSet(file, (), (Problem(error.message, file, error.line),), (), trusted)
+        return RuleSet(file, (), (RuleProblem(error.message, file, error.line),), (), trusted)
     return _Reading(file, names, lines, home, path).read(data, trusted=trusted)
 
 
 def broken(file: str, reason: str, *, trusted: bool = True) -> RuleSet:
     """Return the rules of a file that cannot be read at all: everything asks."""
-    return RuleSet(file, (), (Problem(reason, file, 1),), (), trusted)
+    return RuleSet(file, (), (RuleProblem(reason, file, 1),), (), trusted)
 
 
 def listed(
@@ -151,7 +151,7 @@ class _Reading:
         self._lines = lines
         self._home = home
         self._rules: list[Rule] = []
-        self._problems: list[Problem] = []
+        self._problems: list[RuleProblem] = []
         self._notes: list[str] = []
         self._is_full = False
 
@@ -224,7 +224,7 @@ class _Reading:
     def _example(self, form: Form, example: str) -> Subject:
         """Return the call that an example means, by what the rule is about."""
         names = form.scope.names or frozenset()
-        if isinstance(form, forms.Whole | forms.Serving):
+        if isinstance(form, forms.Whole | forms.ServedBy):
             return Subject(example, frozenset((example,)))
         if isinstance(form, forms.Acting):
             return Subject("", names, frozenset(("control",)), actions=frozenset((example,)))
@@ -265,13 +265,13 @@ class _Reading:
         return rule
 
     def _broken(self, reason: str, line: int, scope: Scope = EVERYTHING) -> None:
-        self._problems.append(Problem(f"{self._path}, line {line}: {reason}.", self._file, line, scope))
+        self._problems.append(RuleProblem(f"{self._path}, line {line}: {reason}.", self._file, line, scope))
 
     def _line(self, path: yaml12.Path) -> int:
         return self._lines.get(path, 1)
 
 
-def _items(subject: Subject) -> Iterator[Part | Touched | str]:
+def _items(subject: Subject) -> Iterator[CommandPart | Touched | str]:
     """Yield everything that allow rules must cover: commands, touches, and effects whose target is not known.
 
     Reading needs no rule beside something else.
@@ -321,17 +321,17 @@ def _allowing_commands(allows: Sequence[Rule], subject: Subject) -> list[Rule | 
     return [_first(allows, subject, part) for part in parts]
 
 
-def _first(allows: Sequence[Rule], subject: Subject, item: Part | Touched | str) -> Rule | None:
+def _first(allows: Sequence[Rule], subject: Subject, item: CommandPart | Touched | str) -> Rule | None:
     return next((rule for rule in allows if _covers(rule.form, subject, item)), None)
 
 
-def _covers(form: Form, subject: Subject, item: Part | Touched | str) -> bool:
+def _covers(form: Form, subject: Subject, item: CommandPart | Touched | str) -> bool:
     if isinstance(item, str):
         return False
     return form.covers_touch(subject, item) if isinstance(item, Touched) else form.covers_part(subject, item)
 
 
-def _is_known_write(subject: Subject, part: Part) -> bool:
+def _is_known_write(subject: Subject, part: CommandPart) -> bool:
     """Whether a redirection is known as a touch, which a path rule then has to cover."""
     if part.kind != "redirection":
         return False

@@ -12,12 +12,12 @@ from hilt.errors import ToolError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
-    from hilt.custom.definition import Definition, Sandbox
+    from hilt.custom.definition import DeclaredSandbox, Definition
     from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Profile
 
 
-class Confine(Protocol):
+class ConfineDeclared(Protocol):
     """Yields how a script is confined that has a `sandbox` key, and holds what that needs while the block lasts.
 
     The folder of the session's output must be readable inside, for a script may be there, and so must be `folder`,
@@ -25,12 +25,12 @@ class Confine(Protocol):
     """
 
     def __call__(
-        self, ctx: Context, sandbox: Sandbox, cwd: str, folder: str | None
+        self, ctx: Context, sandbox: DeclaredSandbox, cwd: str, folder: str | None
     ) -> AbstractContextManager[Confined]: ...
 
 
 def confined(
-    definition: Definition, confine: Confine | None, ctx: Context, cwd: str
+    definition: Definition, confine: ConfineDeclared | None, ctx: Context, cwd: str
 ) -> AbstractContextManager[Confined | None]:
     """Return what holds while a tool runs: nothing without the key, and nothing runs when nobody can confine it."""
     if definition.sandbox is None:

@@ -18,7 +18,7 @@ from hilt.search.selection import Selection
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.files.door import Place
-    from hilt.processes.children import Stream
+    from hilt.processes.children import OutputStream
 
 SECONDS = 60.0  # then what was found so far is the answer
 
@@ -57,7 +57,7 @@ class Engine:
         fds: tuple[int, ...] = (),
         seconds: float = SECONDS,
         largest: int | None = None,
-    ) -> Iterator[Stream]:
+    ) -> Iterator[OutputStream]:
         """Start the program for one of three things: files (their paths), json (matches), count (numbers by file).
 
         It searches the tree, or the open files `fds` and nothing else.
@@ -125,7 +125,7 @@ class Engine:
             self.program = None
             return work()
 
-    def refuse_failure(self, stream: Stream, pattern: Pattern | None = None, *, answered: bool) -> None:
+    def refuse_failure(self, stream: OutputStream, pattern: Pattern | None = None, *, answered: bool) -> None:
         """Raise when the program could not do its work; files it could not read are not a failure."""
         if stream.timed_out or (answered and stream.exit_code in (0, 1)):
             return
@@ -188,17 +188,17 @@ def _caret(text: str) -> int | None:
     return None if found is None else max(0, len(found[1]) - 4 - len("(?:"))
 
 
-def found_nothing(stream: Stream) -> bool:
+def found_nothing(stream: OutputStream) -> bool:
     """Whether the program ended as one does that found nothing."""
     return stream.exit_code == 1 and not stream.received
 
 
-def unreadable(stream: Stream) -> int:
+def unreadable(stream: OutputStream) -> int:
     """Return how many files the program could not read."""
     return stream.stderr.count(b"(os error ")
 
 
-def counts_by_path(stream: Stream) -> Iterator[tuple[str, int]]:
+def counts_by_path(stream: OutputStream) -> Iterator[tuple[str, int]]:
     """Yield path and number from lines of path, NUL, number."""
     rest = b""
     for chunk in stream:

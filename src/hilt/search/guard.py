@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SPECIAL = frozenset("*?[]{}!/\\")
 
 
-class Guard:
+class SearchGuard:
     """Leaves out what is not for tools. The program leaves out most of it; this is what can be relied upon."""
 
     def __init__(self, ctx: Context, place: Place, folder: int) -> None:

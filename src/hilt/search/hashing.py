@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hilt.context import Context
-from hilt.search.guard import Guard, visible
+from hilt.search.guard import SearchGuard, visible
 from hilt.search.selection import EXCLUDED
-from hilt.search.walking import FILE, Folder, walk
+from hilt.search.walking import FILE, WalkedFolder, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Hashes(NamedTuple):
 def hash_tree(ctx: Context, path: str, accepts: Callable[[str], bool] | None) -> Hashes:
     """Hash the files below a folder whose paths, as seen from it, are accepted."""
     with ctx.door.open_folder(path) as (start, place):
-        return _Hashing(ctx, Guard(ctx, place, start).is_open, place.path, accepts).run(start)
+        return _Hashing(ctx, SearchGuard(ctx, place, start).is_open, place.path, accepts).run(start)
 
 
 class _Hashing:
@@ -86,7 +86,7 @@ class _Hashing:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def _wanted(self, folder: Folder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
+    def _wanted(self, folder: WalkedFolder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
         path = folder.path + entry.name
         if is_folder:
             return entry.name not in EXCLUDED and self._is_open(path)

@@ -206,7 +206,7 @@ class Stillness:
         return status.st_ctime_ns < self._since
 
 
-class Contents:
+class SearchedContents:
     """The bytes of an open file as ripgrep searches them: without a byte order mark, and UTF-16 as UTF-8."""
 
     def __init__(self, descriptor: int) -> None:

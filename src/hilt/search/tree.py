@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from hilt.context import Context
 from hilt.search.engine import SECONDS, Engine, counts_by_path, found_nothing, unreadable
-from hilt.search.guard import Guard, visible
-from hilt.search.reach import Contents, Reach, Stillness
+from hilt.search.guard import SearchGuard, visible
+from hilt.search.reach import Reach, SearchedContents, Stillness
 from hilt.search.ripgrep import OUT_OF_MEMORY, Pattern
 from hilt.search.selection import Selection
 
@@ -80,7 +80,7 @@ class Tree:
         self._place = place
         self._folder = folder
         self._file = file
-        self._guard = Guard(ctx, place, folder)
+        self._guard = SearchGuard(ctx, place, folder)
         self._engine = Engine(ctx, place, folder, file, self._guard.names)
 
     @property
@@ -139,7 +139,7 @@ class Tree:
             paths = self._files_here(selection)
             ordered = _by_time(self._folder, paths) if newest else sorted(paths)
             return Listed(ordered[:keep], total=len(paths), is_minimum=False, unreadable=0)
-        batch = _Batch(keep, (lambda paths: _by_time(self._folder, paths)) if newest else sorted)
+        batch = _FirstPaths(keep, (lambda paths: _by_time(self._folder, paths)) if newest else sorted)
         total = 0
         heard = False
         rest = b""
@@ -164,11 +164,11 @@ class Tree:
     def _files_here(self, selection: Selection) -> list[str]:
         """Return the files of the selection in this folder alone, for which no program has to be started."""
         from hilt.search.inherited import InheritedRules
-        from hilt.search.standin import Gate
-        from hilt.search.walking import Folder
+        from hilt.search.standin import WalkFilter
+        from hilt.search.walking import WalkedFolder
 
         with InheritedRules(self._ctx.door, self._place, selection) as above:
-            gate = Gate(
+            gate = WalkFilter(
                 names=selection.names,
                 hidden=selection.hidden,
                 sensitive=self._guard.names,
@@ -176,7 +176,7 @@ class Tree:
                 repository=above.repository,
             )
         with os.scandir(self._folder) as found:
-            folder = Folder(self._folder, "", list(found))
+            folder = WalkedFolder(self._folder, "", list(found))
         gate.enter(folder)
         accepts = self._guard.test(selection.accepts)
         return [
@@ -285,19 +285,19 @@ class Tree:
         return MatchCounts(shown, len(counts) - lost, total, is_minimum, unreadable(stream), [], dropped + lost)
 
     @contextmanager
-    def _contents(self, reach: Reach, path: str) -> Iterator[Contents | None]:
+    def _contents(self, reach: Reach, path: str) -> Iterator[SearchedContents | None]:
         """Open a file to see whether it holds what was found in it; None when it cannot be reached without links."""
         if self.is_file:
-            yield Contents(self._file)
+            yield SearchedContents(self._file)
             return
         with ExitStack() as stack:
             contents = None
             with suppress(OSError):
-                contents = Contents(stack.enter_context(reach.opened(path)))
+                contents = SearchedContents(stack.enter_context(reach.opened(path)))
             yield contents
 
 
-class _Batch:
+class _FirstPaths:
     """The first of many paths, without holding all of them."""
 
     def __init__(self, keep: int, order: Callable[[list[str]], list[str]]) -> None:

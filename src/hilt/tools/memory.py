@@ -12,7 +12,7 @@ from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds, Count, Items
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
-from hilt.state.memory import TAG_CHARACTERS, TAGS_MAX, Kept, Page, check_name
+from hilt.state.memory import TAG_CHARACTERS, TAGS_MAX, MemoryEntry, MemoryPage, check_name
 
 ANSWER_CHARACTERS = 256 * 1024  # values beyond this come with the next call
 SEARCH_LIMIT = 20
@@ -157,7 +157,7 @@ def _said(text: str) -> Output:
     return Output(text, view=views.none(text))
 
 
-def _facts(entry: Kept) -> dict[str, Any]:
+def _facts(entry: MemoryEntry) -> dict[str, Any]:
     facts: dict[str, Any] = {"updated": rfc3339(entry.updated)}
     if entry.tags:
         facts["tags"] = list(entry.tags)
@@ -166,7 +166,7 @@ def _facts(entry: Kept) -> dict[str, Any]:
     return facts
 
 
-def _listed(page: Page, offset: int, again: dict[str, Any], *, keys_only: bool) -> Output:
+def _listed(page: MemoryPage, offset: int, again: dict[str, Any], *, keys_only: bool) -> Output:
     """Return as many entries as one answer holds, and how to get the others."""
     items: list[Any] = []
     size = 0
@@ -183,11 +183,11 @@ def _listed(page: Page, offset: int, again: dict[str, Any], *, keys_only: bool) 
     return Output(data=data, view=_table(page.entries[: len(items)], page.total))
 
 
-def _item(entry: Kept, *, whole: bool) -> dict[str, Any]:
+def _item(entry: MemoryEntry, *, whole: bool) -> dict[str, Any]:
     return {"key": entry.key, **({"value": entry.value} if whole else {"snippet": entry.snippet}), **_facts(entry)}
 
 
-def _table(entries: list[Kept], total: int) -> dict[str, Any]:
+def _table(entries: list[MemoryEntry], total: int) -> dict[str, Any]:
     rows = [
         {"key": entry.key, "value": _cell(entry.value), "tags": ", ".join(entry.tags)}
         for entry in entries[: views.CHANGED_LINES]

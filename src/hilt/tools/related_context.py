@@ -13,7 +13,7 @@ from hilt.errors import ToolError
 from hilt.files.workspace import Workspace
 from hilt.formats.times import rfc3339
 from hilt.knowledge.folders import DEPTH_MAX, FILES_MAX, SKILL, Listing, Stamp, Survey, settled
-from hilt.knowledge.index import Entry
+from hilt.knowledge.index import RankedDocument
 from hilt.knowledge.locations import CLIENTS, PERSONAL, kind_of_folder
 from hilt.output import views
 from hilt.params import Bounds, Items
@@ -86,7 +86,7 @@ def related_context(
         kinds=types or (),
         limit=limit,
         rebuild=rebuild,
-        project=[_Shelf(ctx.workspace, name) for name in PERSONAL],
+        project=[_WorkspaceShelf(ctx.workspace, name) for name in PERSONAL],
         check=ctx.fence.check,
     )
     results = [_result(ctx, entry) for entry in answer.entries]
@@ -117,7 +117,7 @@ def _client(ctx: Context, client: str | None) -> tuple[str, list[str]]:
     return "none", [f"{fact}; pass top-level client=claude|codex|pi to include client-specific skills"]
 
 
-def _result(ctx: Context, entry: Entry) -> dict[str, Any]:
+def _result(ctx: Context, entry: RankedDocument) -> dict[str, Any]:
     path = entry.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     found = {
         "type": entry.kind,
@@ -148,7 +148,7 @@ def _view(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
 
 
-class _Shelf:
+class _WorkspaceShelf:
     """The skills, agents or commands of the workspace, reached through its door."""
 
     def __init__(self, workspace: Workspace, name: str) -> None:

@@ -8,7 +8,7 @@ from hilt.declaration import tool
 from hilt.output import views
 from hilt.params import Bounds, ReadPath
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
-from hilt.search.events import Match, MatchedFile
+from hilt.search.events import MatchedFile, SearchMatch
 from hilt.search.patterns import read_pattern
 from hilt.search.ripgrep import Pattern
 from hilt.search.selection import Selection
@@ -105,13 +105,13 @@ def search_files(
         chosen = [] if include is None else [tree.below(include.removeprefix("!"))]
         only, never = ([], chosen) if include and include[0] == "!" else (chosen, [])
         selection = Selection(include=only, exclude=never, kind=type, hidden=hidden, no_ignore=no_ignore)
-        page = _Page(tree, wanted, selection, offset, max_matches, following)
+        page = _ResultPage(tree, wanted, selection, offset, max_matches, following)
         if format == "filenames":
             return page.filenames(timeout)
         return page.matches(timeout, context_lines, format)
 
 
-class _Page:
+class _ResultPage:
     """One page of an answer: from the offset on, as much as was asked for."""
 
     def __init__(
@@ -213,7 +213,7 @@ def _skipped(files: list[MatchedFile], offset: int) -> list[MatchedFile]:
     return left
 
 
-def _result(path: str, file: MatchedFile, match: Match, around: int) -> dict[str, Any]:
+def _result(path: str, file: MatchedFile, match: SearchMatch, around: int) -> dict[str, Any]:
     result: dict[str, Any] = {"file": path, "line": match.line, "column": match.column, "text": match.text}
     if match.end_line != match.line:
         result["end_line"] = match.end_line

@@ -8,7 +8,7 @@ from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.files.draft import Draft
-from hilt.files.editing import Shown, changed, diff_text, diff_view, require, shown_bytes
+from hilt.files.editing import ShownChange, changed, diff_text, diff_view, require, shown_bytes
 from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds
@@ -133,7 +133,7 @@ def _chosen(change: Change, path: str | None) -> list[Snapshot]:
     return files
 
 
-def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[Shown]:
+def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[ShownChange]:
     """Put the old contents into the draft and return what that changes."""
     changes = []
     for file in files:

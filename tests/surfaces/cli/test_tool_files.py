@@ -18,7 +18,7 @@ import pytest
 from hilt.call import Result
 from hilt.custom import folders, python_tools, scripts
 from hilt.custom.candidates import Untrusted
-from hilt.custom.definition import Definition, Example, Problem, Sandbox, fingerprint, to_tool
+from hilt.custom.definition import DeclaredSandbox, Definition, Example, ToolProblem, fingerprint, to_tool
 from hilt.custom.discovery import open_discovery
 from hilt.custom.layers import NOTHING, CustomTools
 from hilt.custom.workers import Workers
@@ -119,7 +119,7 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
             "a": definition(name="a", source="project", description="Evil \x1b[2J\nmore"),
         },
         (),
-        (Problem("/x/c.md", "It is broken.", 3),),
+        (ToolProblem("/x/c.md", "It is broken.", 3),),
         (Untrusted("/w/d.md", ("/w/d.md",)),),
         {},
         {},
@@ -137,8 +137,8 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
     "fields, says",
     [
         ({}, "rights: yours, without a sandbox"),
-        ({"sandbox": Sandbox(write=("out",))}, "rights: in a sandbox, without network\nmay write: out"),
-        ({"sandbox": Sandbox(network=True)}, "rights: in a sandbox, with network"),
+        ({"sandbox": DeclaredSandbox(write=("out",))}, "rights: in a sandbox, without network\nmay write: out"),
+        ({"sandbox": DeclaredSandbox(network=True)}, "rights: in a sandbox, with network"),
         ({"details": {"env": ["KEY"], "runtime": "bun"}}, "environment: KEY"),
         ({"approval": "never", "read_only": True}, "approval: never asks, read-only"),
         ({"dangerous": True}, "⚠ it calls itself dangerous"),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from hilt import places
 from hilt.custom import candidates, discovery
 from hilt.custom.candidates import is_tool
-from hilt.custom.definition import FILE_BYTES, Loaded, Problem, fingerprint
+from hilt.custom.definition import FILE_BYTES, Loaded, ToolProblem, fingerprint
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
@@ -148,7 +148,7 @@ def _promises(staged: Staged) -> list[str]:
     return [*facts, *(f"broken: {_inside(problem, path)}" for problem in loaded.problems)]
 
 
-def _inside(problem: Problem, path: str) -> str:
+def _inside(problem: ToolProblem, path: str) -> str:
     line = "" if problem.line is None else f"line {problem.line}: "
     return line + problem.message.replace(path, os.path.basename(path))
 

@@ -43,7 +43,7 @@ Responses = dict[str, dict[str, Any] | None]
 
 
 @dataclass
-class Told:
+class ClientAnswers:
     """What the client has answered so far in one call, through all its rounds."""
 
     approvals: dict[str, Answer | None] = field(default_factory=dict)  # by what they are bound to; None: nobody said
@@ -57,7 +57,7 @@ class Attending:
 
     def __init__(
         self,
-        told: Told,
+        told: ClientAnswers,
         can: frozenset[str],
         *,
         by: str,

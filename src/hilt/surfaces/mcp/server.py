@@ -129,7 +129,7 @@ class Serving:
 
     def _server(self, *, has_prompts: bool) -> Server[Any]:
         listen = ListenHandler(self._bus, max_subscriptions=SUBSCRIPTIONS_MAX)
-        server = _Server(
+        server = _McpServer(
             "hilt",
             version=__version__,
             title="hilt",
@@ -300,7 +300,7 @@ def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
 _CONTROLS = frozenset({"enter_plan_mode", "exit_plan_mode"})
 
 
-class _Server(Server[Any]):
+class _McpServer(Server[Any]):
     """Says on every transport that lists may change."""
 
     def create_initialization_options(
