@@ -15,6 +15,7 @@ from hilt import schema as schemas
 from hilt.call import Output
 from hilt.custom import answers, launching, security
 from hilt.custom.definition import (
+    FILE_BYTES,
     Content,
     Definition,
     Execute,
@@ -25,8 +26,9 @@ from hilt.custom.definition import (
     fingerprint,
     sandbox_from,
 )
-from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter, json_file
 from hilt.errors import ToolError
+from hilt.formats import front_matter
+from hilt.formats.front_matter import BadFrontMatter, FrontMatter
 from hilt.formats.times import is_settled
 from hilt.processes.declared_sandbox import ConfineDeclared, confined
 
@@ -68,7 +70,8 @@ def read(content: Content) -> Loaded:
     try:
         # a definition is no script: every kind of line end is one
         data = content.files[name].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        written = front_matter(data) if name == MARKDOWN else json_file(data)
+        read_as = front_matter.read if name == MARKDOWN else front_matter.read_json
+        written = read_as(data, limit=FILE_BYTES)
     except BadFrontMatter as error:
         return Loaded(problems=(ToolProblem(origin, error.message, error.line),))
     reading = _Reading(written, content)

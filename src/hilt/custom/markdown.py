@@ -14,6 +14,7 @@ from typing import Any
 
 from hilt import variables
 from hilt.custom.definition import (
+    FILE_BYTES,
     Content,
     Definition,
     Loaded,
@@ -23,9 +24,10 @@ from hilt.custom.definition import (
     fingerprint,
     sandbox_from,
 )
-from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter
 from hilt.custom.templates import binding
 from hilt.errors import ToolError
+from hilt.formats import front_matter
+from hilt.formats.front_matter import BadFrontMatter, FrontMatter
 from hilt.schema import ARTICLES, LISTED_MAX, TOLD_MAX, Schema, kind_of, numbered_groups, shown
 
 TIMEOUT_MS = 30_000
@@ -62,7 +64,7 @@ def read(content: Content) -> Loaded:
     ):
         return Loaded()
     try:
-        written = front_matter(data)
+        written = front_matter.read(data, limit=FILE_BYTES)
     except BadFrontMatter as error:
         return Loaded(problems=(ToolProblem(content.path, error.message, error.line),))
     reading = _Reading(written)
