@@ -1,6 +1,5 @@
 """Keep things from one call to the next."""
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -8,7 +7,7 @@ from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
-from hilt.formats.times import rfc3339
+from hilt.formats.times import duration_seconds, rfc3339
 from hilt.output import views
 from hilt.params import Bounds, Count, Items
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
@@ -19,7 +18,6 @@ SEARCH_LIMIT = 20
 LIST_LIMIT = 1000
 CELL_CHARACTERS = 80
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _LONGEST_SECONDS = 100 * 366 * 86_400
 
 
@@ -142,8 +140,7 @@ def _missing(action: str, name: str) -> ToolError:
 
 def _seconds(text: str) -> int:
     """Return a duration such as 12h in seconds."""
-    match = re.fullmatch(r"([0-9]{1,12})([smhdw])", text.strip())
-    seconds = int(match[1]) * _UNITS[match[2]] if match else 0
+    seconds = duration_seconds(text.strip()) or 0
     if not 0 < seconds <= _LONGEST_SECONDS:
         raise ToolError(
             "invalid_args",
