@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.catalog import built_in_names
-from hilt.custom import candidates, remembered
+from hilt.custom import candidates, tool_cache
 from hilt.custom.candidates import Candidate, ToolPlace, UnreadableTool, places
 from hilt.custom.definition import (
     Content,
@@ -513,7 +513,7 @@ def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
 
 
 def test_a_file_that_failed_is_tried_again_after_a_while(desk, monkeypatch):
-    monkeypatch.setattr(remembered, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(tool_cache, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(times, "TICK_NS", -1)
     installed: list[bool] = []
 
@@ -605,9 +605,9 @@ DAMAGES = [
     "{",
     "[]",
     "null",
-    json.dumps({"version": remembered.VERSION}),
-    json.dumps({"version": remembered.VERSION, "tools": {"a": [1]}}),
-    json.dumps({"version": remembered.VERSION, "tools": []}),
+    json.dumps({"version": tool_cache.VERSION}),
+    json.dumps({"version": tool_cache.VERSION, "tools": {"a": [1]}}),
+    json.dumps({"version": tool_cache.VERSION, "tools": []}),
 ]
 
 
@@ -630,7 +630,7 @@ def test_what_another_version_made_of_a_file_is_not_believed(desk, monkeypatch):
     desk.extra.write("a.md", "one")
     looked(desk, cache)
 
-    monkeypatch.setattr(remembered, "VERSION", "another")
+    monkeypatch.setattr(tool_cache, "VERSION", "another")
 
     assert looked(desk, cache)[0] == ["a.md"]
 
@@ -690,9 +690,9 @@ DEFINITIONS = st.builds(
 
 @given(DEFINITIONS)
 def test_a_definition_comes_back_from_the_cache_as_it_was(definition):
-    row = json.loads(json.dumps(remembered._row(definition)))
+    row = json.loads(json.dumps(tool_cache._row(definition)))
 
-    assert remembered._definition(row) == definition
+    assert tool_cache._definition(row) == definition
 
 
 # --- definitions ----------------------------------------------------------------------------------------------------

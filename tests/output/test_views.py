@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hilt.output import shapes, views
+from hilt.output import foreign_views, views
 
 
 class Change(NamedTuple):
@@ -162,7 +162,7 @@ def test_groups_share_one_limit():
     ids=lambda view: view["type"],
 )
 def test_what_builders_make_is_valid_and_encodable(view):
-    assert shapes.validate(view) == view
+    assert foreign_views.validate(view) == view
     json.dumps(view, ensure_ascii=False).encode()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hilt.servers.declared import Server
+from hilt.servers.configured import Server
 from hilt.servers.definitions import AcceptedTool, named
 from hilt.servers.pins import Pins
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from hilt.servers.declared import Server
+from hilt.servers.configured import Server
 from hilt.servers.transport import FloodGate, _Starting, open_transport
 from tests.marks import Mark, wait_until
 

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from hilt.authority.hooks import Hooks, Ran, Seen
     from hilt.commands.risk import Risk
     from hilt.policy.barriers import Bars
-    from hilt.policy.forms import Names
     from hilt.policy.hook_protocol import Hook, HookSet
     from hilt.policy.modes import Mode, Traits
+    from hilt.policy.rule_forms import Names
     from hilt.policy.rules import RuleSet, Ruling
     from hilt.policy.subject import Subject
     from hilt.sandbox.process import Finished
     from hilt.state.approvals import Approvals
-    from hilt.state.sessions import SessionValues
+    from hilt.state.session_values import SessionValues
     from hilt.state.trust import Trust
 
 REFRESH_SECONDS = 1.0
@@ -164,7 +164,7 @@ class Authority:
         """Return what sessions keep."""
         with self._lock:
             if self._values is None:
-                from hilt.state.sessions import SessionValues
+                from hilt.state.session_values import SessionValues
 
                 self._values = SessionValues(self.place.state)
             return self._values
@@ -478,15 +478,15 @@ class Authority:
         found: set[str] = set()
         for name in self._settings["disabledTools"]:
             if name not in twins:
-                from hilt.policy import forms
+                from hilt.policy import rule_forms
 
                 try:
-                    form = forms.parse(name, self.names())
-                    if not isinstance(form, forms.Whole | forms.ServedBy):
-                        raise forms.BadForm(f"{name} is not the name of a tool")
+                    form = rule_forms.parse(name, self.names())
+                    if not isinstance(form, rule_forms.Whole | rule_forms.ServedBy):
+                        raise rule_forms.BadForm(f"{name} is not the name of a tool")
                     if form.scope.names is None and tool.startswith(form.scope.server or ""):
                         found.add(tool)
-                except forms.BadForm as error:
+                except rule_forms.BadForm as error:
                     source = self._settings.sources["disabledTools"]
                     raise ToolError(
                         "denied",
@@ -677,7 +677,7 @@ def _blocked(vote: Vote, risk: Risk | None, ctx: Context, prepared: Prepared) ->
     from hilt.policy.modes import DANGEROUS, NO_SANDBOX
 
     if prepared.tool.name == "shell_exec":
-        from hilt.commands.argv import refuse_argv
+        from hilt.commands.allowlist import refuse_argv
 
         refusal = refuse_argv(prepared.args["argv"])
         if refusal is not None:  # which no force lifts

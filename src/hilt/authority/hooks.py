@@ -19,7 +19,7 @@ from hilt.policy.hook_protocol import FAILURE, POST, PRE, BadAnswer, Hook, HookA
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Fence
-    from hilt.policy.forms import Names
+    from hilt.policy.rule_forms import Names
     from hilt.policy.subject import Subject
     from hilt.processes.children import Processes
     from hilt.sandbox.process import Finished

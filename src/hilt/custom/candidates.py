@@ -19,7 +19,7 @@ from hilt.state.trust import TOOL_FOLDERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.custom.remembered import RememberedTool, Signature
+    from hilt.custom.tool_cache import RememberedTool, Signature
 
 DEFINITIONS = ("tool.md", "tool.json")  # what makes a folder a tool
 

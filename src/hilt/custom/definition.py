@@ -165,7 +165,7 @@ def _check_of(definition: Definition) -> Callable[[Any], Checked] | None:
     if definition.format == "python":
         return None
     if definition.format == "markdown":
-        from hilt.custom.markdown import check_arguments
+        from hilt.custom.markdown_tools import check_arguments
 
         return lambda args: Checked(check_arguments(definition.parameters, args), [])
     return lambda args: check_any(definition.parameters, args)

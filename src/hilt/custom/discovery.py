@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from hilt.custom.candidates import Candidate, ToolPlace, Trusted, UnreadableTool, candidates, places
 from hilt.custom.definition import Content, Format, Loaded, Reader, ToolProblem
 from hilt.custom.layers import NOTHING, CustomTools, ToolLayer, layered
-from hilt.custom.remembered import Cache, RememberedTool
+from hilt.custom.tool_cache import Cache, RememberedTool
 from hilt.formats.digests import sha256
 from hilt.formats.times import is_settled
 from hilt.places import state_dir
@@ -82,12 +82,12 @@ def readers(workers: Workers, environ: Mapping[str, str], root: str, state: str)
     """Return the readers by format; each is imported when there is a file for it."""
 
     def markdown(content: Content) -> Loaded:
-        from hilt.custom.markdown import read
+        from hilt.custom.markdown_tools import read
 
         return read(content)
 
     def folder(content: Content) -> Loaded:
-        from hilt.custom.folders import read
+        from hilt.custom.folder_tools import read
 
         return read(content)
 

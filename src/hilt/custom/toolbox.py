@@ -121,10 +121,10 @@ class Toolbox:
 
             return scripts.executor(self._environ, self._confine)(definition)
         if definition.format == "folder":
-            from hilt.custom import folders
+            from hilt.custom import folder_tools
 
             workers = self._workers if definition.warm else None
-            return folders.executor(self._environ, self._grants, self._confine, workers)(definition)
+            return folder_tools.executor(self._environ, self._grants, self._confine, workers)(definition)
         self._open()
         assert self._workers is not None  # noqa: S101
         if definition.format == "python":

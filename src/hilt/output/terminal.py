@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from hilt.output.foreign_views import validate
 from hilt.output.printed import SEQUENCES
-from hilt.output.shapes import validate
 from hilt.output.views import LANGUAGES, View
 
 if TYPE_CHECKING:

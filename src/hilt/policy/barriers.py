@@ -12,8 +12,8 @@ from typing import NamedTuple, cast
 
 from hilt.errors import ToolError
 from hilt.policy import path_globs
-from hilt.policy.forms import Below, Matching
 from hilt.policy.path_globs import Component, Found
+from hilt.policy.rule_forms import Below, Matching
 from hilt.policy.rules import Rule, RuleSet
 from hilt.policy.subject import Subject, Touched
 

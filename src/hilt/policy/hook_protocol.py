@@ -20,9 +20,9 @@ from typing import Any, Literal, NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats import yaml12
-from hilt.policy import forms
+from hilt.policy import rule_forms
 from hilt.policy.decision import Vote
-from hilt.policy.forms import EVERYTHING, BadForm, Form, Names, Scope
+from hilt.policy.rule_forms import EVERYTHING, BadForm, Form, Names, Scope
 from hilt.policy.subject import Subject
 from hilt.schema import did_you_mean
 from hilt.wire import decode_value
@@ -235,7 +235,7 @@ def _match(text: Any, event: str, names: Callable[[], Names], home: str) -> tupl
     if event not in _OF_CALLS:
         raise BadHook(f"match is for events of calls, and {event} is none", event)
     try:
-        return text, forms.parse(text, names(), home)
+        return text, rule_forms.parse(text, names(), home)
     except BadForm as error:
         raise BadHook(f"match: {error.message}", event, error.scope) from None
 

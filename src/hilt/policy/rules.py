@@ -23,9 +23,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hilt.formats import yaml12
-from hilt.policy import expressions, forms, hosts, path_globs
+from hilt.policy import expressions, hosts, path_globs, rule_forms
 from hilt.policy.decision import Verdict
-from hilt.policy.forms import EVERYTHING, BadForm, Form, Names, Scope
+from hilt.policy.rule_forms import EVERYTHING, BadForm, Form, Names, Scope
 from hilt.policy.subject import Subject, Touched
 
 TYPE_CHECKING = False
@@ -182,7 +182,7 @@ class _Reading:
             line = self._line((*path, key))
             if key == "allow_all":
                 if value is True:
-                    self._rules.append(Rule("allow", "allow_all: true", forms.Whole(None), self._file, line))
+                    self._rules.append(Rule("allow", "allow_all: true", rule_forms.Whole(None), self._file, line))
                 elif value is not False and value is not None:
                     self._broken("allow_all is true or false", line)
             elif key in _LISTS:
@@ -224,16 +224,16 @@ class _Reading:
     def _example(self, form: Form, example: str) -> Subject:
         """Return the call that an example means, by what the rule is about."""
         names = form.scope.names or frozenset()
-        if isinstance(form, forms.Whole | forms.ServedBy):
+        if isinstance(form, rule_forms.Whole | rule_forms.ServedBy):
             return Subject(example, frozenset((example,)))
-        if isinstance(form, forms.Acting):
+        if isinstance(form, rule_forms.Acting):
             return Subject("", names, frozenset(("control",)), actions=frozenset((example,)))
-        if isinstance(form, forms.Below):
+        if isinstance(form, rule_forms.Below):
             effect = form.effect or "read"
             relative = None if example.startswith("/") else example
             touched = Touched(effect, example if relative is None else f"/{example}", relative)
             return Subject("", names, frozenset((effect,)), (touched,))
-        if isinstance(form, forms.Reaching):
+        if isinstance(form, rule_forms.Reaching):
             url = example if "://" in example else f"https://{example}/"
             return Subject("", names, frozenset(("network",)), (Touched("network", url),))
         if not any("execute" in self._names.effects(name) for name in names if name in self._names.twins):
@@ -250,7 +250,7 @@ class _Reading:
             self._is_full = True
             return None
         try:
-            form = forms.parse(text, self._names, self._home)
+            form = rule_forms.parse(text, self._names, self._home)
         except BadForm as problem:
             self._broken(f"{text[:200]!r}: {problem.message}", line, problem.scope)
             return None
@@ -344,7 +344,7 @@ def _is_known_write(subject: Subject, part: CommandPart) -> bool:
 def _narrow_commands(subject: Subject) -> list[str | None]:
     """Return the narrowest rule for the commands; None when a rule cannot allow them."""
     parts = [part for part in subject.parts if not _is_known_write(subject, part)]
-    if not parts or not all(forms.is_allowable(part) or part.kind == "unseen" for part in parts):
+    if not parts or not all(rule_forms.is_allowable(part) or part.kind == "unseen" for part in parts):
         return [None]
     program, words = (*parts[0].words, "")[0] or "", " ".join(word or "" for word in parts[0].words)
     if len(subject.parts) == 1 and words == subject.command and "/" not in program:

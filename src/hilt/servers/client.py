@@ -30,7 +30,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from hilt import __version__
 from hilt.context import Context
 from hilt.errors import ToolError
-from hilt.servers.declared import Server, expanded, secrets
+from hilt.servers.configured import Server, expanded, secrets
 from hilt.servers.definitions import NOTES_MAX, START_SECONDS, TOOLS_MAX, Raw, clean, cleaned, digest, is_seen, usable
 from hilt.servers.transport import FloodGate, open_transport
 

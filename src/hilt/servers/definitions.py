@@ -16,7 +16,7 @@ from hilt.custom.definition import Definition, Execute, to_tool
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.schema import Checked, check_any, public
-from hilt.servers.declared import Server
+from hilt.servers.configured import Server
 from hilt.servers.schema_cost import SIZE_MOST, cost_of, refuse_work, without_patterns
 
 TYPE_CHECKING = False

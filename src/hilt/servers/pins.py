@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from hilt.formats.digests import sha256
-from hilt.servers.declared import Server
+from hilt.servers.configured import Server
 from hilt.servers.definitions import AcceptedTool, Raw, digest, usable
 
 FOLDER = "servers"

@@ -21,7 +21,7 @@ from hilt.custom.definition import Execute
 from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.places import command
-from hilt.servers.declared import FILES, Configured, Server, Trusts, configured
+from hilt.servers.configured import FILES, Configured, Server, Trusts, configured
 from hilt.servers.definitions import PREFIX, START_SECONDS, AcceptedTool, Difference, Raw, difference, named, tool_of
 from hilt.servers.pins import Pins
 

@@ -39,7 +39,7 @@ from hilt.custom import launching
 from hilt.custom.workers import pipe
 from hilt.errors import ToolError
 from hilt.sandbox import process
-from hilt.servers.declared import Server
+from hilt.servers.configured import Server
 from hilt.servers.definitions import NOTES_MAX, TOOLS_MAX, clean, visible
 
 MESSAGE_BYTES = 8 << 20

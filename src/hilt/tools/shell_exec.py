@@ -56,7 +56,7 @@ def shell_exec(
         timeout: Milliseconds, up to 600000; then exitCode 124.
         force: The user wants exactly this dangerous command.
     """
-    from hilt.commands.argv import harden_argv, refuse_argv
+    from hilt.commands.allowlist import harden_argv, refuse_argv
     from hilt.commands.risk import classify
 
     refusal = refuse_argv(argv)

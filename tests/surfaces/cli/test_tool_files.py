@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hilt.call import Result
-from hilt.custom import folders, python_tools, scripts
+from hilt.custom import folder_tools, python_tools, scripts
 from hilt.custom.candidates import Untrusted
 from hilt.custom.definition import DeclaredSandbox, Definition, Example, ToolProblem, fingerprint, to_tool
 from hilt.custom.discovery import open_discovery
@@ -170,7 +170,7 @@ def test_a_new_tool_loads_at_once_and_does_what_its_example_says(command, run, k
         assert made.origin.startswith(done.stdout.strip())
         executors = {
             "markdown": scripts.executor(environ),
-            "folder": folders.executor(environ, NoGrants()),
+            "folder": folder_tools.executor(environ, NoGrants()),
             "python": python_tools.executor(workers, environ, root),
         }
         tool = to_tool(made, executors[kind](made))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hilt.call import Call, Result
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.resources import Provider
-    from hilt.surfaces.mcp.wires import Wires
+    from hilt.surfaces.mcp.standard_streams import Wires
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -100,7 +100,7 @@ def _named(options: dict[str, str]) -> str | None:
 
 
 def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider]) -> int:
-    from hilt.surfaces.mcp.wires import Wires
+    from hilt.surfaces.mcp.standard_streams import Wires
 
     wires = Wires()
     named = _named(options)

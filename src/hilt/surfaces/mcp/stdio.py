@@ -25,7 +25,7 @@ from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCRe
 from hilt import wire
 from hilt.errors import ToolError
 from hilt.surfaces.mcp.messages import BATCHES, Message, Wrong, batch_of, message_of
-from hilt.surfaces.mcp.wires import Wires
+from hilt.surfaces.mcp.standard_streams import Wires
 
 REQUESTS_MAX = 512  # under way; beyond, reading waits
 UNREAD_BYTES = 16 << 20  # of answers that the client has not read; beyond, reading waits

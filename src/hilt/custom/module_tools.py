@@ -21,7 +21,7 @@ from hilt.custom.definition import (
 )
 from hilt.custom.workers import Recipe, Workers
 from hilt.errors import CODES, ToolError
-from hilt.output import shapes
+from hilt.output import foreign_views
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,12 +124,12 @@ def _output(reply: dict[str, Any], definition: Definition, limit: int) -> Output
     if not isinstance(told, dict) or not isinstance(told.get("text", ""), str):
         raise ToolError("tool_failed", f"The host of {definition.name} sent a reply that is not understood.")
     meta = told.get("meta")
-    data, view = shapes.extract(told.get("data"))
+    data, view = foreign_views.extract(told.get("data"))
     text, data = sized(told.get("text", ""), data, limit)
     return Output(
         text,
         data,
-        view=view if told.get("view") is None else shapes.validate(told["view"]),
+        view=view if told.get("view") is None else foreign_views.validate(told["view"]),
         meta=meta if isinstance(meta, dict) else {},
         content=_content(told.get("content"), definition),
         classification=told.get("classification"),
