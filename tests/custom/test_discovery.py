@@ -7,27 +7,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hilt.catalog import built_in_names
 from hilt.custom import candidates, tool_cache
 from hilt.custom.candidates import Candidate, ToolPlace, UnreadableTool, places
 from hilt.custom.definition import (
     Content,
-    DeclaredSandbox,
     Definition,
-    Example,
     Format,
     Loaded,
     Reader,
     ToolProblem,
-    definition_of,
-    effects_from,
-    examples_from,
     fingerprint,
-    sandbox_from,
-    to_tool,
 )
 from hilt.custom.discovery import Discovery, open_discovery, trusting
 from hilt.custom.layers import CustomTools
@@ -659,111 +650,6 @@ def test_a_folder_that_becomes_the_users_own_is_read_again(desk):
     ).current()
 
     assert found.definitions["a"].source == "directory"
-
-
-PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
-JSON = PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.text(max_size=5), PLAIN, max_size=2)
-OBJECTS = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
-DEFINITIONS = st.builds(
-    Definition,
-    name=st.text(),
-    description=st.text(),
-    parameters=OBJECTS,
-    origin=st.text(),
-    source=st.sampled_from(["personal", "project"]),
-    format=st.sampled_from(["folder", "markdown"]),
-    folder=st.text(),
-    content_hash=st.text(),
-    approval=st.sampled_from(["never", "always", "destructive"]),
-    read_only=st.booleans(),
-    timeout=st.floats(0, 300),
-    sandbox=st.none() | st.builds(DeclaredSandbox, st.booleans(), st.tuples(st.text()), st.tuples(st.text())),
-    effects=st.none() | st.frozensets(st.sampled_from(["read", "write"])),
-    dangerous=st.booleans(),
-    warm=st.booleans(),
-    examples=st.tuples(st.builds(Example, OBJECTS, JSON, st.booleans())),
-    notes=st.tuples(st.text()),
-    line=st.integers(1),
-    details=OBJECTS,
-)
-
-
-@given(DEFINITIONS)
-def test_a_definition_comes_back_from_the_cache_as_it_was(definition):
-    row = json.loads(json.dumps(tool_cache._row(definition)))
-
-    assert tool_cache._definition(row) == definition
-
-
-# --- definitions ----------------------------------------------------------------------------------------------------
-
-
-@given(st.dictionaries(st.text(), st.binary(), min_size=1), st.dictionaries(st.text(), st.binary(), min_size=1))
-def test_other_files_have_another_fingerprint(one, other):
-    assert (fingerprint(one) == fingerprint(other)) == (one == other)
-
-
-def test_a_tool_knows_its_definition():
-    (definition,) = _read_name(Content("/x/a.md", {"": b""}, "project")).definitions
-
-    tool = to_tool(definition, lambda ctx, args: pytest.fail("not called"))
-
-    assert definition_of(tool) is definition
-    assert (tool.name, tool.source, tool.effects) == ("a", "project", frozenset(["execute"]))
-    assert tool.timeout > definition.timeout
-    assert to_tool(definition._replace(read_only=True), tool.run).effects == {"read"}
-    assert definition_of(tool._replace(run=lambda ctx, args: None)) is None  # type: ignore[arg-type,return-value]
-
-
-@pytest.mark.parametrize(
-    "value, sandbox, says",
-    [
-        (None, None, ""),
-        ({}, DeclaredSandbox(), ""),
-        ({"network": True, "write": ["a"], "read": ["b"]}, DeclaredSandbox(True, ("a",), ("b",)), ""),
-        ({"write": None}, DeclaredSandbox(), ""),
-        ("off", None, "must be an object"),
-        ({"network": "no"}, None, "network must be true or false"),
-        ({"write": "a"}, None, "write must be a list of paths"),
-        ({"read": [1]}, None, "read must be a list of paths"),
-        ({"reed": []}, None, "no key reed"),
-    ],
-)
-def test_a_sandbox_is_understood_or_refused(value, sandbox, says):
-    found, problems = sandbox_from(value)
-
-    assert found == sandbox
-    assert says in " ".join(problems)
-    assert bool(problems) == bool(says)
-
-
-@pytest.mark.parametrize(
-    "value, examples, wrong",
-    [
-        (None, (), False),
-        ([{"args": {"a": 1}, "expect": None}, {}], (Example({"a": 1}, None, True), Example({})), False),
-        ({}, (), True),
-        ([{"args": 1}], (), True),
-        ([1], (), True),
-    ],
-)
-def test_examples_are_understood_or_refused(value, examples, wrong):
-    found, problems = examples_from(value)
-
-    assert (found, bool(problems)) == (examples, wrong)
-
-
-@pytest.mark.parametrize(
-    "value, effects", [(None, None), ("read network", {"read", "network"}), (["write"], {"write"})]
-)
-def test_effects_are_words_or_a_list(value, effects):
-    assert effects_from(value) == (effects, [])
-
-
-@pytest.mark.parametrize("value", ["fly", [], "", [1], {}, [["read"]]])
-def test_effects_that_do_not_exist_are_refused(value):
-    assert effects_from(value)[0] is None
-    assert effects_from(value)[1]
 
 
 def test_one_look_at_the_database_serves_all_files(desk):
