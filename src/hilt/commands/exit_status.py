@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hilt.commands import programs
 from hilt.commands.quoting import ShellWord
-from hilt.commands.syntax import MAX_DEPTH, Item, Source, Unparsed, chain, read, words_of
+from hilt.commands.syntax import MAX_DEPTH, Item, Source, Unparsed, chain, descendants, read, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class _Statuses:
     def _of_item(self, node: Node | None, depth: int) -> list[_Cause]:
         kind = "" if node is None else node.type
         if node is None or kind in ("variable_assignment", "variable_assignments"):
-            if node is not None and "command_substitution" in {child.type for child in _descendants(node)}:
+            if node is not None and "command_substitution" in {child.type for child in descendants(node)}:
                 raise _Undecided
             return [_Cause(":")]
         if kind in ("command", "declaration_command", "unset_command", "test_command"):
@@ -231,14 +231,6 @@ def _pipelines(items: Sequence[Item]) -> list[tuple[str, list[Item]]]:
         else:
             groups.append((item.operator, [item]))
     return groups
-
-
-def _descendants(node: Node) -> Iterator[Node]:
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack += current.children
 
 
 def _signal_name(code: int) -> str:

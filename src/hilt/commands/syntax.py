@@ -136,7 +136,7 @@ class Source:
 
     def _check_comments(self) -> None:
         """Refuse a comment that bash would take for the rest of a word."""
-        for node in _descendants(self.root):
+        for node in descendants(self.root):
             if node.type == "comment" and node.start_byte:
                 before = self._joined[node.start_byte - 1]
                 if before not in " \t\n;&|(<>" or (before in " \t" and self._is_escaped(node.start_byte - 1)):
@@ -159,7 +159,7 @@ class Source:
     def _take_out_heredocs(self) -> None:
         """Parse without here-documents where the grammar does not read them as bash does."""
         is_read = not self._failed and "\n\\" not in self.text
-        ends = [node for node in _descendants(self.root) if node.type == "heredoc_end"] if is_read else []
+        ends = [node for node in descendants(self.root) if node.type == "heredoc_end"] if is_read else []
         if is_read and all(self.line_of(end).lstrip("\t") == self.text_of(end) for end in ends):
             return
         outside = take_out(self.text)
@@ -212,7 +212,7 @@ class Source:
     def _separate_keywords(self) -> None:
         """Blank out `time` and `coproc` before a compound command: the grammar takes them for programs."""
         for _ in range(10):
-            spans = [span for node in _descendants(self.root) if (span := _keyword_span(node)) is not None]
+            spans = [span for node in descendants(self.root) if (span := _keyword_span(node)) is not None]
             if not spans:
                 return
             signs = list(self._joined)
@@ -663,7 +663,8 @@ def _continuations(text: str) -> list[int]:
     return found
 
 
-def _descendants(root: Node) -> Iterator[Node]:
+def descendants(root: Node) -> Iterator[Node]:
+    """Yield a node and all that are below it."""
     stack = [root]
     while stack:
         node = stack.pop()

@@ -6,6 +6,7 @@ import os
 from typing import NamedTuple
 
 from hilt.formats import front_matter
+from hilt.places import utf8_path
 
 TEXT_BYTES = 32 * 1024
 TITLE_CHARACTERS = 200
@@ -53,7 +54,7 @@ def parse(data: bytes, path: str) -> KnowledgeDocument | None:
 def _name(path: str) -> str:
     folder, _, name = path.rpartition("/")
     plain = folder.rpartition("/")[2] if name == "SKILL.md" else os.path.splitext(name)[0]
-    return _line(plain.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+    return _line(utf8_path(plain))
 
 
 def _heading(body: str) -> str:

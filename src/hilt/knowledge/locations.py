@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hilt.knowledge.folders import FolderShelf, prefixes
+from hilt.places import utf8_path
 
 CLIENTS = ("claude", "codex", "pi")
 PERSONAL = ("skills", "agents", "commands")  # below our own configuration directory, and below .hilt of a project
@@ -149,4 +150,4 @@ def _json(path: str) -> Any:
 
 
 def _shown(path: str) -> str:
-    return repr(path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+    return repr(utf8_path(path))

@@ -172,11 +172,7 @@ def failure(text: str, exit_code: int | None, pattern: Pattern | None) -> ToolEr
         )
     reason = text.strip().rpartition("error: ")[2].partition("\n")[0].removeprefix("rg: ")
     if pattern is not None and "not allowed in a regex" in text:
-        return ToolError(
-            "invalid_regex",
-            "The pattern holds a line end, and without multiline a match is inside one line.",
-            suggestion="Pass multiline: true.",
-        )
+        return patterns.line_end_refused()
     if pattern is not None:
         return patterns.bad_pattern(reason, _caret(text))
     return ToolError("internal", f"The search failed: {reason or f'exit code {exit_code}'}.")

@@ -97,8 +97,3 @@ def _mark(pattern: str) -> str:
     last = pattern.lower().strip("/").rpartition("/")[2]
     first, *others = re.split(r"[*?]+", last)
     return f"/{first}" if first else max(others, key=len, default="")
-
-
-def visible(path: str) -> str:
-    """Return a path with bytes that are not UTF-8 shown as escapes."""
-    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hilt.context import Context
-from hilt.search.guard import SearchGuard, visible
+from hilt.places import utf8_path
+from hilt.search.guard import SearchGuard
 from hilt.search.selection import EXCLUDED
 from hilt.search.walking import FILE, WalkedFolder, walk
 
@@ -66,7 +67,7 @@ class _Hashing:
                     if future.cancel():
                         os.close(descriptor)
                 self._pool.shutdown()
-        ordered = {visible(self._prefix + path): self._digests[path] for path in sorted(self._digests)}
+        ordered = {utf8_path(self._prefix + path): self._digests[path] for path in sorted(self._digests)}
         return Hashes(self._folder, ordered, self._skipped)
 
     def _hash(self, folder: int, path: str, name: str) -> None:
@@ -93,7 +94,7 @@ class _Hashing:
         return (self._accepts is None or self._accepts(path)) and self._is_open(path)
 
     def _skip(self, path: str, reason: str) -> None:
-        self._skipped[visible(self._prefix + path)] = reason
+        self._skipped[utf8_path(self._prefix + path)] = reason
 
     def _failed(self, path: str, error: OSError) -> None:
         self._skip(path, os.strerror(error.errno or 0))

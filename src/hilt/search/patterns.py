@@ -34,16 +34,21 @@ def read_pattern(
             raise bad_pattern("it is nested too deeply", None) from None
         verbose, returns = translated.verbose, translated.returns
         if translated.line_ends and not multiline:
-            raise ToolError(
-                "invalid_regex",
-                "The pattern holds a line end, and without multiline a match is inside one line.",
-                suggestion="Pass multiline: true.",
-            )
+            raise line_end_refused()
     return Pattern(text, literal, ignore_case, multiline, lines, replacement, not returns, verbose)
 
 
+def line_end_refused() -> ToolError:
+    """Return the error for a pattern with a line end in a search by lines."""
+    return ToolError(
+        "invalid_regex",
+        "The pattern holds a line end, and without multiline a match is inside one line.",
+        suggestion="Pass multiline: true.",
+    )
+
+
 def bad_pattern(reason: str, position: int | None) -> ToolError:
-    """Return the error for a pattern that is none."""
+    """Return the error for an invalid pattern."""
     where = "" if position is None else f" at character {position + 1}"
     return ToolError(
         "invalid_regex",

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from hilt.context import Context
+from hilt.places import utf8_path
 from hilt.search.engine import SECONDS, Engine, counts_by_path, found_nothing, unreadable
-from hilt.search.guard import SearchGuard, visible
+from hilt.search.guard import SearchGuard
 from hilt.search.reach import Reach, SearchedContents, Stillness
 from hilt.search.ripgrep import OUT_OF_MEMORY, Pattern
 from hilt.search.selection import Selection
@@ -107,11 +108,11 @@ class Tree:
     def shown(self, path: str) -> str:
         """Return a path below the tree as callers see it."""
         if self.is_file:
-            return visible(self._place.path)
+            return utf8_path(self._place.path)
         prefix = self._place.path
         if prefix == ".":
-            return visible(path)
-        return visible(f"{prefix}/{path}")
+            return utf8_path(path)
+        return utf8_path(f"{prefix}/{path}")
 
     def below(self, glob: str) -> str:
         """Return a glob that begins with the absolute path of the tree as one from the tree on."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from hilt.errors import ToolError
+from hilt.places import utf8_path
 from hilt.state.db import Database
 from hilt.state.locks import held
 
@@ -102,16 +103,16 @@ class Memory:
                 suggestion=f'Leave scope out for the current project, or pass "{GLOBAL}".',
             )
         _encodable("scope", given)
-        return _stored(os.path.realpath(given))
+        return utf8_path(os.path.realpath(given))
 
     def _project(self) -> str:
         folder = self._workspace
         while not os.path.lexists(os.path.join(folder, ".git")):
             parent = os.path.dirname(folder)
             if parent == folder:
-                return _stored(self._workspace)
+                return utf8_path(self._workspace)
             folder = parent
-        return _stored(folder)
+        return utf8_path(folder)
 
     def save(
         self,
@@ -329,11 +330,6 @@ def _importable(found: dict[str, Any]) -> tuple[list[tuple[str, str]], list[str]
         else:
             rows.append((key, text))
     return rows, refused
-
-
-def _stored(path: str) -> str:
-    """Return a path as the database can hold it."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _encodable(what: str, text: str) -> bytes:

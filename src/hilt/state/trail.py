@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.places import utf8_path
 from hilt.state.db import Database
 from hilt.state.head import Head
 from hilt.state.reserve import Reserve
@@ -296,7 +297,7 @@ class Trail:
         values: list[str | int | bytes | None] = []
         for path, stamp in stamps.items():
             conditions.append(_NOT_STAMPED if stamp is None else _AS_STAMPED)
-            values += [entry.workspace, entry.session, _name(path), *(stamp or ())]
+            values += [entry.workspace, entry.session, utf8_path(path), *(stamp or ())]
         # one statement looks and appends: two would each lock the file
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
@@ -330,7 +331,7 @@ class Trail:
             ).fetchone()
             if used is not None and used[0] < time.time() - SESSION_IDLE_SECONDS:
                 return {}
-            names = {_name(path): path for path in paths}
+            names = {utf8_path(path): path for path in paths}
             found: dict[str, Stamp] = {}
             left = list(names)
             while left:
@@ -524,11 +525,6 @@ class Trail:
         return [_row(row) for row in self._db.read(lambda db: db.execute(query, (after,)).fetchall())]
 
 
-def _name(path: str) -> str:
-    """Return a path as SQLite can hold it: a link may lead to a name that is not UTF-8."""
-    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 def _end(db: sqlite3.Connection) -> tuple[int, bytes]:
     row = db.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
     return (0, b"") if row is None else (row[0], row[1])
@@ -604,7 +600,7 @@ def _news(
 ) -> Iterator[tuple[str, Stamp | None]]:
     """Yield what is not stored yet: reading the same file again is common, and looking is cheaper than writing."""
     for path, stamp in stamps.items():
-        name = _name(path)
+        name = utf8_path(path)
         if db.execute(_STAMPED, (workspace, session, name)).fetchone() != stamp:
             yield name, stamp
 

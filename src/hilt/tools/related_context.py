@@ -17,6 +17,7 @@ from hilt.knowledge.index import RankedDocument
 from hilt.knowledge.locations import CLIENTS, PERSONAL, kind_of_folder
 from hilt.output import views
 from hilt.params import Bounds, Items
+from hilt.places import utf8_path
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
 
 Kind = Literal["kb", "skill", "agent", "command"]
@@ -118,7 +119,7 @@ def _client(ctx: Context, client: str | None) -> tuple[str, list[str]]:
 
 
 def _result(ctx: Context, entry: RankedDocument) -> dict[str, Any]:
-    path = entry.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    path = utf8_path(entry.path)
     found = {
         "type": entry.kind,
         "name": entry.name,

@@ -11,8 +11,8 @@ from hilt.files.editing import Document, ShownChange, changed, diff_text, diff_v
 from hilt.files.workspace import FORCED_BYTES, MAX_BYTES
 from hilt.output import views
 from hilt.params import Items
+from hilt.places import utf8_path
 from hilt.search import replacing
-from hilt.search.guard import visible
 from hilt.search.patterns import read_pattern
 from hilt.search.replacing import Replaced
 from hilt.search.ripgrep import Pattern
@@ -207,7 +207,7 @@ class _Targets:
             path.encode()
             self._ctx.workspace.judge(path, write=True)
         except UnicodeEncodeError:
-            self.errors[visible(path)] = {"error": "its name is not UTF-8", "error_code": "unsupported_file"}
+            self.errors[utf8_path(path)] = {"error": "its name is not UTF-8", "error_code": "unsupported_file"}
         except ToolError as error:
             self.fail(path, error)
         else:
