@@ -2,7 +2,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests benchmarks scripts
-STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sandbox/test_swapping.py tests/search/test_swapped_names.py tests/authority/test_path_rules.py
+STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sandbox/test_swapping.py tests/search/test_reach.py tests/authority/test_path_rules.py
 
 # program:Debian package, for what Python cannot install
 SYSTEM_PACKAGES := git:git ps:procps

@@ -132,7 +132,7 @@ def _read(paths: list[str]) -> None:
 
 def _looked(place: Place) -> float:
     """Return the milliseconds that a process without memory of the tools takes to find them."""
-    from hilt.custom import discovery, folders, markdown  # noqa: F401  # imports are not what is measured
+    from hilt.custom import discovery, folder_tools, markdown_tools  # noqa: F401  # imports are not what is measured
     from hilt.custom.workers import Workers
 
     with Workers() as workers:

@@ -17,7 +17,7 @@ from benchmarks.place import Place, fresh_place, small_name
 from benchmarks.program import Pipe, request, session
 from benchmarks.startup import one_shot
 from hilt.commands.risk import classify
-from hilt.state.trail import Entry, Trail
+from hilt.state.trail import Trail, TrailEntry
 from hilt.wire import read_requests
 
 FILES = 1000
@@ -139,7 +139,7 @@ def _trail(sessions: int) -> Iterator[Trail]:
     """Yield a record of calls by so many sessions."""
     with TemporaryDirectory() as folder, closing(Trail(os.path.join(folder, "trail.db"))) as trail:
         for number in range(sessions):
-            trail.record(Entry(number + 1, "w", f"s{number}", "read_file", "", "allow", "", "", "ok", 1), {})
+            trail.record(TrailEntry(number + 1, "w", f"s{number}", "read_file", "", "allow", "", "", "ok", 1), {})
         yield trail
 
 

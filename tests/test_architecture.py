@@ -217,6 +217,16 @@ def test_public_functions_and_classes_say_their_contract():
     assert missing == []
 
 
+def test_no_two_public_classes_have_the_same_name():
+    places: dict[str, list[str]] = {}
+    for module in MODULES:
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module)
+
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_the_public_names_are_these_and_can_be_imported():
     assert sorted(hilt.__all__) == ["Context", "Output", "Result", "Runtime", "ToolError", "__version__", "tool"]
     for name in hilt.__all__:

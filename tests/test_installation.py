@@ -20,7 +20,7 @@ from hilt.sandbox import landlock
 from hilt.sandbox.profile import Profile, Sandbox
 from hilt.sandbox.running import Watches
 from hilt.sandbox.sensitive import Search
-from hilt.servers.declared import _is_hilt
+from hilt.servers.configured import _is_hilt
 from hilt.testing import Folder, environment
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(hilt.__file__)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hilt.call import Call
 from hilt.errors import ToolError
-from hilt.params import Bounds, Count, Items, Line, Mark, ReadPath, WritePath
+from hilt.params import Bounds, Count, Items, Line, ReadPath, TouchMark, WritePath
 from hilt.schema import (
     INTEGER,
     STRING,
@@ -65,7 +65,7 @@ class Point(NamedTuple):
         (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
         (ReadPath, {"type": "string", "x-touch": "read"}),
         (WritePath, {"type": "string", "x-touch": "write"}),
-        (Annotated[list[str], Mark("read"), Items(1, 20)],
+        (Annotated[list[str], TouchMark("read"), Items(1, 20)],
          {"type": "array", "items": {"type": "string"}, "x-touch": "read", "minItems": 1, "maxItems": 20}),
         (Line, {"type": "integer", "minimum": 1}),
         (Count, {"type": "integer", "minimum": 0}),

@@ -9,12 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from hilt import telemetry
-from hilt.state.trail import BOUNDS_MS, Entry
+from hilt.state.trail import BOUNDS_MS, TrailEntry
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
 END = 1_700_000_000_000_000_000
-ENTRY = Entry(END, "w", "default", "edit_file", "digest", "ask", "a rule asks", "terminal", "stale_file", 2500, "scout")
+ENTRY = TrailEntry(
+    END, "w", "default", "edit_file", "digest", "ask", "a rule asks", "terminal", "stale_file", 2500, "scout"
+)
 FINE = ENTRY._replace(outcome="ok", agent="", approver="", decision="allow", reason="")
 
 
@@ -135,9 +137,9 @@ def test_spans_and_measurements_reach_the_endpoint_before_the_end(collector, way
 def test_an_endpoint_that_is_away_stops_nothing_and_is_not_complained_of():
     script = f"""
 from hilt import telemetry
-from hilt.state.trail import Entry
+from hilt.state.trail import TrailEntry
 listener = telemetry.open_telemetry({{telemetry.ENDPOINT: "http://127.0.0.1:9"}})
-listener(Entry(*{tuple(FINE)!r}))
+listener(TrailEntry(*{tuple(FINE)!r}))
 listener.close()
 print("done")
 """

@@ -19,7 +19,7 @@ OPEN_DIALECTS = ("jcli", "agentos")
 UNTRUSTED_MAX = 5  # of the tool files that are named where a tool is not found
 
 
-class Entry(NamedTuple):
+class DialectEntry(NamedTuple):
     """A foreign tool: its schema as its document gives it, and the pure pair that turns it into ours and back."""
 
     name: str
@@ -59,11 +59,11 @@ class FileSource(ToolSource, Protocol):
         """Return the files that are not loaded because the user has not trusted them."""
 
 
-class Found(NamedTuple):
+class FoundTool(NamedTuple):
     """What a name means: a tool, and the dialect entry it was called by."""
 
     tool: Tool
-    entry: Entry | None
+    entry: DialectEntry | None
 
 
 def built_in_names() -> list[str]:
@@ -78,7 +78,7 @@ def dialect_names() -> list[str]:
     return ["jinn", *sorted(name[:-3] for name in names if name.endswith(".py") and not name.startswith("_"))]
 
 
-def dialect(name: str) -> dict[str, Entry]:
+def dialect(name: str) -> dict[str, DialectEntry]:
     """Return the entries of a dialect; the canonical names are the dialect jinn, which has none of its own."""
     if name not in dialect_names():
         near = did_you_mean(name, dialect_names())
@@ -89,7 +89,7 @@ def dialect(name: str) -> dict[str, Entry]:
         )
     if name == "jinn":
         return {}
-    entries: dict[str, Entry] = _module("dialects", name).ENTRIES
+    entries: dict[str, DialectEntry] = _module("dialects", name).ENTRIES
     return entries
 
 
@@ -112,19 +112,19 @@ class Catalog:
                 raise ValueError(f"there is already a tool called {tool.name!r}")
             self._extra[tool.name] = tool._replace(source="library")
 
-    def find(self, name: str, dialect_name: str | None = None) -> Found:
+    def find(self, name: str, dialect_name: str | None = None) -> FoundTool:
         """Return what the name means; with a dialect, its names come first."""
         if dialect_name is not None:
             entry = dialect(dialect_name).get(name)
             if entry is not None:
-                return Found(self._own(entry.tool, name), entry)
+                return FoundTool(self._own(entry.tool, name), entry)
         tool = self._lookup(name)
         if tool is not None:
-            return Found(tool, None)
+            return FoundTool(tool, None)
         for open_name in OPEN_DIALECTS:
             entry = dialect(open_name).get(name)
             if entry is not None:
-                return Found(self._own(entry.tool, name), entry)
+                return FoundTool(self._own(entry.tool, name), entry)
         raise self._unknown(name)
 
     def given_names(self) -> list[str]:

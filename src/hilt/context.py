@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from hilt.knowledge.related import Knowledge
     from hilt.output.overflow import Overflow
     from hilt.policy.barriers import Barrier
-    from hilt.policy.hook_protocol import Hook, Problem
+    from hilt.policy.hook_protocol import Hook, HookProblem
     from hilt.processes.children import Processes
     from hilt.processes.jobs import Jobs
     from hilt.state.approvals import Asked, UserAnswer
     from hilt.state.memory import Memory
 
 
-class SessionValues(Protocol):
+class KeptValues(Protocol):
     """What a session keeps from one call to the next."""
 
     def get(self, key: str) -> Json:
@@ -35,7 +35,7 @@ class SessionValues(Protocol):
         """Keep a value; None removes it."""
 
 
-class SessionHooks(Protocol):
+class HookRegistry(Protocol):
     """The hooks of a session, for the tool that manages them."""
 
     @property
@@ -43,7 +43,7 @@ class SessionHooks(Protocol):
         """All hooks, in the order in which they run."""
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[HookProblem, ...]:
         """What is broken."""
 
     @property
@@ -65,11 +65,11 @@ class Principal(Protocol):
         """The mode that the session is in."""
 
     @property
-    def values(self) -> SessionValues:
+    def values(self) -> KeptValues:
         """What the session keeps."""
 
     @property
-    def hooks(self) -> SessionHooks:
+    def hooks(self) -> HookRegistry:
         """The hooks of the session."""
 
     def set_mode(self, mode: str | None) -> None:
@@ -214,12 +214,12 @@ class Context:
         return self.principal.mode
 
     @property
-    def values(self) -> SessionValues:
+    def values(self) -> KeptValues:
         """What the session keeps."""
         return self.principal.values
 
     @property
-    def hooks(self) -> SessionHooks:
+    def hooks(self) -> HookRegistry:
         """The hooks of the session."""
         return self.principal.hooks
 

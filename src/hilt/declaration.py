@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 from hilt import schema as schemas
 from hilt.call import Output, Touch
-from hilt.schema import TOUCH, Checked, Schema
+from hilt.schema import TOUCH, CheckedArguments, Schema
 
 EFFECTS = ("read", "write", "execute", "network", "control")
 
@@ -51,7 +51,9 @@ class Tool(NamedTuple):
     touches: Callable[[dict[str, Any]], Iterable[Touch]]
     source: str = "built-in"
     timeout: float = TIMEOUT_SECONDS
-    check: Callable[[Any], Checked] | None = None  # of arguments; None: against the schema, as a signature gives it
+    check: Callable[[Any], CheckedArguments] | None = (
+        None  # of arguments; None: against the schema, as a signature gives it
+    )
     output: Schema | None = None  # of structured answers, an object; None: not declared
     details: str = ""  # for people: what the reference says beyond the description
     vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own Vote on a call, heard after all others

@@ -3,7 +3,7 @@
 from typing import Annotated, NamedTuple
 
 
-class Mark(NamedTuple):
+class TouchMark(NamedTuple):
     """The argument names something that the call touches with this effect."""
 
     effect: str
@@ -24,8 +24,8 @@ class Items(NamedTuple):
     maximum: int | None = None
 
 
-ReadPath = Annotated[str, Mark("read")]
-WritePath = Annotated[str, Mark("write")]
-Command = Annotated[str, Mark("execute")]
+ReadPath = Annotated[str, TouchMark("read")]
+WritePath = Annotated[str, TouchMark("write")]
+Command = Annotated[str, TouchMark("execute")]
 Line = Annotated[int, Bounds(minimum=1)]
 Count = Annotated[int, Bounds(minimum=0)]

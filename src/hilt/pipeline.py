@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hilt import schema
 from hilt.call import Call, Output, Result, Touch
-from hilt.catalog import Catalog, Entry
+from hilt.catalog import Catalog, DialectEntry
 from hilt.context import Context
 from hilt.declaration import Tool
 from hilt.errors import ToolError
@@ -23,7 +23,7 @@ class Prepared(NamedTuple):
     args: dict[str, Any]
     notes: list[str]
     touches: tuple[Touch, ...]
-    entry: Entry | None
+    entry: DialectEntry | None
     foreign: dict[str, Any]  # the arguments in the words of the dialect
 
 
@@ -44,7 +44,7 @@ class HookRun(NamedTuple):
     reason: str = ""
 
 
-class Before(NamedTuple):
+class BeforeCall(NamedTuple):
     """What the hooks before a call came to. `skipped` is the answer of a call that is not to run."""
 
     args: dict[str, Any]
@@ -55,7 +55,7 @@ class Before(NamedTuple):
     ran: tuple[HookRun, ...] = ()
 
 
-class After(NamedTuple):
+class AfterCall(NamedTuple):
     """What the hooks after a call came to: a new result, or the error that is answered instead of it.
 
     Of a call that failed, the text of `result` is the new message. `stop` is why the agent should end here.
@@ -68,17 +68,17 @@ class After(NamedTuple):
     ran: tuple[HookRun, ...] = ()
 
 
-class Hooks(Protocol):
+class HooksAround(Protocol):
     """The hooks around one call."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What does not run, and why."""
 
-    def before(self, prepared: Prepared) -> Before:
+    def before(self, prepared: Prepared) -> BeforeCall:
         """Run the hooks before a call."""
 
-    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> After:
+    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> AfterCall:
         """Run the hooks after a call, which see its output or its error before anybody else."""
 
 
@@ -87,17 +87,17 @@ class NoHooks:
 
     notes: tuple[str, ...] = ()
 
-    def before(self, prepared: Prepared) -> Before:
+    def before(self, prepared: Prepared) -> BeforeCall:
         """Leave the call as it is."""
-        return Before(prepared.args)
+        return BeforeCall(prepared.args)
 
-    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> After:
+    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> AfterCall:
         """Leave the output as it is."""
         return _NOTHING
 
 
 NO_HOOKS = NoHooks()
-_NOTHING = After()
+_NOTHING = AfterCall()
 
 Voter = Callable[[Prepared, Context], Decision | None]
 
@@ -136,7 +136,7 @@ class World(Protocol[ActiveT]):
     def open(self, active: ActiveT, prepared: Prepared) -> Context:
         """Make sure that the call can be recorded, and return its context."""
 
-    def hooks(self, active: ActiveT, ctx: Context) -> Hooks:
+    def hooks(self, active: ActiveT, ctx: Context) -> HooksAround:
         """Return the hooks around the call."""
 
     def voters(self, active: ActiveT, prepared: Prepared) -> Sequence[Voter]:
@@ -154,7 +154,7 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool
 
     Yields once, the paths that the call touches, and goes on when it is its turn among the calls that touch the same.
     """
-    before: Before | None = None
+    before: BeforeCall | None = None
     has_turn = False
     try:
         tool, entry = resolve(active, world)
@@ -189,7 +189,7 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool
 # --- resolve, check, touches ----------------------------------------------------------------------------------------
 
 
-def resolve(active: ActiveT, world: World[ActiveT]) -> tuple[Tool, Entry | None]:
+def resolve(active: ActiveT, world: World[ActiveT]) -> tuple[Tool, DialectEntry | None]:
     """Return what the name of a call means. A tool that forwards is replaced by the tool it is told to call."""
     dialect = active.call.dialect or world.dialect
     found = world.catalog.find(active.call.tool, dialect)
@@ -212,7 +212,7 @@ def forwarded(call: Call, tool: Tool) -> Call:
     return call._replace(tool=given["name"], args=given.get("arguments"), through=tool.name)
 
 
-def check(active: ActiveT, world: World[ActiveT], tool: Tool, entry: Entry | None) -> Prepared:
+def check(active: ActiveT, world: World[ActiveT], tool: Tool, entry: DialectEntry | None) -> Prepared:
     """Check the arguments of a call, and compute what it touches."""
     try:
         active.prepared = prepared = prepare(active.call, tool, entry)
@@ -221,7 +221,7 @@ def check(active: ActiveT, world: World[ActiveT], tool: Tool, entry: Entry | Non
     return prepared
 
 
-def prepare(call: Call, tool: Tool, entry: Entry | None) -> Prepared:
+def prepare(call: Call, tool: Tool, entry: DialectEntry | None) -> Prepared:
     """Check the arguments of a call, of a dialect against its own schema first, and compute what it touches."""
     args = {} if call.args is None else call.args
     foreign: dict[str, Any] = {}
@@ -234,7 +234,7 @@ def prepare(call: Call, tool: Tool, entry: Entry | None) -> Prepared:
     return Prepared(call, tool, checked.args, [*notes, *checked.notes], touches, entry, foreign)
 
 
-def checked_arguments(tool: Tool, entry: Entry | None, args: Any) -> schema.Checked:
+def checked_arguments(tool: Tool, entry: DialectEntry | None, args: Any) -> schema.CheckedArguments:
     """Check the arguments of a tool: as it does itself, or against its schema."""
     if tool.check is not None:
         return tool.check(args)
@@ -305,7 +305,7 @@ def denial(vote: Vote, tool: Tool) -> ToolError:
 # --- run, shape -----------------------------------------------------------------------------------------------------
 
 
-def run(prepared: Prepared, ctx: Context, hooks: Hooks) -> tuple[Output, After]:
+def run(prepared: Prepared, ctx: Context, hooks: HooksAround) -> tuple[Output, AfterCall]:
     """Run the tool and then the hooks after it, which may replace what it answers."""
     try:
         output = perform(prepared, ctx)
@@ -363,7 +363,7 @@ def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
     )
 
 
-def tell(result: Result, before: Before, after: After) -> Result:
+def tell(result: Result, before: BeforeCall, after: AfterCall) -> Result:
     """Add what hooks have to say to a result, and the record of those that ran."""
     ran = (*before.ran, *after.ran)
     if not ran:

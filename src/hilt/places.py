@@ -107,6 +107,11 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
+def utf8_path(path: str) -> str:
+    """Return a path or name with bytes that are not UTF-8 shown as escapes."""
+    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def _package() -> str:
     """Return the folder that holds the package hilt, which is on the search path of Python."""
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

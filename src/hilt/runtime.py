@@ -38,8 +38,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.authority.consent import Asker
     from hilt.authority.explanation import Explanation
-    from hilt.authority.principal import Principal, Questioner
-    from hilt.custom.discovery import Found
+    from hilt.authority.principal import Questioner, SessionPrincipal
+    from hilt.custom.layers import CustomTools
     from hilt.knowledge.related import Knowledge
     from hilt.processes.children import Processes
     from hilt.processes.confinement import CallScope, Confinement
@@ -218,12 +218,12 @@ class Runtime:
 
     def _open_knowledge(self) -> Knowledge:
         from hilt.knowledge.index import MIGRATIONS
-        from hilt.knowledge.locations import Places
+        from hilt.knowledge.locations import KnowledgePlaces
         from hilt.knowledge.related import Knowledge
         from hilt.state.db import Database
 
         paths, is_sensitive = self.settings["related_context.paths"], self._rules.is_sensitive
-        found = Places(self._environ, self._config, paths, self.root, is_sensitive)
+        found = KnowledgePlaces(self._environ, self._config, paths, self.root, is_sensitive)
         spare = os.path.join(self.state, "cache")
         return Knowledge(found, spare, lambda path: Database(path, MIGRATIONS, durable=False))
 
@@ -263,7 +263,7 @@ class Runtime:
         kept = self.authority.values().clear(self.id, session)
         return self.trail.end_session(self.id, session) or kept
 
-    def custom(self) -> Found:
+    def custom(self) -> CustomTools:
         """Return the custom tools there are, what is broken and what is not trusted."""
         return self._toolbox.found()
 
@@ -435,7 +435,7 @@ class Runtime:
         active.is_calm = self.authority.is_calm(active.session)
         return ctx
 
-    def hooks(self, active: ActiveCall, ctx: Context) -> pipeline.Hooks:
+    def hooks(self, active: ActiveCall, ctx: Context) -> pipeline.HooksAround:
         """Return the hooks around a call, and tell in its result what is broken in rules and hooks."""
         if active.is_calm:
             return NO_HOOKS
@@ -494,11 +494,11 @@ class Runtime:
                     self._confinement().recover()
         return ctx
 
-    def _principal(self, ctx: Context, active: ActiveCall) -> Principal:
-        from hilt.authority.principal import Principal
+    def _principal(self, ctx: Context, active: ActiveCall) -> SessionPrincipal:
+        from hilt.authority.principal import SessionPrincipal
 
         note_approver = partial(setattr, active, "approver")
-        return Principal(self.authority, ctx, active.call, self._questioner, note_approver)
+        return SessionPrincipal(self.authority, ctx, active.call, self._questioner, note_approver)
 
     def _was_used(self, session: str, since: float) -> bool:
         return self.trail.was_used(self.id, session, since)

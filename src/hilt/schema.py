@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from hilt.errors import ToolError
-from hilt.params import Bounds, Items, Mark
+from hilt.params import Bounds, Items, TouchMark
 
 Schema = dict[str, Any]
 
@@ -75,7 +75,7 @@ class Violation(NamedTuple):
     suggestion: str | None = None
 
 
-class Checked(NamedTuple):
+class CheckedArguments(NamedTuple):
     """Arguments with defaults filled, and notes on values that were moved to a limit."""
 
     args: dict[str, Any]
@@ -189,7 +189,7 @@ def _field_annotations(record: Any) -> dict[str, Any]:
 
 def _marked(schema: Schema, metadata: Iterable[object]) -> Schema:
     for mark in metadata:
-        if isinstance(mark, Mark):
+        if isinstance(mark, TouchMark):
             schema[TOUCH] = mark.effect
         elif isinstance(mark, Bounds):
             if mark.minimum is not None:
@@ -300,21 +300,21 @@ def build(annotation: Any, value: Any) -> Any:
 # --- the check --------------------------------------------------------------------------------------------------
 
 
-def check(schema: Schema, args: Any) -> Checked:
+def check(schema: Schema, args: Any) -> CheckedArguments:
     """Return the arguments with defaults filled, or raise `invalid_args` naming every violation."""
     violations: list[Violation] = []
     notes: list[str] = []
     value = _check(schema, _decoded(schema, args), "", violations, notes)
     if violations:
         raise refusal(violations)
-    return Checked(value, notes)
+    return CheckedArguments(value, notes)
 
 
-def check_any(schema: Schema, args: Any) -> Checked:
+def check_any(schema: Schema, args: Any) -> CheckedArguments:
     """As `check`, for any JSON Schema (draft 2020-12 unless it says otherwise), by jsonschema-rs."""
     value = _with_defaults(schema, _decoded(schema, args))
     fit(schema, value)
-    return Checked(value, [])
+    return CheckedArguments(value, [])
 
 
 def fit(schema: Schema, value: Any) -> None:

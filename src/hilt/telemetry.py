@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from hilt.state.trail import BOUNDS_MS, UNKNOWN, Entry
+from hilt.state.trail import BOUNDS_MS, UNKNOWN, TrailEntry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Telemetry:
             explicit_bucket_boundaries_advisory=list(BOUNDS_MS),
         )
 
-    def __call__(self, entry: Entry, call_id: object = None) -> None:
+    def __call__(self, entry: TrailEntry, call_id: object = None) -> None:
         """Tell of a call as it was recorded, with the id that its caller gave it."""
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
@@ -65,7 +65,7 @@ class Telemetry:
         self._metering.shutdown()
 
 
-def attributes(entry: Entry, call_id: object = None) -> dict[str, str]:
+def attributes(entry: TrailEntry, call_id: object = None) -> dict[str, str]:
     """Return what a span says of a call."""
     found = {
         "gen_ai.operation.name": "execute_tool",

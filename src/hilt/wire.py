@@ -214,14 +214,14 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-class Reader(Protocol):
+class RequestSource(Protocol):
     """What requests are read from: binary, line by line, bounded."""
 
     def readline(self, limit: int = -1, /) -> bytes:
         """Return the next line, at most `limit` bytes of it; empty at the end."""
 
 
-def read_lines(stream: Reader) -> Iterator[bytes | ToolError]:
+def read_lines(stream: RequestSource) -> Iterator[bytes | ToolError]:
     """Yield each line, or an error for a line over the limit (the rest of which is skipped)."""
     while line := stream.readline(MAX_REQUEST_BYTES + 2):
         if len(line.rstrip(b"\r\n")) <= MAX_REQUEST_BYTES:
@@ -234,7 +234,7 @@ def read_lines(stream: Reader) -> Iterator[bytes | ToolError]:
         yield too_large(size)
 
 
-def read_requests(stream: Reader) -> Iterator[bytes | ToolError]:
+def read_requests(stream: RequestSource) -> Iterator[bytes | ToolError]:
     """Yield the requests of one-shot input: JSON values, one per line, pretty-printed or run together.
 
     A request on a line of its own ends malformed text before it, so that one bad request costs one error and the

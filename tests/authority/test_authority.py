@@ -22,7 +22,7 @@ from hilt.declaration import Tool, Traits, tool
 from hilt.policy.modes import MODES
 from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals, Asked, UserAnswer
-from hilt.state.sessions import SessionValues
+from hilt.state.session_values import SessionValues
 from hilt.state.trust import Trust
 from hilt.testing import Folder, environment
 

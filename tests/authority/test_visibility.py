@@ -9,7 +9,7 @@ from hilt import catalog
 from hilt.authority.visibility import NAMES_CHARACTERS, definition, shown
 from hilt.declaration import tool
 from hilt.errors import ToolError
-from hilt.schema import Checked, cost
+from hilt.schema import CheckedArguments, cost
 from hilt.testing import temporary_runtime
 
 FINDERS = {"tool_search", "tool_call"}
@@ -144,7 +144,7 @@ def test_descriptions_go_wherever_a_foreign_schema_may_hold_them(base):
         "then": {"anyOf": [text, {"contains": text}]},
         "$defs": {"description": text},
     }
-    own = shout._replace(schema=holds, check=lambda args: Checked(args, []))
+    own = shout._replace(schema=holds, check=lambda args: CheckedArguments(args, []))
     with temporary_runtime(base, tools=[own]) as (runtime, _):
         (found,) = shown(runtime.authority, session="s", only=("shout",), lean=True)
 

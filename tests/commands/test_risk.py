@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hilt.commands.risk import Part, Risk, classify
+from hilt.commands.risk import CommandPart, Risk, classify
 from tests.commands.command_lines import CAUTION, DANGEROUS, SAFE
 
 LINES = [
@@ -138,7 +138,7 @@ def test_the_offsets_of_a_part_are_those_of_its_text(line):
 def test_a_command_inside_a_text_stands_where_the_text_stands():
     risk = classify("ls; sh -c 'rm x'")
 
-    assert risk.parts[-1] == Part("rm x", ("rm", "x"), "dangerous", "rm deletes files", 4, 16)
+    assert risk.parts[-1] == CommandPart("rm x", ("rm", "x"), "dangerous", "rm deletes files", 4, 16)
 
 
 def test_the_whole_takes_its_worst_part():

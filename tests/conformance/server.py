@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from hilt.surfaces.mcp.command import Flags, serve
+from hilt.surfaces.mcp.command import ServeOptions, serve
 from tests.conformance.provider import Fixtures
 
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
@@ -16,7 +16,7 @@ def main(workspace: str) -> int:
     made = os.path.join(workspace, "made")
     os.makedirs(made)
     options = {"workspace": workspace, "tools-dir": os.pathsep.join((TOOLS, made)), "approve": "once"}
-    return serve(options, Flags(http="", token=False), [Fixtures(workspace)])
+    return serve(options, ServeOptions(http="", token=False), [Fixtures(workspace)])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from hilt.call import Result
-from hilt.custom import folders
+from hilt.custom import folder_tools
 from hilt.custom.definition import Content, Definition, Loaded, Source, to_tool
 from hilt.runtime import Runtime
 from hilt.state.approvals import UserAnswer
@@ -75,7 +75,7 @@ class Bench:
         if self.source != "project":
             found = [path for path in found if path.name in ("tool.md", "tool.json")]
         files = {str(path.relative_to(folder)): path.read_bytes() for path in found}
-        return folders.read(Content(str(folder), files, self.source))
+        return folder_tools.read(Content(str(folder), files, self.source))
 
     def load(self, name: str) -> Definition:
         """Load a tool that is whole."""
@@ -87,7 +87,7 @@ class Bench:
     @contextmanager
     def runtime(self, *definitions: Definition) -> Iterator[Runtime]:
         """A runtime that has these tools."""
-        make = folders.executor(self.environ, self)
+        make = folder_tools.executor(self.environ, self)
         tools = [to_tool(definition, make(definition)) for definition in definitions]
         asker = self._ask if self.attended else None
         with Runtime(

@@ -3,19 +3,29 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hilt.call import Output
-from hilt.custom.definition import Definition, to_tool
+from hilt.custom.definition import (
+    Definition,
+    Example,
+    definition_of,
+    effects_from,
+    examples_from,
+    fingerprint,
+    sandbox_from,
+    to_tool,
+)
+from hilt.processes.declared_sandbox import DeclaredSandbox
 from hilt.schema import promised
 
 ANSWER = {"type": "object", "properties": {"words": {"type": "integer"}}, "required": ["words"]}
 
 
 def definition(**fields: Any) -> Definition:
-    given = {"format": "python", "details": {"outputSchema": ANSWER}, **fields}
-    return Definition(
-        "count", "Count.", {"type": "object"}, "count.py", "personal", folder=".", content_hash="", **given
-    )
+    known = {"source": "personal", "format": "python", "details": {"outputSchema": ANSWER}, **fields}
+    return Definition("count", "Count.", {"type": "object"}, "count.py", folder=".", content_hash="", **known)
 
 
 @pytest.mark.parametrize("form", ["python", "javascript", "server"])
@@ -37,3 +47,71 @@ def test_a_script_declares_its_answer_and_may_print_something_else():
 @pytest.mark.parametrize("details", [{}, {"outputSchema": None}])
 def test_without_one_nothing_is_declared(details):
     assert to_tool(definition(details=details), lambda ctx, args: Output()).output is None
+
+
+@given(st.dictionaries(st.text(), st.binary(), min_size=1), st.dictionaries(st.text(), st.binary(), min_size=1))
+def test_other_files_have_another_fingerprint(one, other):
+    assert (fingerprint(one) == fingerprint(other)) == (one == other)
+
+
+def test_a_tool_knows_its_definition():
+    declared = definition(source="project")
+
+    tool = to_tool(declared, lambda ctx, args: pytest.fail("not called"))
+
+    assert definition_of(tool) is declared
+    assert (tool.name, tool.source, tool.effects) == ("count", "project", frozenset(["execute"]))
+    assert tool.timeout > declared.timeout
+    assert to_tool(declared._replace(read_only=True), tool.run).effects == {"read"}
+    assert definition_of(tool._replace(run=lambda ctx, args: None)) is None  # type: ignore[arg-type,return-value]
+
+
+@pytest.mark.parametrize(
+    "value, sandbox, says",
+    [
+        (None, None, ""),
+        ({}, DeclaredSandbox(), ""),
+        ({"network": True, "write": ["a"], "read": ["b"]}, DeclaredSandbox(True, ("a",), ("b",)), ""),
+        ({"write": None}, DeclaredSandbox(), ""),
+        ("off", None, "must be an object"),
+        ({"network": "no"}, None, "network must be true or false"),
+        ({"write": "a"}, None, "write must be a list of paths"),
+        ({"read": [1]}, None, "read must be a list of paths"),
+        ({"reed": []}, None, "no key reed"),
+    ],
+)
+def test_a_sandbox_is_understood_or_refused(value, sandbox, says):
+    found, problems = sandbox_from(value)
+
+    assert found == sandbox
+    assert says in " ".join(problems)
+    assert bool(problems) == bool(says)
+
+
+@pytest.mark.parametrize(
+    "value, examples, wrong",
+    [
+        (None, (), False),
+        ([{"args": {"a": 1}, "expect": None}, {}], (Example({"a": 1}, None, True), Example({})), False),
+        ({}, (), True),
+        ([{"args": 1}], (), True),
+        ([1], (), True),
+    ],
+)
+def test_examples_are_understood_or_refused(value, examples, wrong):
+    found, problems = examples_from(value)
+
+    assert (found, bool(problems)) == (examples, wrong)
+
+
+@pytest.mark.parametrize(
+    "value, effects", [(None, None), ("read network", {"read", "network"}), (["write"], {"write"})]
+)
+def test_effects_are_words_or_a_list(value, effects):
+    assert effects_from(value) == (effects, [])
+
+
+@pytest.mark.parametrize("value", ["fly", [], "", [1], {}, [["read"]]])
+def test_effects_that_do_not_exist_are_refused(value):
+    assert effects_from(value)[0] is None
+    assert effects_from(value)[1]

@@ -7,30 +7,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hilt.catalog import built_in_names
-from hilt.custom import discovery, remembered
+from hilt.custom import candidates, tool_cache
+from hilt.custom.candidates import Candidate, ToolPlace, UnreadableTool, places
 from hilt.custom.definition import (
     Content,
     Definition,
-    Example,
     Format,
     Loaded,
-    Problem,
     Reader,
-    definition_of,
-    effects_from,
-    examples_from,
+    ToolProblem,
     fingerprint,
-    sandbox_from,
-    to_tool,
 )
-from hilt.custom.discovery import Discovery, Found, Place, open_discovery, places, trusting
+from hilt.custom.discovery import Discovery, open_discovery, trusting
+from hilt.custom.layers import CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
-from hilt.processes.declared_sandbox import DeclaredSandbox
+from hilt.formats import times
 from hilt.state.trust import Trust, kind_of
 from hilt.testing import Folder, environment
 
@@ -68,7 +62,7 @@ class Desk:
             self.workspace.path, self.environ, self.workers, directories=directories, reserved=reserved
         )
 
-    def found(self, *directories: str) -> Found:
+    def found(self, *directories: str) -> CustomTools:
         return self.open(*directories).current()
 
     def trust(self, *names: str) -> None:
@@ -94,11 +88,11 @@ def desk(base, workers) -> Desk:
     return Desk(base, workers)
 
 
-def names(found: Found) -> list[str]:
+def names(found: CustomTools) -> list[str]:
     return sorted(found.definitions)
 
 
-def origins(found: Found) -> dict[str, str]:
+def origins(found: CustomTools) -> dict[str, str]:
     return {name: definition.origin for name, definition in found.definitions.items()}
 
 
@@ -109,13 +103,13 @@ def test_places_are_in_the_order_of_the_contract(desk):
     listed = places(desk.workspace.path, desk.environ, ["one", desk.extra.path])
 
     assert listed == [
-        Place(desk.workspace.join("one"), "directory"),
-        Place(desk.extra.path, "directory"),
-        Place(desk.workspace.join(".hilt/tools"), "project"),
-        Place(desk.workspace.join(".nanocoder/tools"), "project"),
-        Place(desk.config.join("tools"), "personal"),
-        Place(desk.home.join(".config/nanocoder/tools"), "personal"),
-        Place(desk.home.join(".jean2/tools"), "personal"),
+        ToolPlace(desk.workspace.join("one"), "directory"),
+        ToolPlace(desk.extra.path, "directory"),
+        ToolPlace(desk.workspace.join(".hilt/tools"), "project"),
+        ToolPlace(desk.workspace.join(".nanocoder/tools"), "project"),
+        ToolPlace(desk.config.join("tools"), "personal"),
+        ToolPlace(desk.home.join(".config/nanocoder/tools"), "personal"),
+        ToolPlace(desk.home.join(".jean2/tools"), "personal"),
     ]
     environ = {**desk.environ, "HILT_TOOLS_DIR": f"{desk.extra.path}{os.pathsep}/x"}
     assert [place.path for place in places("/w", environ)][:2] == [desk.extra.path, "/x"]
@@ -233,7 +227,9 @@ def test_a_reader_that_fails_takes_no_other_file_with_it(desk):
     desk.extra.write("b.md", markdown("b"))
     known: dict[Format, Reader] = {"python": fail, "markdown": _read_name}
 
-    found = Discovery([Place(desk.extra.path, "personal")], known, trusted=lambda: lambda path, digest: False).current()
+    found = Discovery(
+        [ToolPlace(desk.extra.path, "personal")], known, trusted=lambda: lambda path, digest: False
+    ).current()
 
     assert names(found) == ["b"]
     assert "RuntimeError: oh" in found.problems[0].message
@@ -368,9 +364,9 @@ def test_links_of_a_project_are_not_followed(desk, link):
 def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_read(desk):
     os.symlink(desk.extra.write("m.md", markdown("m")), desk.extra.join("link.md"))
 
-    assert discovery._contents(desk.extra.join("link.md"), follow=True) == markdown("m").encode()
-    with pytest.raises(discovery._Unreadable, match="is a link"):
-        discovery._contents(desk.extra.join("link.md"), follow=False)
+    assert candidates._contents(desk.extra.join("link.md"), follow=True) == markdown("m").encode()
+    with pytest.raises(UnreadableTool, match="is a link"):
+        candidates._contents(desk.extra.join("link.md"), follow=False)
 
 
 def test_links_of_the_user_are_followed(desk):
@@ -427,7 +423,7 @@ def test_the_next_look_sees_what_was_added_changed_broken_mended_and_deleted(des
 
 @pytest.mark.parametrize("settled", [True, False])
 def test_a_change_that_leaves_size_and_time_alone_is_seen(desk, monkeypatch, settled):
-    monkeypatch.setattr(discovery, "_SETTLED_NS", -(10**18) if settled else 10**18)
+    monkeypatch.setattr(times, "TICK_NS", -(10**18) if settled else 10**18)
     path = desk.config.write("tools/a.md", markdown("a", "One."))
     looking = desk.open()
     before = os.stat(path)
@@ -456,11 +452,11 @@ def test_the_worker_of_a_file_ends_when_the_file_is_no_tool_any_more(desk):
 
 
 def test_a_change_within_one_tick_of_the_clock_is_seen(desk, monkeypatch):
-    monkeypatch.setattr(discovery, "_SETTLED_NS", 10**18)
+    monkeypatch.setattr(times, "TICK_NS", 10**18)
     path = desk.config.write("tools/a.md", markdown("a", "One."))
     facts = os.stat(path)
     same = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
-    monkeypatch.setattr(discovery._Candidate, "_facts", lambda self, name: same)
+    monkeypatch.setattr(Candidate, "_facts", lambda self, name: same)
     looking = desk.open()
     assert looking.current(look=True).definitions["a"].description == "One."
 
@@ -489,7 +485,7 @@ def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
 
     desk.extra.write("a.md", "one")
     known: dict[Format, Reader] = {"markdown": slow}
-    here = [Place(desk.extra.path, "personal")]
+    here = [ToolPlace(desk.extra.path, "personal")]
     looking = Discovery(here, known, trusted=lambda: lambda path, digest: False, every=0.0)
     go_on.set()
     assert names(looking.current()) == ["a"]
@@ -508,16 +504,16 @@ def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
 
 
 def test_a_file_that_failed_is_tried_again_after_a_while(desk, monkeypatch):
-    monkeypatch.setattr(remembered, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(discovery, "_SETTLED_NS", -1)
+    monkeypatch.setattr(tool_cache, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(times, "TICK_NS", -1)
     installed: list[bool] = []
 
     def needs(content: Content) -> Loaded:
-        return _read_name(content) if installed else Loaded(problems=(Problem(content.path, "No runtime."),))
+        return _read_name(content) if installed else Loaded(problems=(ToolProblem(content.path, "No runtime."),))
 
     desk.extra.write("a.md", "one")
     known: dict[Format, Reader] = {"markdown": needs}
-    here = [Place(desk.extra.path, "personal")]
+    here = [ToolPlace(desk.extra.path, "personal")]
     looking = Discovery(here, known, trusted=lambda: lambda path, digest: False)
     assert len(looking.current().problems) == 1
 
@@ -560,13 +556,13 @@ def _read_name(content: Content) -> Loaded:
 
 @pytest.fixture
 def settled(monkeypatch) -> None:
-    monkeypatch.setattr(discovery, "_SETTLED_NS", -(10**18))
+    monkeypatch.setattr(times, "TICK_NS", -(10**18))
 
 
-def looked(desk: Desk, cache: str) -> tuple[list[str], Found]:
+def looked(desk: Desk, cache: str) -> tuple[list[str], CustomTools]:
     reading = Reading()
     known: dict[Format, Reader] = {"markdown": reading}
-    here = [Place(desk.extra.path, "personal")]
+    here = [ToolPlace(desk.extra.path, "personal")]
     found = Discovery(here, known, trusted=lambda: lambda path, digest: False, cache=cache).current()
     return reading.read, found
 
@@ -588,7 +584,7 @@ def test_what_did_not_change_is_not_read_again_by_the_next_process(desk):
 
 
 def test_a_file_that_was_just_written_is_not_believed_by_its_times(desk, monkeypatch):
-    monkeypatch.setattr(discovery, "_SETTLED_NS", 10**18)
+    monkeypatch.setattr(times, "TICK_NS", 10**18)
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
 
@@ -600,9 +596,9 @@ DAMAGES = [
     "{",
     "[]",
     "null",
-    json.dumps({"version": remembered.VERSION}),
-    json.dumps({"version": remembered.VERSION, "tools": {"a": [1]}}),
-    json.dumps({"version": remembered.VERSION, "tools": []}),
+    json.dumps({"version": tool_cache.VERSION}),
+    json.dumps({"version": tool_cache.VERSION, "tools": {"a": [1]}}),
+    json.dumps({"version": tool_cache.VERSION, "tools": []}),
 ]
 
 
@@ -625,7 +621,7 @@ def test_what_another_version_made_of_a_file_is_not_believed(desk, monkeypatch):
     desk.extra.write("a.md", "one")
     looked(desk, cache)
 
-    monkeypatch.setattr(remembered, "VERSION", "another")
+    monkeypatch.setattr(tool_cache, "VERSION", "another")
 
     assert looked(desk, cache)[0] == ["a.md"]
 
@@ -650,115 +646,10 @@ def test_a_folder_that_becomes_the_users_own_is_read_again(desk):
     known: dict[Format, Reader] = {"markdown": _read_name}
 
     found = Discovery(
-        [Place(desk.extra.path, "directory")], known, trusted=lambda: lambda path, digest: False, cache=cache
+        [ToolPlace(desk.extra.path, "directory")], known, trusted=lambda: lambda path, digest: False, cache=cache
     ).current()
 
     assert found.definitions["a"].source == "directory"
-
-
-PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
-JSON = PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.text(max_size=5), PLAIN, max_size=2)
-OBJECTS = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
-DEFINITIONS = st.builds(
-    Definition,
-    name=st.text(),
-    description=st.text(),
-    parameters=OBJECTS,
-    origin=st.text(),
-    source=st.sampled_from(["personal", "project"]),
-    format=st.sampled_from(["folder", "markdown"]),
-    folder=st.text(),
-    content_hash=st.text(),
-    approval=st.sampled_from(["never", "always", "destructive"]),
-    read_only=st.booleans(),
-    timeout=st.floats(0, 300),
-    sandbox=st.none() | st.builds(DeclaredSandbox, st.booleans(), st.tuples(st.text()), st.tuples(st.text())),
-    effects=st.none() | st.frozensets(st.sampled_from(["read", "write"])),
-    dangerous=st.booleans(),
-    warm=st.booleans(),
-    examples=st.tuples(st.builds(Example, OBJECTS, JSON, st.booleans())),
-    notes=st.tuples(st.text()),
-    line=st.integers(1),
-    details=OBJECTS,
-)
-
-
-@given(DEFINITIONS)
-def test_a_definition_comes_back_from_the_cache_as_it_was(definition):
-    row = json.loads(json.dumps(remembered._row(definition)))
-
-    assert remembered._definition(row) == definition
-
-
-# --- definitions ----------------------------------------------------------------------------------------------------
-
-
-@given(st.dictionaries(st.text(), st.binary(), min_size=1), st.dictionaries(st.text(), st.binary(), min_size=1))
-def test_other_files_have_another_fingerprint(one, other):
-    assert (fingerprint(one) == fingerprint(other)) == (one == other)
-
-
-def test_a_tool_knows_its_definition():
-    (definition,) = _read_name(Content("/x/a.md", {"": b""}, "project")).definitions
-
-    tool = to_tool(definition, lambda ctx, args: pytest.fail("not called"))
-
-    assert definition_of(tool) is definition
-    assert (tool.name, tool.source, tool.effects) == ("a", "project", frozenset(["execute"]))
-    assert tool.timeout > definition.timeout
-    assert to_tool(definition._replace(read_only=True), tool.run).effects == {"read"}
-    assert definition_of(tool._replace(run=lambda ctx, args: None)) is None  # type: ignore[arg-type,return-value]
-
-
-@pytest.mark.parametrize(
-    "value, sandbox, says",
-    [
-        (None, None, ""),
-        ({}, DeclaredSandbox(), ""),
-        ({"network": True, "write": ["a"], "read": ["b"]}, DeclaredSandbox(True, ("a",), ("b",)), ""),
-        ({"write": None}, DeclaredSandbox(), ""),
-        ("off", None, "must be an object"),
-        ({"network": "no"}, None, "network must be true or false"),
-        ({"write": "a"}, None, "write must be a list of paths"),
-        ({"read": [1]}, None, "read must be a list of paths"),
-        ({"reed": []}, None, "no key reed"),
-    ],
-)
-def test_a_sandbox_is_understood_or_refused(value, sandbox, says):
-    found, problems = sandbox_from(value)
-
-    assert found == sandbox
-    assert says in " ".join(problems)
-    assert bool(problems) == bool(says)
-
-
-@pytest.mark.parametrize(
-    "value, examples, wrong",
-    [
-        (None, (), False),
-        ([{"args": {"a": 1}, "expect": None}, {}], (Example({"a": 1}, None, True), Example({})), False),
-        ({}, (), True),
-        ([{"args": 1}], (), True),
-        ([1], (), True),
-    ],
-)
-def test_examples_are_understood_or_refused(value, examples, wrong):
-    found, problems = examples_from(value)
-
-    assert (found, bool(problems)) == (examples, wrong)
-
-
-@pytest.mark.parametrize(
-    "value, effects", [(None, None), ("read network", {"read", "network"}), (["write"], {"write"})]
-)
-def test_effects_are_words_or_a_list(value, effects):
-    assert effects_from(value) == (effects, [])
-
-
-@pytest.mark.parametrize("value", ["fly", [], "", [1], {}, [["read"]]])
-def test_effects_that_do_not_exist_are_refused(value):
-    assert effects_from(value)[0] is None
-    assert effects_from(value)[1]
 
 
 def test_one_look_at_the_database_serves_all_files(desk):

@@ -235,7 +235,7 @@ def test_a_broken_file_is_a_report_with_its_line(file, text, line, says):
 
 
 def test_a_file_that_loads_for_ever_is_a_report(file, monkeypatch):
-    monkeypatch.setattr("hilt.custom.hosted.LOAD_SECONDS", 0.3)
+    monkeypatch.setattr("hilt.custom.module_tools.LOAD_SECONDS", 0.3)
 
     (problem,) = file.load("while True: pass\n").problems
 

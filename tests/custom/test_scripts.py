@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from hilt.custom import markdown, scripts
+from hilt.custom import markdown_tools, scripts
 from hilt.custom.definition import Content, to_tool
 from hilt.runtime import Runtime
 from hilt.sandbox.process import Confined
@@ -86,7 +86,7 @@ class Bench:
         self.confine = None
 
     def load(self, text, path="/tools/tool.md"):
-        loaded = markdown.read(Content(path, {"": text.encode()}, "personal"))
+        loaded = markdown_tools.read(Content(path, {"": text.encode()}, "personal"))
         assert loaded.problems == ()
         return loaded.definitions[0]
 

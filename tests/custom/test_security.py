@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hilt.call import Call
-from hilt.custom import folders, security
+from hilt.custom import folder_tools, security
 from hilt.custom.definition import to_tool
 from hilt.custom.security import Permission
 from hilt.errors import ToolError
@@ -356,7 +356,7 @@ def test_a_check_is_asked_between_hooks_too(bench):
 
 def test_a_tool_with_a_check_does_not_run_where_nobody_asked_it(bench):
     checked(bench, says(allowed=True, requiresApproval=False))
-    tool = to_tool(bench.load("guarded"), folders.executor(bench.environ, bench)(bench.load("guarded")))
+    tool = to_tool(bench.load("guarded"), folder_tools.executor(bench.environ, bench)(bench.load("guarded")))
 
     with bench.runtime() as runtime, pytest.raises(ToolError, match="its security check was not asked"):
         tool.run(runtime._context(runtime._active(Call("guarded"))), {})

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.knowledge.documents import DESCRIPTION_CHARACTERS, TEXT_BYTES, TITLE_CHARACTERS, Document, parse
+from hilt.knowledge.documents import DESCRIPTION_CHARACTERS, TEXT_BYTES, TITLE_CHARACTERS, KnowledgeDocument, parse
 
 
-def document(text: str, path: str = "kb/some-note.md") -> Document:
+def document(text: str, path: str = "kb/some-note.md") -> KnowledgeDocument:
     found = parse(text.encode(), path)
     assert found is not None
     return found

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hilt.knowledge.folders import Folder
+from hilt.knowledge.folders import FolderShelf
 
 
 def test_an_entry_whose_folder_became_a_link_is_not_read(tmp_path):
@@ -9,7 +9,7 @@ def test_an_entry_whose_folder_became_a_link_is_not_read(tmp_path):
     entry.write_text("# ours\n")
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret/note.md").write_text("# SECRET\n")
-    shelf = Folder(str(tmp_path / "shelf"), "kb", lambda path: "secret" in path)
+    shelf = FolderShelf(str(tmp_path / "shelf"), "kb", lambda path: "secret" in path)
     (path,) = shelf.survey({}, lambda: None).files
     before = shelf.read(path, 100)
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from hilt.output import shapes
+from hilt.output import foreign_views
 from hilt.output.terminal import inert, render
 
 HUNK: dict[str, Any] = {
@@ -442,7 +442,7 @@ any_view = st.one_of(
 
 @given(any_view, st.integers(0, 120), st.booleans(), st.booleans())
 def test_no_view_can_break_out_of_its_lines(view, width, color, installed):
-    assert shapes.validate(view)["type"] == view["type"]
+    assert foreign_views.validate(view)["type"] == view["type"]
 
     with rich_installed(installed):
         text = render(view, width=width, color=color)

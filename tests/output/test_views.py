@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hilt.output import shapes, views
+from hilt.output import foreign_views, views
 
 
 class Change(NamedTuple):
@@ -122,8 +122,8 @@ def test_a_file_list_keeps_the_total_when_it_is_cut():
 
 def test_file_groups_carry_label_icon_and_files():
     groups = [
-        views.Group("Modified", [views.File("a.py", "modified", 3, "x = 1")], icon="edit"),
-        views.Group("Created", [views.File("b.py", "created")]),
+        views.FileGroup("Modified", [views.File("a.py", "modified", 3, "x = 1")], icon="edit"),
+        views.FileGroup("Created", [views.File("b.py", "created")]),
     ]
 
     assert views.file_groups(groups, total=9) == {
@@ -143,7 +143,7 @@ def test_file_groups_carry_label_icon_and_files():
 def test_groups_share_one_limit():
     files = [views.File("a.py")] * 1_500
 
-    view = views.file_groups([views.Group(label, files) for label in "xyz"])
+    view = views.file_groups([views.FileGroup(label, files) for label in "xyz"])
 
     assert [len(group["files"]) for group in view["groups"]] == [1_500, 500]
     assert view["total"] == 4_500
@@ -157,12 +157,12 @@ def test_groups_share_one_limit():
         views.diffs([views.diff("a.py", [replaced(2, "z" * 90_000)])] * 3),
         views.code("a\udcff.py", "\udcff" * 300_000, first_line=3),
         views.file_list([views.File("a\udcff", "deleted", 1, "\udcff" * 9_999)]),
-        views.file_groups([views.Group("\udcff", [views.File("a")], "trash")]),
+        views.file_groups([views.FileGroup("\udcff", [views.File("a")], "trash")]),
     ],
     ids=lambda view: view["type"],
 )
 def test_what_builders_make_is_valid_and_encodable(view):
-    assert shapes.validate(view) == view
+    assert foreign_views.validate(view) == view
     json.dumps(view, ensure_ascii=False).encode()
 
 

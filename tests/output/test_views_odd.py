@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.output import shapes
+from hilt.output import foreign_views
 from hilt.output.terminal import inert, render
 from hilt.runtime import Runtime
 from hilt.testing import environment
@@ -231,12 +231,12 @@ def check_drawn(view: Any, width: int, *, color: bool) -> None:
 
 @pytest.mark.parametrize("name", VALID)
 def test_an_odd_view_that_is_valid_is_kept_and_the_result_is_untouched(name):
-    result, view = shapes.extract({"answer": 42, "_visualization": VALID[name]})
+    result, view = foreign_views.extract({"answer": 42, "_visualization": VALID[name]})
 
     assert result == {"answer": 42}
     assert view is not None
     assert view["type"] == VALID[name]["type"]
-    assert view == shapes.validate(view)
+    assert view == foreign_views.validate(view)
     json.dumps(view, allow_nan=False, ensure_ascii=False).encode()
 
 
@@ -245,11 +245,11 @@ def test_what_is_no_view_says_why_and_the_result_is_untouched(name):
     value, reason = INVALID[name]
 
     # null is how a tool says that it has no view
-    result, view = shapes.extract({"answer": 42, "_visualization": value})
+    result, view = foreign_views.extract({"answer": 42, "_visualization": value})
 
     assert result == {"answer": 42}
-    assert view == (None if value is None else shapes.validate(value))
-    said = shapes.validate(value)
+    assert view == (None if value is None else foreign_views.validate(value))
+    said = foreign_views.validate(value)
     assert said["type"] == "none"
     assert reason in said["message"]
     assert len(said["message"]) < 2_000
@@ -273,8 +273,8 @@ def test_a_value_that_holds_itself_is_refused_like_a_deep_one():
     cell: list[Any] = []
     cell.append(cell)
 
-    assert shapes.validate(cycle)["type"] == "none"
-    assert "nested deeper" in shapes.validate(celled(cell))["message"]
+    assert foreign_views.validate(cycle)["type"] == "none"
+    assert "nested deeper" in foreign_views.validate(celled(cell))["message"]
 
 
 def test_text_that_a_program_hides_is_shown_and_its_colours_are_kept():
@@ -317,7 +317,7 @@ fields = st.sampled_from(
         *("additions", "deletions", "oldStart", "oldLines", "newStart", "newLines", "highlightLines", "firstLine"),
     ]
 )
-types = st.sampled_from(shapes.TYPES)
+types = st.sampled_from(foreign_views.TYPES)
 json_values = st.recursive(
     scalars | types | st.just(HOSTILE),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(fields | st.text(max_size=5), inner, max_size=6),
@@ -327,7 +327,7 @@ json_values = st.recursive(
 
 @given(types, st.dictionaries(fields | st.text(max_size=5), json_values, max_size=12), st.booleans())
 def test_any_object_with_a_known_type_is_drawn_harmlessly(name, given_fields, color):
-    result, view = shapes.extract([{"answer": name}, {"_visualization": {**given_fields, "type": name}}])
+    result, view = foreign_views.extract([{"answer": name}, {"_visualization": {**given_fields, "type": name}}])
 
     assert result == [{"answer": name}, {}]
     assert view is not None
@@ -402,7 +402,7 @@ def test_a_python_tool_answers_the_same_whatever_its_view_is(tools):
         result = runtime.call("show", name=name)
 
         assert (result.error, result.data) == (None, {"answer": name})
-        assert result.view == (None if view is None else shapes.validate(view))
+        assert result.view == (None if view is None else foreign_views.validate(view))
 
 
 @pytest.mark.parametrize("name", ["inside", "printed", "show-text"])

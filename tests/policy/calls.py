@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hilt.commands.risk import classify
-from hilt.policy.forms import Names
+from hilt.policy.rule_forms import Names
 from hilt.policy.subject import Subject, Touched
 
 ROOT = "/project/project"

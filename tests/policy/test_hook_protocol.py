@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.policy import hook_protocol
-from hilt.policy.hook_protocol import EVENTS, FAILURE, POST, PRE, Answer, BadAnswer, BadHook, Hook, understand
+from hilt.policy.hook_protocol import EVENTS, FAILURE, POST, PRE, BadAnswer, BadHook, Hook, HookAnswer, understand
 from tests.policy.calls import NAMES, reading, shell, writing
 
 GUARD = {"event": PRE, "command": "./guard"}
@@ -185,20 +185,20 @@ def test_what_a_session_keeps_reads_back_as_the_same_hooks(data):
 @pytest.mark.parametrize(
     "event, printed, answer",
     [
-        (PRE, "", Answer()),
-        (PRE, " \n", Answer()),
-        (PRE, "{}", Answer()),
-        (PRE, '{"decision": null, "reason": null}', Answer()),
-        (PRE, '{"decision": "ask", "reason": "look"}\n', Answer("ask", "look")),
-        (PRE, '{"arguments": {"path": "b"}}', Answer(arguments={"path": "b"})),
-        (PRE, '{"decision": "skip", "result": null}', Answer("skip", result=(None,))),
-        (PRE, '{"decision": "skip", "result": [1]}', Answer("skip", result=([1],))),
-        (POST, '{"result": "new", "context": "c"}', Answer(context="c", result=("new",))),
-        (POST, '{"decision": "stop", "reason": "enough"}', Answer("stop", "enough")),
-        (FAILURE, '{"result": "said differently"}', Answer(result=("said differently",))),
-        ("stop", '{"decision": "deny", "reason": "tests fail"}', Answer("deny", "tests fail")),
-        ("session_start", '{"context": "remember"}', Answer(context="remember")),
-        ("pre_llm_request", '{"arguments": {"model": "x"}}', Answer(arguments={"model": "x"})),
+        (PRE, "", HookAnswer()),
+        (PRE, " \n", HookAnswer()),
+        (PRE, "{}", HookAnswer()),
+        (PRE, '{"decision": null, "reason": null}', HookAnswer()),
+        (PRE, '{"decision": "ask", "reason": "look"}\n', HookAnswer("ask", "look")),
+        (PRE, '{"arguments": {"path": "b"}}', HookAnswer(arguments={"path": "b"})),
+        (PRE, '{"decision": "skip", "result": null}', HookAnswer("skip", result=(None,))),
+        (PRE, '{"decision": "skip", "result": [1]}', HookAnswer("skip", result=([1],))),
+        (POST, '{"result": "new", "context": "c"}', HookAnswer(context="c", result=("new",))),
+        (POST, '{"decision": "stop", "reason": "enough"}', HookAnswer("stop", "enough")),
+        (FAILURE, '{"result": "said differently"}', HookAnswer(result=("said differently",))),
+        ("stop", '{"decision": "deny", "reason": "tests fail"}', HookAnswer("deny", "tests fail")),
+        ("session_start", '{"context": "remember"}', HookAnswer(context="remember")),
+        ("pre_llm_request", '{"arguments": {"model": "x"}}', HookAnswer(arguments={"model": "x"})),
     ],
 )
 def test_a_hook_says_nothing_or_one_object(event, printed, answer):
@@ -239,7 +239,7 @@ def test_anything_else_is_a_failure_of_the_hook(event, code, printed, reason):
 
 @pytest.mark.parametrize("event", [PRE, POST, FAILURE, "pre_llm_request", "stop"])
 def test_exit_status_2_blocks_with_standard_error_as_the_reason(event):
-    assert understand(event, 2, b"ignored", b"no\x1b[31m way\n") == Answer("deny", "no [31m way")
+    assert understand(event, 2, b"ignored", b"no\x1b[31m way\n") == HookAnswer("deny", "no [31m way")
 
 
 def test_a_reason_is_short_and_holds_no_control_characters():
@@ -268,15 +268,15 @@ HOOK = Hook(PRE, "./guard", source="personal")
     [(None, None), ("skip", None), ("allow", "allow"), ("ask", "ask"), ("deny", "deny"), ("stop", "deny")],
 )
 def test_a_decision_is_a_vote(decision, verdict):
-    vote = hook_protocol.vote(HOOK, Answer(decision, "because"))
+    vote = hook_protocol.vote(HOOK, HookAnswer(decision, "because"))
 
     assert (None if vote is None else vote.verdict) == verdict
     assert vote is None or "because" in vote.reason
 
 
 def test_a_denial_names_the_hook_and_a_stop_says_so():
-    denied: Any = hook_protocol.vote(HOOK, Answer("deny", "gen/ is generated."))
-    stopped: Any = hook_protocol.vote(HOOK, Answer("stop"))
+    denied: Any = hook_protocol.vote(HOOK, HookAnswer("deny", "gen/ is generated."))
+    stopped: Any = hook_protocol.vote(HOOK, HookAnswer("stop"))
 
     assert denied.error.code == "hook_blocked"
     assert denied.error.message == "The hook personal pre_tool_execution 0 blocked the call: gen/ is generated."

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.policy import path_globs
-from hilt.policy.path_globs import BadGlob
+from hilt.policy.path_globs import BadPathGlob
 from tests.policy.calls import HOME, outside, path
 
 
@@ -111,12 +111,12 @@ def test_the_home_directory_is_taken_letter_by_letter():
     "glob", ["", "../a", "a/../b", "a[bc]", "{a,b}", "a**", "a***b", "x\\", "~ann/x", "a\0", "a" * 3000]
 )
 def test_what_has_no_meaning_is_refused(glob):
-    with pytest.raises(BadGlob):
+    with pytest.raises(BadPathGlob):
         path_globs.parse(glob, HOME)
 
 
 def test_a_home_that_is_not_known_is_refused():
-    with pytest.raises(BadGlob):
+    with pytest.raises(BadPathGlob):
         path_globs.parse("~/x", "")
 
 
@@ -140,7 +140,7 @@ patterns = st.lists(st.text("ab*?", min_size=1, max_size=3), min_size=1, max_siz
 def test_what_an_allow_covers_a_deny_finds(pattern, parts, tree):
     try:
         glob = path_globs.parse(pattern, HOME)
-    except BadGlob:
+    except BadPathGlob:
         return
     touched = path("read", "/".join(parts), tree=tree)
 
@@ -152,7 +152,7 @@ def test_what_an_allow_covers_a_deny_finds(pattern, parts, tree):
 def test_a_folder_is_found_when_something_below_it_is(pattern, parts, below):
     try:
         glob = path_globs.parse(pattern, HOME)
-    except BadGlob:
+    except BadPathGlob:
         return
 
     if path_globs.finds(glob, path("read", "/".join(parts + below))) == "yes":

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hilt.search import ripgrep
-from hilt.search.events import Events, Match, cut
-from hilt.search.reach import Contents, Reach
+from hilt.search.events import Events, SearchMatch, cut
+from hilt.search.reach import SearchedContents, SearchReach
 
 
 class Told(bytes):
@@ -28,12 +28,12 @@ def taken(data, size, folder, **options):
     with ExitStack() as stack:
         start = os.open(folder, os.O_RDONLY)
         stack.callback(os.close, start)
-        reach = stack.enter_context(Reach(start))
+        reach = stack.enter_context(SearchReach(start))
 
         @contextmanager
         def opened(path):
             with reach.opened(path) as descriptor:
-                yield Contents(descriptor)
+                yield SearchedContents(descriptor)
 
         return events, events.matched(opened)
 
@@ -76,13 +76,16 @@ def test_the_first_matches_by_path_are_kept_whatever_comes_first(output, folder)
     _, matched = taken(output, 4096, folder, keep=4)
 
     assert [(file.path, len(file.matches)) for file in matched] == [("a.txt", 2), ('b "q"\n.txt', 1), ("c.txt", 1)]
-    assert matched[1].matches == [Match(1, 3, "é x", 1)]
+    assert matched[1].matches == [SearchMatch(1, 3, "é x", 1)]
 
 
 def test_a_line_too_long_to_keep_is_known_by_its_place(output, folder):
     _, matched = taken(output, 65536, folder, keep=20)
 
-    assert matched[-1].matches == [Match(1, 101, "…" + "-" * 65 + "x" + "-" * 132 + "…", 1), Match(3, 1, "x", 3)]
+    assert matched[-1].matches == [
+        SearchMatch(1, 101, "…" + "-" * 65 + "x" + "-" * 132 + "…", 1),
+        SearchMatch(3, 1, "x", 3),
+    ]
 
 
 def test_files_of_which_only_a_part_was_told_are_named(output, folder):
@@ -133,7 +136,7 @@ def test_each_match_of_several_lines_counts_by_itself(tmp_path):
     told, matched = taken(raw, 64, tmp_path, per_match=True, per_file=None)
 
     assert told.counts == {"a": 2}
-    assert matched[0].matches == [Match(5, 1, "one\ntwo", 6), Match(7, 1, "one\ntwo", 8)]
+    assert matched[0].matches == [SearchMatch(5, 1, "one\ntwo", 6), SearchMatch(7, 1, "one\ntwo", 8)]
 
 
 def test_what_a_file_does_not_hold_any_more_is_told_as_gone(tmp_path):
@@ -146,6 +149,6 @@ def test_what_a_file_does_not_hold_any_more_is_told_as_gone(tmp_path):
 
     _, (first, second) = taken(output, 65536, tmp_path)
 
-    assert (first.matches, first.lines) == ([Match(1, 5, "one x", 1)], {1: "one x"})
+    assert (first.matches, first.lines) == ([SearchMatch(1, 5, "one x", 1)], {1: "one x"})
     assert (first.gone_matches, first.gone_lines) == (1, 1)
     assert (second.matches, second.gone_matches) == ([], 1)

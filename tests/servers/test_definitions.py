@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hilt.call import Output
 from hilt.declaration import Tool
 from hilt.errors import ToolError
-from hilt.servers.declared import Server
+from hilt.servers.configured import Server
 from hilt.servers.definitions import (
     DEFINITION_BYTES,
     DESCRIPTION_MAX,

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from hilt.servers.declared import Server
-from hilt.servers.definitions import Kept, named
+from hilt.servers.configured import Server
+from hilt.servers.definitions import AcceptedTool, named
 from hilt.servers.pins import Pins
 
 SERVER = Server("s", ".mcp.json", "project", "stdio", "0", command="x")
 
 
-def kept(*names: str) -> list[Kept]:
+def kept(*names: str) -> list[AcceptedTool]:
     raws: list[dict[str, Any]] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
     return named("s", raws, {})[0]
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from hilt.servers.declared import Server
-from hilt.servers.transport import Gate, _Starting, open_transport
+from hilt.servers.configured import Server
+from hilt.servers.transport import FloodGate, _Starting, open_transport
 from tests.marks import Mark, wait_until
 
 
@@ -52,7 +52,7 @@ def test_a_server_ends_also_when_its_loop_is_closed_while_it_is_ending(tmp_path)
 
     async def hold(ready: asyncio.Event) -> None:
         where = {"root": str(tmp_path), "environ": mark.env, "log": str(tmp_path / "log")}
-        async with open_transport(server, Gate(), **where):  # type: ignore[arg-type]
+        async with open_transport(server, FloodGate(), **where):  # type: ignore[arg-type]
             ready.set()
             await asyncio.Event().wait()
 

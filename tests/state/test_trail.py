@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.state.reserve import Reserve
-from hilt.state.trail import BOUNDS_MS, SESSION_IDLE_SECONDS, UNKNOWN, Entry, Stamp, Trail, chained, digest
+from hilt.state.trail import BOUNDS_MS, SESSION_IDLE_SECONDS, UNKNOWN, Stamp, Trail, TrailEntry, chained, digest
 
 SECOND = 1_000_000_000
 DAY = 24 * 3600 * SECOND
@@ -31,8 +31,8 @@ def trail(tmp_path):
 
 def entry(
     tool: str = "read_file", *, at: int = NOW, session: str = "s", outcome: str = "ok", micros: int = 1000
-) -> Entry:
-    return Entry(at, "w", session, tool, digest({}), "allow", "reason", "", outcome, micros)
+) -> TrailEntry:
+    return TrailEntry(at, "w", session, tool, digest({}), "allow", "reason", "", outcome, micros)
 
 
 def test_rows_come_back_oldest_first_and_filtered(trail):
@@ -400,13 +400,13 @@ def test_a_reserve_without_room_refuses_calls_and_keeps_what_it_has(trail, tmp_p
 
 _RECORD = """
 import sys, time
-from hilt.state.trail import Entry, Trail, digest
+from hilt.state.trail import TrailEntry, Trail, digest
 path, name = sys.argv[1:]
 print("ready", flush=True)
 sys.stdin.readline()
 trail = Trail(path)
 for number in range(200):
-    trail.record(Entry(time.time_ns(), "w", name, "read_file", digest({}), "allow", "", "", "ok", number), {})
+    trail.record(TrailEntry(time.time_ns(), "w", name, "read_file", digest({}), "allow", "", "", "ok", number), {})
 trail.close()
 """
 
@@ -466,7 +466,7 @@ def test_a_trail_from_before_there_were_agents_stays_whole_and_goes_on(tmp_path)
 
 # the hashes of rows are kept for good: this one is of a row of the first version
 def test_the_hash_of_a_row_is_what_it_always_was():
-    row = Entry(1, "w", "s", "tool", "d", "allow", "", "", "ok", 12)
+    row = TrailEntry(1, "w", "s", "tool", "d", "allow", "", "", "ok", 12)
     text = "1:1,1:w,1:s,4:tool,1:d,5:allow,0:,0:,2:ok,2:12"
 
     from hashlib import sha256
@@ -475,7 +475,7 @@ def test_the_hash_of_a_row_is_what_it_always_was():
 
 
 _FIELDS = st.builds(
-    Entry,
+    TrailEntry,
     *[st.integers(0, 2**62), *[st.text(max_size=8)] * 8, st.integers(0, 2**62), st.text(max_size=8)],
 )
 

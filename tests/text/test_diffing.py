@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hilt.text.diffing import Change, Hunk, diff_hunks, first_changed_line, unified_diff
+from hilt.text.diffing import DiffLine, Hunk, diff_hunks, first_changed_line, unified_diff
 from hilt.text.lines import split_lines, strip_ending
 from hilt.text.sequences import equal_runs
 from tests.text.work import count_steps
@@ -44,9 +44,9 @@ def test_a_hunk_has_its_changes_and_three_lines_around_them():
 
     assert hunks == [
         Hunk(7, 7, 7, 7, (
-            Change("context", "7"), Change("context", "8"), Change("context", "9"),
-            Change("removed", "10"), Change("added", "ten"),
-            Change("context", "11"), Change("context", "12"), Change("context", "13"),
+            DiffLine("context", "7"), DiffLine("context", "8"), DiffLine("context", "9"),
+            DiffLine("removed", "10"), DiffLine("added", "ten"),
+            DiffLine("context", "11"), DiffLine("context", "12"), DiffLine("context", "13"),
         )),
     ]  # fmt: skip
 

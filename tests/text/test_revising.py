@@ -90,7 +90,7 @@ def test_a_part_is_found_where_it_occurs_after_the_replacements(sweep):
         text = drawn(random, 10, 60)
         parts = [drawn(random, 4, 9) for _ in range(5)]
         parts += [text[at : at + random.randint(4, 12)] for at in (random.randrange(len(text) - 4) for _ in range(4))]
-        revision = revising.Revision(revising.Places(text, parts))
+        revision = revising.Revision(revising.SamplePlaces(text, parts))
         cuts = sorted(random.sample(range(len(text) + 1), 8))
         spans = [Span(start, end, drawn(random, 0, 6)) for start, end in zip(cuts[::2], cuts[1::2], strict=True)]
         for span in random.sample(spans, len(spans)):

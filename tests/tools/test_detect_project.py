@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hilt.output import shapes
+from hilt.output import foreign_views
 from hilt.testing import Folder
 
 
@@ -283,7 +283,7 @@ def test_a_project_is_known_by_its_files(runtime, workspace, layout):
     result = runtime.call("detect_project")
 
     assert {name: result.data.get(name) for name in layout.expected} == layout.expected
-    assert shapes.validate(result.view) == result.view
+    assert foreign_views.validate(result.view) == result.view
     assert workspace.tree() == before
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from hilt.call import Call
 from hilt.state.approvals import Approvals
-from hilt.state.sessions import SessionValues
+from hilt.state.session_values import SessionValues
 from hilt.testing import Folder, temporary_runtime
 from tests.tools.person import approved, rejected
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 
 from hilt.call import Call
-from hilt.output import shapes
+from hilt.output import foreign_views
 from tests.marks import wait_until
 
 
@@ -63,7 +63,7 @@ def test_people_see_a_table(runtime):
     task_id = start(runtime, "true")
     wait_until(lambda: runtime.call("job_list").data["jobs"][0]["status"] == "completed")
 
-    view = shapes.validate(runtime.call("job_list").view)
+    view = foreign_views.validate(runtime.call("job_list").view)
 
     assert (view["type"], view["totalRows"]) == ("table", 1)
     assert (view["rows"][0]["task_id"], view["rows"][0]["exit_code"]) == (task_id, 0)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hilt.call import Call
-from hilt.output import shapes
+from hilt.output import foreign_views
 from tests.marks import wait_until
 
 
@@ -70,7 +70,7 @@ def test_colours_are_for_people_and_not_for_models(runtime):
 
     assert result.data["output"] == "red \ufffd\n"
     view = {"type": "shell-output", "command": command, "stdout": "\x1b[31mred\x1b[0m \ufffd\n", "exitCode": 0}
-    assert shapes.validate(result.view) == view
+    assert foreign_views.validate(result.view) == view
 
 
 def test_a_wait_over_the_maximum_is_clamped_with_a_note(runtime):

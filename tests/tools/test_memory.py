@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from hilt.call import Call
-from hilt.output import shapes
+from hilt.output import foreign_views
 from hilt.runtime import Runtime
 from hilt.state.memory import VALUE_BYTES
 from hilt.testing import Folder, environment
@@ -256,7 +256,7 @@ def test_one_shot_session_and_library_share_one_memory_and_answer_alike(runtime,
 def test_every_answer_has_a_valid_view(filled, args):
     view = filled.call("memory", **args).view
 
-    assert shapes.validate(view) == view
+    assert foreign_views.validate(view) == view
 
 
 def test_the_workspace_is_never_touched(runtime, workspace: Folder):

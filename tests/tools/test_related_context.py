@@ -13,7 +13,7 @@ import pytest
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError
-from hilt.output import shapes
+from hilt.output import foreign_views
 from hilt.runtime import Runtime
 from hilt.testing import Folder, environment
 
@@ -465,12 +465,12 @@ def test_a_question_of_a_megabyte_is_answered(runtime, home):
 
 
 def test_every_answer_has_a_valid_view(runtime, home):
-    assert shapes.validate(ask(runtime, "shark").view)["type"] == "none"
+    assert foreign_views.validate(ask(runtime, "shark").view)["type"] == "none"
     home.write(".claude/kb/shark.md", "# Shark\n")
 
     view = ask(runtime, "shark").view
 
-    assert shapes.validate(view) == view
+    assert foreign_views.validate(view) == view
     assert view["type"] == "table"
 
 

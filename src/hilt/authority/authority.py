@@ -21,7 +21,7 @@ from hilt.context import Context
 from hilt.declaration import Tool
 from hilt.files.door import Door
 from hilt.lazy import Lazy
-from hilt.pipeline import NO_HOOKS, Decision, Hooks, Prepared
+from hilt.pipeline import NO_HOOKS, Decision, HooksAround, Prepared
 from hilt.policy.decision import Vote
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hilt.policy.rules import RuleSet
     from hilt.policy.subject import Subject
     from hilt.state.approvals import Approvals
-    from hilt.state.sessions import SessionValues
+    from hilt.state.session_values import SessionValues
     from hilt.state.trust import Trust
 
 REFRESH_SECONDS = 1.0
@@ -129,7 +129,7 @@ class Authority:
         return Trust(self.place.state, everything=trusts_all(self.environ))
 
     def _open_values(self) -> SessionValues:
-        from hilt.state.sessions import SessionValues
+        from hilt.state.session_values import SessionValues
 
         return SessionValues(self.place.state)
 
@@ -256,7 +256,7 @@ class Authority:
         own = twins.get(tool.name, frozenset((tool.name,)))
         return own | twins[tool.traits.ruled_as] if tool.traits.ruled_as else own
 
-    def hooks(self, ctx: Context) -> Hooks:
+    def hooks(self, ctx: Context) -> HooksAround:
         """Return the hooks around a call of the session."""
         return self.session_hooks().around(ctx) if self.has_hooks(ctx.session) else NO_HOOKS
 

@@ -9,7 +9,7 @@ from hilt.authority.authority import Authority
 from hilt.authority.session_hooks import CallHooks
 from hilt.authority.weighing import held_rules
 from hilt.context import Context
-from hilt.pipeline import Hooks, Prepared, Voter, consult, decide
+from hilt.pipeline import HooksAround, Prepared, Voter, consult, decide
 from hilt.policy.decision import Vote
 
 
@@ -27,7 +27,7 @@ class Explanation(NamedTuple):
 
 
 def explain(
-    prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooks: Hooks, authority: Authority
+    prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooks: HooksAround, authority: Authority
 ) -> Explanation:
     """Return the decision on a call with every vote, and the hooks it would meet. Nothing runs."""
     decision = decide(prepared, ctx, voters)

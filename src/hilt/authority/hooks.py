@@ -13,15 +13,15 @@ from hilt import variables
 from hilt.authority.authority import HOOK_FILE
 from hilt.call import Json, Output, Touch
 from hilt.errors import ToolError
-from hilt.pipeline import After, Before, HookRun
+from hilt.pipeline import AfterCall, BeforeCall, HookRun
 from hilt.policy import hook_protocol as rules
 from hilt.policy.decision import Vote, decide
-from hilt.policy.hook_protocol import FAILURE, POST, PRE, Answer, BadAnswer, Hook, HookSet, Problem
+from hilt.policy.hook_protocol import FAILURE, POST, PRE, BadAnswer, Hook, HookAnswer, HookProblem, HookSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
-    from hilt.policy.forms import Names
+    from hilt.policy.rule_forms import Names
     from hilt.policy.subject import Subject
     from hilt.processes.children import Processes
     from hilt.sandbox.process import Finished
@@ -89,7 +89,7 @@ class Hooks:
         return tuple(hook for known in self._sets for hook in known.hooks)
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[HookProblem, ...]:
         """What is broken."""
         return tuple(problem for known in self._sets for problem in known.problems)
 
@@ -133,7 +133,7 @@ class Hooks:
         """Return the hooks that a call would meet; none of them is run."""
         return [hook for hook in self.hooks if hook.event == event and _concerns(hook, seen)]
 
-    def before(self, seen: CallSeen, again: Callable[[dict[str, Any]], CallSeen]) -> Before:
+    def before(self, seen: CallSeen, again: Callable[[dict[str, Any]], CallSeen]) -> BeforeCall:
         """Ask the hooks before a call; `again` checks arguments that one of them rewrote, or raises.
 
         A hook sees what the hooks before it have made of the arguments. When a later one changes them, the earlier ones
@@ -154,10 +154,10 @@ class Hooks:
                 break
         return judging.outcome()
 
-    def after(self, seen: CallSeen, result: Json, error: ToolError | None = None) -> After:
+    def after(self, seen: CallSeen, result: Json, error: ToolError | None = None) -> AfterCall:
         """Ask the hooks after a call about its result (text, or the data of a structured answer) or its error."""
         event = POST if error is None else FAILURE
-        outcome = After()
+        outcome = AfterCall()
         message = "" if error is None else error.message
         for hook in self.would_run(seen, event):
             facts = _facts(seen)
@@ -209,7 +209,7 @@ class Hooks:
                 return heard._replace(decision=answer.decision, reason=ran.reason)
         return heard
 
-    def ask(self, hook: Hook, facts: dict[str, Any]) -> tuple[Answer | None, HookRun]:
+    def ask(self, hook: Hook, facts: dict[str, Any]) -> tuple[HookAnswer | None, HookRun]:
         """Run one hook and return its answer, None when it failed, and the record."""
         began = perf_counter()
 
@@ -228,7 +228,7 @@ class Hooks:
             reason = f"the hook {hook.name} says {answer.decision}"
         return answer, ran(answer.decision or ("changed" if changed else "ok"), reason)
 
-    def _answer(self, hook: Hook, data: bytes) -> Answer:
+    def _answer(self, hook: Hook, data: bytes) -> HookAnswer:
         try:
             finished = self._run(hook, data)
         except ToolError as error:
@@ -301,10 +301,10 @@ class _Judging:
     def _deny(self, error: ToolError) -> None:
         self._votes.append(Vote("deny", "hooks", error.message, error))
 
-    def outcome(self) -> Before:
+    def outcome(self) -> BeforeCall:
         """Return what the hooks came to."""
         votes = [*self._votes, *self._broken()]
-        return Before(
+        return BeforeCall(
             self._seen.args,
             self._seen.args != self._first,
             decide(votes) if votes else None,

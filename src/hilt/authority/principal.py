@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Questioner = Callable[[Sequence[Any]], dict[str, Any]]  # answers questions, by question
 
 
-class Principal:
+class SessionPrincipal:
     """The session and the people that one call works for."""
 
     def __init__(

@@ -14,7 +14,7 @@ from hilt.places import command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.policy.forms import Names
+    from hilt.policy.rule_forms import Names
     from hilt.policy.rules import RuleSet
     from hilt.policy.subject import Subject
 

@@ -15,7 +15,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
-from hilt.pipeline import After, Before, Prepared, rewritten
+from hilt.pipeline import AfterCall, BeforeCall, Prepared, rewritten
 from hilt.policy.hook_protocol import Hook, HookSet
 
 TYPE_CHECKING = False
@@ -114,7 +114,7 @@ class CallHooks:
         """Return the names of the hooks before a call that it would meet; none of them is run."""
         return [hook.name for hook in self._hooks.would_run(self._seen(prepared))]
 
-    def before(self, prepared: Prepared) -> Before:
+    def before(self, prepared: Prepared) -> BeforeCall:
         """Run the hooks before a call."""
 
         def again(args: dict[str, Any]) -> CallSeen:
@@ -122,7 +122,7 @@ class CallHooks:
 
         return self._hooks.before(self._seen(prepared), again)
 
-    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> After:
+    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> AfterCall:
         """Run the hooks after a call."""
         result = None if output is None else output.text if output.data is None else output.data
         return self._hooks.after(self._seen(prepared), result, error)

@@ -17,7 +17,7 @@ from hilt.pipeline import Prepared
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.commands.risk import Risk
-    from hilt.policy.forms import Names
+    from hilt.policy.rule_forms import Names
     from hilt.policy.subject import Subject, Touched
 
 # what changes the working directory, or starts something in another one
@@ -148,7 +148,7 @@ def _relative(path: str, root: str) -> str | None:
 
 def names_of(catalog: Catalog) -> Names:
     """Return every name that a rule may use, with all names of the same tool."""
-    from hilt.policy.forms import Names
+    from hilt.policy.rule_forms import Names
 
     groups: dict[str, set[str]] = {}
     for name in (*built_in_names(), *catalog.extra_names()):

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hilt import schema as schemas
-from hilt.catalog import Catalog, Entry, dialect
+from hilt.catalog import Catalog, DialectEntry, dialect
 from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.schema import Schema
@@ -94,7 +94,7 @@ def _with_names(finder: Shown, tools: Sequence[Shown]) -> Shown:
     return finder._replace(description=f"{finder.description}\n\nThere are: {', '.join(names)}.") if names else finder
 
 
-def _shown(tool: Tool, entry: Entry | None, *, lean: bool) -> Shown:
+def _shown(tool: Tool, entry: DialectEntry | None, *, lean: bool) -> Shown:
     named = tool if entry is None else entry
     schema = tool.parameters if entry is None else schemas.public(entry.schema)
     output = schemas.promised(tool.output) if entry is None else None  # a dialect answers in shapes of its own
@@ -155,15 +155,15 @@ def _disabled(authority: Authority, tool: str) -> frozenset[str]:
     found: set[str] = set()
     for name in authority.settings["disabledTools"]:
         if name not in names.twins:
-            from hilt.policy import forms
+            from hilt.policy import rule_forms
 
             try:
-                form = forms.parse(name, names)
-                if not isinstance(form, forms.Whole | forms.Serving):
-                    raise forms.BadForm(f"{name} is not the name of a tool")
+                form = rule_forms.parse(name, names)
+                if not isinstance(form, rule_forms.Whole | rule_forms.ServedBy):
+                    raise rule_forms.BadForm(f"{name} is not the name of a tool")
                 if form.scope.names is None and tool.startswith(form.scope.server or ""):
                     found.add(tool)
-            except forms.BadForm as error:
+            except rule_forms.BadForm as error:
                 source = authority.settings.sources["disabledTools"]
                 raise ToolError(
                     "denied",

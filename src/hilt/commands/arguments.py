@@ -6,25 +6,25 @@ import posixpath
 from collections.abc import Sequence
 
 from hilt.commands import programs
-from hilt.commands.quoting import Word
-from hilt.commands.rating import RUN_TIME, Place, Rate, Rated, Rater, has_unknown, holds, worse
+from hilt.commands.quoting import ShellWord
+from hilt.commands.rating import RUN_TIME, CommandPlace, Rate, Rated, Rater, has_unknown, holds, worse
 
 _ACTIONS = ("-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
 
 
-def _rate_find(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_find(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     rated = Rated("safe", "find lists files")
     index = 0
     while index < len(arguments):
         word = arguments[index]
         index += 1
         if word.value in ("-exec", "-execdir", "-ok", "-okdir"):
-            inner: list[Word] = []
+            inner: list[ShellWord] = []
             while index < len(arguments) and arguments[index].value not in (";", "+"):
                 inner.append(arguments[index])
                 index += 1
             replaced = [
-                Word(part.text, None, name="{}" if position else None) if holds(part, ["{}"]) else part
+                ShellWord(part.text, None, name="{}" if position else None) if holds(part, ["{}"]) else part
                 for position, part in enumerate(inner)
             ]
             rated = worse(rated, Rated("caution", f"find {word.value} starts a command"))
@@ -40,7 +40,7 @@ def _rate_find(rater: Rater, name: str, arguments: Sequence[Word], place: Place)
     return rated
 
 
-def _rate_guarded(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_guarded(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate programs that only read unless an option says otherwise."""
     values = [word.value for word in arguments]
     rated = Rated("safe", f"{name} only reads")
@@ -76,14 +76,14 @@ def _rate_guarded(rater: Rater, name: str, arguments: Sequence[Word], place: Pla
     return rated
 
 
-def _start_program(rater: Rater, text: str | None, place: Place, starter: str) -> Rated:
+def _start_program(rater: Rater, text: str | None, place: CommandPlace, starter: str) -> Rated:
     if text is None:
         return Rated("dangerous", f"{starter} starts a program that is computed at run time")
-    rater.start((Word(text, text, name=text.rpartition("/")[2]), RUN_TIME), place._replace(fed=True))
+    rater.start((ShellWord(text, text, name=text.rpartition("/")[2]), RUN_TIME), place._replace(fed=True))
     return Rated("caution", f"{starter} starts a program")
 
 
-def _rate_chmod(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_chmod(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     is_recursive = programs.has_flag(values, "R", "recursive")
     if name != "chmod":
@@ -132,7 +132,7 @@ def _sets_user(mode: str) -> bool:
     )
 
 
-def _rate_power(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_power(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     stops = programs.STOPS[name]
     if any(value in stops for value in values):
@@ -144,14 +144,14 @@ def _rate_power(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     return Rated("caution", f"{name} is not known to be harmless")
 
 
-def _rate_truncate(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_truncate(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     sizes = programs.option_values([word.value for word in arguments], "s", "size", stops="r")
     if any(size is None or size[:1] in ("-", "<", "/") or not size.strip("0") for size in sizes):
         return Rated("dangerous", "truncate throws away what files hold")
     return Rated("caution", programs.CHANGERS[name])
 
 
-def _rate_moving(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_moving(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate mv, ln and install, which replace a name, whatever it is: also that of a device."""
     for word in arguments:
         path = posixpath.normpath(word.value or "")
@@ -160,7 +160,7 @@ def _rate_moving(rater: Rater, name: str, arguments: Sequence[Word], place: Plac
     return Rated("caution", programs.CHANGERS[name])
 
 
-def _rate_signed(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_signed(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate programs that destroy with one of their options."""
     values = [word.value for word in arguments]
     letters, names, stops = programs.LOSSES[name]
@@ -186,7 +186,7 @@ def rate_removal(name: str, values: Sequence[str | None]) -> Rated:
     return Rated("safe", "")
 
 
-def _may_find(word: Word) -> bool:
+def _may_find(word: ShellWord) -> bool:
     """Whether a wildcard could find a file whose name is an action of find."""
     if not word.pattern:
         return False

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hilt.commands import programs
-from hilt.commands.quoting import Word
-from hilt.commands.rating import Place, Rate, Rated, Rater, worse
+from hilt.commands.quoting import ShellWord
+from hilt.commands.rating import CommandPlace, Rate, Rated, Rater, worse
 from hilt.commands.starters import is_standard_input
 from hilt.commands.syntax import Assignment
 
@@ -15,28 +15,28 @@ _NUMERIC = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-R"))
 _DECLARERS = frozenset(("declare", "typeset", "local", "export", "readonly"))
 
 
-def _rate_eval(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_eval(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments if word.value != "--"]
     if any(value is None for value in values) or any(word.pattern for word in arguments):
         return Rated("dangerous", "eval runs text that is computed at run time")
     return rater.start_text(" ".join(value for value in values if value is not None), place, name)
 
 
-def _rate_source(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_source(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     operands = [word for word in arguments if word.value != "--"]
     if operands and (operands[0].value is None or is_standard_input(operands[0]) or operands[0].pattern):
         return Rated("dangerous", f"{name} runs text that is computed at run time")
     return Rated("caution", f"{name} runs a script in this shell")
 
 
-def _rate_trap(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_trap(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     operands = [word for word in arguments if word.value not in ("-l", "-p", "--")]
     if len(operands) < 2 or operands[0].value in ("-", ""):
         return Rated("safe", "trap changes nothing but this shell")
     return rater.start_text(operands[0].value, place, name)
 
 
-def _rate_alias(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_alias(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     rated = Rated("caution", programs.CHANGERS[name])
     for word in arguments:
         if word.value is None:
@@ -48,7 +48,7 @@ def _rate_alias(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     return rated
 
 
-def _rate_naming(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_naming(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate commands that set or look at variables by name: a subscript in a name is run by the shell."""
     values = [word.value for word in arguments]
     is_test = name in ("test", "[", "[[")
@@ -93,7 +93,7 @@ def _takes_names(name: str, values: Sequence[str | None]) -> bool:
     return any(value is not None and (value.startswith("-v") or value in _NUMERIC) for value in values)
 
 
-def _rate_lookup(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_lookup(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     risky = {"hash": "p", "enable": "f", "bind": "xf", "complete": "CF", "compgen": "CFW"}[name]
     if None in values or programs.has_flag(values, risky):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hilt.commands import programs
-from hilt.commands.quoting import Word
-from hilt.commands.rating import Place, Rate, Rated, Rater, worse
+from hilt.commands.quoting import ShellWord
+from hilt.commands.rating import CommandPlace, Rate, Rated, Rater, worse
 
 _CONTAINERS = ("docker", "podman", "nerdctl", "docker-compose", "podman-compose")
 _CONTAINER_OPTIONS = programs.Options(
@@ -126,7 +126,7 @@ _REDIS = frozenset(
 )
 
 
-def _rate_container(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_container(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     operands = programs.positionals(values, _CONTAINER_OPTIONS)
     verbs = operands[:1] if not operands or operands[0] not in _CONTAINER_GROUPS else operands[:2]
@@ -147,7 +147,7 @@ def _rate_container(rater: Rater, name: str, arguments: Sequence[Word], place: P
     return rated
 
 
-def _rate_inside(rater: Rater, name: str, verb: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_inside(rater: Rater, name: str, verb: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate what a container is given, and the command that is started in it."""
     rated = Rated("safe", "")
     index = 0
@@ -192,7 +192,7 @@ def _mounts_the_machine(option: str) -> bool:
     return source.count("/") <= 2 and source.startswith(_MOUNTED)
 
 
-def _rate_cluster(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_cluster(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     destructive = _DESTRUCTIVE[name]
     operands = programs.positionals(values, _CLUSTER_OPTIONS)
@@ -218,7 +218,7 @@ def _rate_cluster(rater: Rater, name: str, arguments: Sequence[Word], place: Pla
     return rated
 
 
-def _rate_cloud(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_cloud(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     operands = programs.positionals(values)[:5]
     for operand in operands:
@@ -250,7 +250,7 @@ def _rate_cloud(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     return rated
 
 
-def _rate_database(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_database(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     import re
 
     values = [word.value for word in arguments]
@@ -279,7 +279,7 @@ def _rate_database(rater: Rater, name: str, arguments: Sequence[Word], place: Pl
     return Rated("caution", f"{name} is not known to be harmless")
 
 
-def _rate_store(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_store(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate clients whose operands are a command of the server."""
     values = [word.value for word in arguments]
     operands = programs.positionals(values, programs.Options("hpasunrdDix", ("user", "pass", "eval")))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from hilt.commands import programs
-from hilt.commands.quoting import Word
-from hilt.commands.syntax import MAX_DEPTH, Item, Source, Unparsed, chain, read, words_of
+from hilt.commands.quoting import ShellWord
+from hilt.commands.syntax import MAX_DEPTH, Item, Source, Unparsed, chain, descendants, read, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _causes(text: str, *, depth: int) -> list[_Cause]:
     return causes
 
 
-def _options_set(words: Sequence[Word]) -> Iterator[str]:
+def _options_set(words: Sequence[ShellWord]) -> Iterator[str]:
     """Return the names of the shell options that matter here, out of `set -e` and `set -o pipefail`."""
     values = [word.value for word in words]
     if values[:1] not in (["set"], ["shopt"]):
@@ -168,7 +168,7 @@ class _Statuses:
     def _of_item(self, node: Node | None, depth: int) -> list[_Cause]:
         kind = "" if node is None else node.type
         if node is None or kind in ("variable_assignment", "variable_assignments"):
-            if node is not None and "command_substitution" in {child.type for child in _descendants(node)}:
+            if node is not None and "command_substitution" in {child.type for child in descendants(node)}:
                 raise _Undecided
             return [_Cause(":")]
         if kind in ("command", "declaration_command", "unset_command", "test_command"):
@@ -202,7 +202,7 @@ class _Statuses:
                 causes += self.of_sequence(child, depth)
         return causes
 
-    def _of_words(self, words: Sequence[Word], depth: int) -> list[_Cause]:
+    def _of_words(self, words: Sequence[ShellWord], depth: int) -> list[_Cause]:
         """See through wrappers and sh -c to the program that runs."""
         while words and words[0].name in _SEEN_THROUGH and words[0].name not in self._functions:
             values = [word.value for word in words[1:]]
@@ -231,14 +231,6 @@ def _pipelines(items: Sequence[Item]) -> list[tuple[str, list[Item]]]:
         else:
             groups.append((item.operator, [item]))
     return groups
-
-
-def _descendants(node: Node) -> Iterator[Node]:
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack += current.children
 
 
 def _signal_name(code: int) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hilt.commands import programs
-from hilt.commands.quoting import Word
-from hilt.commands.rating import Place, Rate, Rated, Rater, has_unknown, joined, worse
+from hilt.commands.quoting import ShellWord
+from hilt.commands.rating import CommandPlace, Rate, Rated, Rater, has_unknown, joined, worse
 
 _PAGERS = frozenset(("", "cat", "less", "more", "less -R", "less -FRX", "false", "true"))
 
@@ -47,7 +47,7 @@ _SENDING = ("smtp-server", "sendmail-cmd", "to-cmd", "cc-cmd", "header-cmd")
 _BRANCH_PLACES = ("/", "./", "../", ":", "~")
 
 
-def _rate_git(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_git(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     at, is_known = programs.command_at(values, programs.GIT_OPTIONS)
     rated = Rated("safe", "git only reads")
@@ -68,7 +68,7 @@ def _rate_git(rater: Rater, name: str, arguments: Sequence[Word], place: Place) 
     return worse(rated, _rate_git_verb(rater, verb, rest, place))
 
 
-def _rate_git_verb(rater: Rater, verb: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_git_verb(rater: Rater, verb: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     rated = _rate_loss(verb, arguments)
     if verb in _REACHING:
@@ -88,13 +88,13 @@ def _rate_git_verb(rater: Rater, verb: str, arguments: Sequence[Word], place: Pl
     return worse(Rated("caution", f"git {verb} can change the repository"), rated)
 
 
-def _rate_loss(verb: str, arguments: Sequence[Word]) -> Rated:
+def _rate_loss(verb: str, arguments: Sequence[ShellWord]) -> Rated:
     """Rate what a command throws away, so that no other command of git brings it back."""
     what = _loss(verb, arguments)
     return Rated("safe", "") if what is None else Rated("dangerous", f"git {verb} throws away {what}")
 
 
-def _loss(verb: str, arguments: Sequence[Word]) -> str | None:
+def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
     values = [word.value for word in arguments]
     first = next(iter(programs.positionals(values)), None)
     is_forced = programs.has_flag(values, "f", "force")
@@ -131,7 +131,7 @@ def _loss(verb: str, arguments: Sequence[Word]) -> str | None:
     return None
 
 
-def _checks_out_files(arguments: Sequence[Word]) -> bool:
+def _checks_out_files(arguments: Sequence[ShellWord]) -> bool:
     """Whether git checkout is given files, which it replaces, and not a branch alone."""
     values = [word.value for word in arguments]
     if "--" in values:
@@ -144,7 +144,7 @@ def _checks_out_files(arguments: Sequence[Word]) -> bool:
     return len(operands) > 1 or any(_is_file(word) for word in operands)
 
 
-def _is_file(word: Word) -> bool:
+def _is_file(word: ShellWord) -> bool:
     """Whether a word is the name of a file, and not of a branch or a commit."""
     value = word.value or ""
     if word.pattern or value == "." or value.endswith("/") or value.startswith(_BRANCH_PLACES):
@@ -155,7 +155,7 @@ def _is_file(word: Word) -> bool:
     return bool(dot) and suffix[:1].isalpha() and suffix.isalnum() and len(suffix) < 6 and not is_version
 
 
-def _rate_reaching(rater: Rater, verb: str, values: Sequence[str | None], place: Place) -> Rated:
+def _rate_reaching(rater: Rater, verb: str, values: Sequence[str | None], place: CommandPlace) -> Rated:
     """Rate what starts a program to reach another repository."""
     rated = Rated("safe", "")
     if any(value is not None and value.startswith("ext::") for value in values):
@@ -172,7 +172,7 @@ def _rate_reaching(rater: Rater, verb: str, values: Sequence[str | None], place:
     return rated
 
 
-def _rate_git_reading(rater: Rater, verb: str, arguments: Sequence[Word]) -> Rated:
+def _rate_git_reading(rater: Rater, verb: str, arguments: Sequence[ShellWord]) -> Rated:
     values = [word.value for word in arguments]
     if not rater.sandboxed:
         return Rated("caution", f"git {verb} runs helpers of the repository when there is no sandbox")
@@ -188,7 +188,7 @@ def _rate_git_reading(rater: Rater, verb: str, arguments: Sequence[Word]) -> Rat
     return Rated("safe", f"git {verb} only reads")
 
 
-def _rate_git_starting(rater: Rater, verb: str, values: Sequence[str | None], place: Place) -> Rated:
+def _rate_git_starting(rater: Rater, verb: str, values: Sequence[str | None], place: CommandPlace) -> Rated:
     rated = Rated("caution", f"git {verb} can change the repository")
     texts: list[str | None] = []
     if verb == "rebase":
@@ -216,7 +216,7 @@ def _rate_git_starting(rater: Rater, verb: str, values: Sequence[str | None], pl
     return rated
 
 
-def _rate_git_config(rater: Rater, values: Sequence[str | None], place: Place) -> Rated:
+def _rate_git_config(rater: Rater, values: Sequence[str | None], place: CommandPlace) -> Rated:
     operands = programs.positionals(values, programs.Options("f", ("file", "blob", "type", "default")))
     if operands[:1] in (["set"], ["add"]):
         operands = operands[1:]
@@ -228,7 +228,7 @@ def _rate_git_config(rater: Rater, values: Sequence[str | None], place: Place) -
     return Rated("caution", "git config shows or changes settings")
 
 
-def _rate_setting(rater: Rater, setting: str | None, place: Place) -> Rated:
+def _rate_setting(rater: Rater, setting: str | None, place: CommandPlace) -> Rated:
     """Rate a setting of git: some values are programs that git runs."""
     if setting is None:
         return rater.start_unseen(place, "a setting of git is only known at run time")

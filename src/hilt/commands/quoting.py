@@ -8,7 +8,7 @@ _LITERAL = str.maketrans("", "", "\\'\"`$*?[]{}~<>()|&;!# \t\n")
 _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-class Word(NamedTuple):
+class ShellWord(NamedTuple):
     """One word: its source, and its value after quote removal where that is known before the command runs."""
 
     text: str
@@ -18,10 +18,10 @@ class Word(NamedTuple):
     broken: bool = False  # holds an unquoted sign that ends a word
 
 
-def unquote(text: str) -> Word:
+def unquote(text: str) -> ShellWord:
     """Return a word with its value after quote removal; None as value when the shell would compute it."""
     if text.translate(_LITERAL) == text or text == "((":
-        return Word(text, text, pattern=False, name=text.rpartition("/")[2])
+        return ShellWord(text, text, pattern=False, name=text.rpartition("/")[2])
     return _Unquoting(text).word()
 
 
@@ -38,15 +38,15 @@ class _Unquoting:
         self._had_comma = False
         self._broken = False
 
-    def word(self) -> Word:
+    def word(self) -> ShellWord:
         position = 0
         while position < len(self._text):
             position = self._step(position)
         if self._splits or self._computed:
-            return Word(self._text, None, pattern=self._pattern, name=self._name(), broken=self._broken)
+            return ShellWord(self._text, None, pattern=self._pattern, name=self._name(), broken=self._broken)
         value = "".join(piece for piece in self._pieces if piece is not None)
         name = value.rpartition("/")[2]
-        return Word(self._text, value, pattern=self._pattern, name=name, broken=self._broken)
+        return ShellWord(self._text, value, pattern=self._pattern, name=name, broken=self._broken)
 
     def _name(self) -> str | None:
         """What follows the last slash, when no expansion can reach it."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from hilt.commands.quoting import Word
+from hilt.commands.quoting import ShellWord
 from hilt.commands.syntax import Assignment
 
 Level = Literal["safe", "caution", "dangerous"]
 ORDER = {"safe": 0, "caution": 1, "dangerous": 2}
-RUN_TIME = Word("", None)  # a word that a program makes of its input
+RUN_TIME = ShellWord("", None)  # a word that a program makes of its input
 
 
 class Rated(NamedTuple):
@@ -20,7 +20,7 @@ class Rated(NamedTuple):
     reason: str
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """Where a command stands: its offsets, whether its input is fed, how many wrappers are around it."""
 
     start: int
@@ -34,26 +34,26 @@ class Rater(Protocol):
 
     sandboxed: bool
 
-    def start(self, words: Sequence[Word], place: Place) -> Rated:
+    def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
         """Add a command that another one starts as a part of its own, and rate it."""
 
-    def start_text(self, text: str | None, place: Place, starter: str) -> Rated:
+    def start_text(self, text: str | None, place: CommandPlace, starter: str) -> Rated:
         """Rate a text that a program hands to a shell; None is a text that is computed at run time."""
 
-    def start_unseen(self, place: Place, reason: str) -> Rated:
+    def start_unseen(self, place: CommandPlace, reason: str) -> Rated:
         """Add a part for code that a program runs and that is not rated: a rule for the program does not allow it."""
 
-    def write(self, path: str | None, place: Place) -> Rated:
+    def write(self, path: str | None, place: CommandPlace) -> Rated:
         """Add a file that a program writes by an option or its script as a part of its own, and rate it."""
 
-    def rate_assignment(self, assignment: Assignment, place: Place) -> Rated:
+    def rate_assignment(self, assignment: Assignment, place: CommandPlace) -> Rated:
         """Rate the setting of a variable."""
 
     def redefine(self, name: str) -> None:
         """Take note that a name no longer means the program of that name."""
 
 
-Rate = Callable[[Rater, str, Sequence[Word], Place], Rated]
+Rate = Callable[[Rater, str, Sequence[ShellWord], CommandPlace], Rated]
 
 
 def worse(one: Rated, other: Rated) -> Rated:
@@ -61,7 +61,7 @@ def worse(one: Rated, other: Rated) -> Rated:
     return other if ORDER[other.level] > ORDER[one.level] else one
 
 
-def has_unknown(arguments: Sequence[Word]) -> bool:
+def has_unknown(arguments: Sequence[ShellWord]) -> bool:
     """Whether an argument could turn out to be an option; behind -- none can."""
     for word in arguments:
         if word.value == "--":
@@ -71,7 +71,7 @@ def has_unknown(arguments: Sequence[Word]) -> bool:
     return False
 
 
-def is_made_of_input(word: Word) -> bool:
+def is_made_of_input(word: ShellWord) -> bool:
     """Whether xargs or its like would make this word of what it reads."""
     return word.value is None and word.name is None and not any(sign in word.text for sign in "$`(")
 
@@ -81,17 +81,17 @@ def joined(values: Sequence[str | None]) -> str | None:
     return None if None in values else " ".join(value for value in values if value is not None)
 
 
-def holds(word: Word, marks: Sequence[str]) -> bool:
+def holds(word: ShellWord, marks: Sequence[str]) -> bool:
     """Whether a word holds one of the marks that a program replaces."""
     return word.value is not None and any(mark in word.value for mark in marks)
 
 
-def _may_be_option(word: Word) -> bool:
+def _may_be_option(word: ShellWord) -> bool:
     """Whether a wildcard could find a file whose name reads as an option."""
     return word.pattern and word.text[:1] in "*?[-"
 
 
-def _starts_plainly(word: Word) -> bool:
+def _starts_plainly(word: ShellWord) -> bool:
     """Whether a word begins with literal text that is no dash, so that it cannot become an option."""
     first = word.text.lstrip("\"'")[:1]
     return first.isalnum() or first in ("/", ".", "_", ":", "@", "+")

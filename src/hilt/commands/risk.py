@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 from hilt import variables
 from hilt.commands import arguments as argument_rules
 from hilt.commands import builtins, clients, git, programs, starters
-from hilt.commands.quoting import Word
-from hilt.commands.rating import ORDER, Level, Place, Rate, Rated, worse
+from hilt.commands.quoting import ShellWord
+from hilt.commands.rating import ORDER, CommandPlace, Level, Rate, Rated, worse
 from hilt.commands.syntax import MAX_LENGTH, Assignment, Command, Redirection, Unparsed, read
 
 _MAX_WRAPPERS = 20
@@ -25,7 +25,7 @@ _EVALUATED = ("$(", "`", "${")
 _REMEMBERED_LENGTH = 2000
 
 
-class Part(NamedTuple):
+class CommandPart(NamedTuple):
     """One simple command of a command line, one file that it writes, or code that it runs and that is not rated."""
 
     text: str
@@ -44,7 +44,7 @@ class Risk(NamedTuple):
     level: Level
     reason: str
     part: str
-    parts: tuple[Part, ...]
+    parts: tuple[CommandPart, ...]
 
 
 def classify(command: str, *, sandboxed: bool = True) -> Risk:
@@ -59,7 +59,7 @@ def _classify(command: str, sandboxed: bool) -> Risk:
         rating.rate_text(command, None)
     except Unparsed as problem:
         reason = f"The command cannot be rated: {problem}."
-        whole = Part(command, (None,), "dangerous", reason, 0, len(command))
+        whole = CommandPart(command, (None,), "dangerous", reason, 0, len(command))
         return Risk("dangerous", reason, command, (*rating.parts, whole))
     if not rating.parts:
         return Risk("safe", "nothing runs", "", ())
@@ -82,13 +82,13 @@ class _Rating:
     """Collects the parts of one command line."""
 
     def __init__(self, *, sandboxed: bool) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[CommandPart] = []
         self.sandboxed = sandboxed
         self._redefined: set[str] = set()
         self._loops: frozenset[str] = frozenset()
         self._left = 4 * MAX_LENGTH  # characters of texts inside texts: the time stays linear
 
-    def rate_text(self, text: str, place: Place | None) -> None:
+    def rate_text(self, text: str, place: CommandPlace | None) -> None:
         """Rate a source; one inside another, such as the argument of sh -c, stands where that one stands."""
         self._left -= len(text) + 100
         if self._left < 0:
@@ -100,9 +100,9 @@ class _Rating:
         for command in script.commands:
             fed = command.fed or feeds_all or (place is not None and place.fed)
             start, end = (command.start, command.end) if place is None else (place.start, place.end)
-            self._rate_command(command, Place(start, end, fed, 0 if place is None else place.depth + 1))
+            self._rate_command(command, CommandPlace(start, end, fed, 0 if place is None else place.depth + 1))
 
-    def _rate_command(self, command: Command, place: Place) -> None:
+    def _rate_command(self, command: Command, place: CommandPlace) -> None:
         writes = tuple(
             path
             for found in command.redirections
@@ -114,14 +114,14 @@ class _Rating:
             for assignment in command.assignments:
                 rated = worse(rated, self.rate_assignment(assignment, place))
             values = tuple(word.value for word in command.words)
-            self.parts.insert(at, Part(command.text, values, *rated, place.start, place.end, "command", writes))
+            self.parts.insert(at, CommandPart(command.text, values, *rated, place.start, place.end, "command", writes))
         for redirection in command.redirections:
             found = _rate_redirection(redirection)
             if found is not None:
                 target = _path(redirection)
                 start, end = (redirection.start, redirection.end) if place.depth == 0 else (place.start, place.end)
                 self.parts.append(
-                    Part(
+                    CommandPart(
                         redirection.text,
                         (redirection.operator, target),
                         *found,
@@ -132,7 +132,7 @@ class _Rating:
                     )
                 )
 
-    def start(self, words: Sequence[Word], place: Place) -> Rated:
+    def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
         """Add the command that another one starts as a part of its own, and rate it."""
         if place.depth > _MAX_WRAPPERS:
             raise Unparsed("too many programs start one another")
@@ -140,10 +140,10 @@ class _Rating:
         inner = place._replace(depth=place.depth + 1)
         rated = self._rate_words(words, inner)
         text = " ".join(word.text for word in words if word.text)
-        self.parts.insert(at, Part(text, tuple(word.value for word in words), *rated, place.start, place.end))
+        self.parts.insert(at, CommandPart(text, tuple(word.value for word in words), *rated, place.start, place.end))
         return rated
 
-    def start_text(self, text: str | None, place: Place, starter: str) -> Rated:
+    def start_text(self, text: str | None, place: CommandPlace, starter: str) -> Rated:
         """Rate a text that a program hands to a shell; None is a text that is computed at run time."""
         if text is None:
             return self.start_unseen(place, f"{starter} runs text that is computed at run time")
@@ -152,26 +152,26 @@ class _Rating:
         self.rate_text(text, place)
         return Rated("safe", f"{starter} runs a text that is rated on its own")
 
-    def start_unseen(self, place: Place, reason: str) -> Rated:
+    def start_unseen(self, place: CommandPlace, reason: str) -> Rated:
         """Add a part for code that a program runs and that is not rated: a rule for the program does not allow it."""
-        self.parts.append(Part("", (), "dangerous", reason, place.start, place.end, "unseen"))
+        self.parts.append(CommandPart("", (), "dangerous", reason, place.start, place.end, "unseen"))
         return Rated("dangerous", reason)
 
-    def write(self, path: str | None, place: Place) -> Rated:
+    def write(self, path: str | None, place: CommandPlace) -> Rated:
         """Add a file that a program writes by an option or its script as a part of its own, and rate it."""
-        target = Word(path or "", path)
+        target = ShellWord(path or "", path)
         rated = _rate_redirection(Redirection(">", target, place.start, place.end, f"> {path}"))
         if rated is None:
             return Rated("safe", "writes no file")
         writes = () if path is None else (path,)
-        self.parts.append(Part(f"> {path}", (">", path), *rated, place.start, place.end, "redirection", writes))
+        self.parts.append(CommandPart(f"> {path}", (">", path), *rated, place.start, place.end, "redirection", writes))
         return rated
 
     def redefine(self, name: str) -> None:
         """Take note that a name no longer means the program of that name."""
         self._redefined.add(name)
 
-    def rate_assignment(self, assignment: Assignment, place: Place) -> Rated:
+    def rate_assignment(self, assignment: Assignment, place: CommandPlace) -> Rated:
         """Rate the setting of a variable."""
         name, value = assignment
         if variables.loads_code(name, value):
@@ -197,7 +197,7 @@ class _Rating:
             return Rated("dangerous", f"{name}= holds text that arithmetic would run")
         return Rated("safe", f"sets {name}")
 
-    def _rate_words(self, words: Sequence[Word], place: Place) -> Rated:
+    def _rate_words(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
         verb = words[0]
         name = verb.name
         if name is None or verb.pattern:
@@ -216,7 +216,7 @@ class _Rating:
             return Rated("caution", f"{name} has a new meaning here")
         return rated
 
-    def _rate_program(self, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+    def _rate_program(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
         values = [word.value for word in arguments]
         if len(values) == 1 and values[0] in ("--help", "--version"):
             return Rated("safe", f"{name} {values[0]} prints information")
@@ -308,7 +308,7 @@ def _device(path: str) -> str:
     return climbed[4:] if climbed != path and climbed.startswith("dev/") else ""
 
 
-def _rate_disks(name: str, arguments: Sequence[Word], level: Level) -> Rated:
+def _rate_disks(name: str, arguments: Sequence[ShellWord], level: Level) -> Rated:
     """Rate the naming of a disk, alone, behind = or behind a short option."""
     for word in arguments if level != "safe" else ():
         if word.value is None or "dev/" not in word.value:
@@ -320,14 +320,14 @@ def _rate_disks(name: str, arguments: Sequence[Word], level: Level) -> Rated:
     return Rated("safe", "")
 
 
-def _is_standard(verb: Word) -> bool:
+def _is_standard(verb: ShellWord) -> bool:
     if verb.value is None:
         return False
     folder, slash, _ = verb.value.rpartition("/")
     return not slash or folder in programs.STANDARD_FOLDERS
 
 
-def _names_a_shell(arguments: Sequence[Word]) -> bool:
+def _names_a_shell(arguments: Sequence[ShellWord]) -> bool:
     return any(
         word.name is not None
         and (word.name in programs.SHELLS or word.name.rstrip("0123456789.") in ("python", "perl"))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hilt.commands import programs
 from hilt.commands.awk_sed import SedScripts, awk_starts, awk_writes, sed_starts, sed_writes
-from hilt.commands.quoting import Word
-from hilt.commands.rating import RUN_TIME, Place, Rate, Rated, Rater, holds, is_made_of_input, joined, worse
+from hilt.commands.quoting import ShellWord
+from hilt.commands.rating import RUN_TIME, CommandPlace, Rate, Rated, Rater, holds, is_made_of_input, joined, worse
 from hilt.commands.syntax import Assignment
 
 _SOURCES = (":::", "::::", ":::+", "::::+")
@@ -28,7 +28,7 @@ _EDITOR_RUNS = (
 )
 
 
-def rate_elevator(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def rate_elevator(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate sudo and its like: dangerous, and what they start is a part of its own."""
     texts = programs.option_values([word.value for word in arguments], "c", "command")
     if name in ("su", "runuser") and texts:
@@ -38,7 +38,7 @@ def rate_elevator(rater: Rater, name: str, arguments: Sequence[Word], place: Pla
     return Rated("dangerous", programs.ELEVATORS[name])
 
 
-def rate_wrapper(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def rate_wrapper(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate a program that starts the command behind its own options."""
     options = programs.WRAPPERS[name]
     base: Rated = (
@@ -84,7 +84,7 @@ def rate_wrapper(rater: Rater, name: str, arguments: Sequence[Word], place: Plac
 
 
 def _rate_feeder(
-    rater: Rater, name: str, options: Sequence[str | None], inner: list[Word], base: Rated, place: Place
+    rater: Rater, name: str, options: Sequence[str | None], inner: list[ShellWord], base: Rated, place: CommandPlace
 ) -> Rated:
     """Rate xargs and parallel: what they read becomes words of the command they start."""
     if not inner:
@@ -105,12 +105,12 @@ def _rate_feeder(
             return worse(base, rater.start_text(inner[0].value.replace("{}", '"$1"'), place, name))
     elif programs.has_flag(options, "i"):
         marks.append("{}")
-    replaced = [Word(word.text, None) if holds(word, marks) else word for word in inner]
+    replaced = [ShellWord(word.text, None) if holds(word, marks) else word for word in inner]
     rater.start([*replaced, RUN_TIME], place._replace(fed=True))
     return base
 
 
-def rate_runner(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def rate_runner(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate what `uv run X` and its like start."""
     verbs = programs.RUNNERS.get(name)
     values = [word.value for word in arguments]
@@ -142,7 +142,7 @@ def rate_runner(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     return rated
 
 
-def rate_shell(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def rate_shell(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate a shell by its script: a text, a file, or what it is fed."""
     has_code, reads_input = False, False
     index = 0
@@ -175,7 +175,7 @@ def rate_shell(rater: Rater, name: str, arguments: Sequence[Word], place: Place)
 
 
 def rate_interpreter(
-    rater: Rater, name: str, kind: programs.Interpreter, arguments: Sequence[Word], place: Place
+    rater: Rater, name: str, kind: programs.Interpreter, arguments: Sequence[ShellWord], place: CommandPlace
 ) -> Rated:
     """Rate an interpreter by its program: inline code, a file, or what it is fed."""
     codes: list[str | None] = []
@@ -201,7 +201,9 @@ def rate_interpreter(
         if option:
             has_program = not _is_fed_file(attached or following or "")
             module = (
-                arguments[index:] if not attached else [Word(attached, attached, name=attached), *arguments[index:]]
+                arguments[index:]
+                if not attached
+                else [ShellWord(attached, attached, name=attached), *arguments[index:]]
             )
             if option == "-m" and module and module[0].value in _MODULES:
                 return worse(Rated("caution", f"{name} runs a module"), rater.start(module, place))
@@ -247,7 +249,7 @@ def rate_interpreter(
     return Rated("caution", f"{name} runs a program")
 
 
-def _rate_awk(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_awk(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     rated = Rated("caution", f"{name} runs a program of its own language")
     values = [word.value for word in arguments]
     texts = programs.option_values(values, "e", "source", stops="FfvilE")
@@ -272,7 +274,7 @@ def _rate_awk(rater: Rater, name: str, arguments: Sequence[Word], place: Place) 
     return rated
 
 
-def _rate_sed(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_sed(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     found = SedScripts(values)
     if _is_fed(arguments, programs.option_values(values, "f", "file", stops="eliI")):
@@ -290,7 +292,7 @@ def _rate_sed(rater: Rater, name: str, arguments: Sequence[Word], place: Place) 
     return rated
 
 
-def _rate_tar(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_tar(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     rated = Rated("caution", programs.CHANGERS.get(name, f"{name} packs and unpacks files"))
     values = _with_dashes([word.value for word in arguments])
     for option in (*_TAR_COMMANDS, "checkpoint-action"):
@@ -321,7 +323,7 @@ def _with_dashes(values: Sequence[str | None]) -> list[str | None]:
     return [*found, *rest]
 
 
-def _rate_zip(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_zip(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     rated = Rated("caution", programs.CHANGERS[name])
     texts = programs.long_values(values, "unzip-command")
@@ -336,7 +338,7 @@ def _rate_zip(rater: Rater, name: str, arguments: Sequence[Word], place: Place) 
     return rated
 
 
-def _rate_fd(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_fd(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     rated = Rated("caution", f"{name} is not known to be harmless")
     for index, word in enumerate(arguments):
         option, equals, attached = (word.value or "").partition("=")
@@ -345,18 +347,18 @@ def _rate_fd(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -
         if option not in ("--exec", "--exec-batch") and (at is None or set(letters[:at]) & set("eEtdocSj")):
             continue
         program = attached if equals else "" if at is None else letters[at + 1 :]
-        inner = [Word(program, program, name=program.rpartition("/")[2])] if program else []
+        inner = [ShellWord(program, program, name=program.rpartition("/")[2])] if program else []
         for following in arguments[index + 1 :]:
             if following.value == ";":
                 break
-            inner.append(Word(following.text, None, name="{}") if holds(following, ["{"]) else following)
+            inner.append(ShellWord(following.text, None, name="{}") if holds(following, ["{"]) else following)
         if inner:
             rater.start([*inner, RUN_TIME], place)
         return worse(rated, Rated("caution", f"{name} {option} starts a command"))
     return rated
 
 
-def _rate_ssh(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_ssh(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     at, _ = programs.command_at(values, programs.Options("BbcDEeFIiJLlmOoPpQRSWw", operands=1))
     rated = _rate_ssh_options(rater, name, values[:at], place)
@@ -367,7 +369,7 @@ def _rate_ssh(rater: Rater, name: str, arguments: Sequence[Word], place: Place) 
     return worse(rated, rater.start_text(joined(words), place, name))
 
 
-def _rate_ssh_options(rater: Rater, name: str, values: Sequence[str | None], place: Place) -> Rated:
+def _rate_ssh_options(rater: Rater, name: str, values: Sequence[str | None], place: CommandPlace) -> Rated:
     """Rate options that ssh and what uses it have in common: settings and libraries that start programs."""
     rated = Rated("caution", programs.CHANGERS.get(name, f"{name} reaches another machine"))
     stops = "BbcDEeFiJLlmOPpQRWw" + ("S" if name == "ssh" else "")
@@ -380,7 +382,7 @@ def _rate_ssh_options(rater: Rater, name: str, values: Sequence[str | None], pla
     return rated
 
 
-def _rate_copying(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_copying(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate scp and sftp."""
     values = [word.value for word in arguments]
     rated = _rate_ssh_options(rater, name, values, place)
@@ -391,7 +393,7 @@ def _rate_copying(rater: Rater, name: str, arguments: Sequence[Word], place: Pla
     return rated
 
 
-def _rate_rsync(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_rsync(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     rated = Rated("caution", programs.CHANGERS["rsync"])
     values = [word.value for word in arguments]
     for text in programs.option_values(values, "e", "rsh", stops="BfMT"):
@@ -408,7 +410,7 @@ def _rate_rsync(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     return rated
 
 
-def _rate_editor(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_editor(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     codes = [value[1:] for value in values if value is not None and value.startswith("+")]
     codes += [value or "!" for value in programs.option_values(values, "cS", "cmd")]
@@ -420,7 +422,7 @@ def _rate_editor(rater: Rater, name: str, arguments: Sequence[Word], place: Plac
     return Rated("caution", f"{name} opens files")
 
 
-def _rate_pager(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_pager(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     if any(value is not None and value.startswith("+") and any(sign in value for sign in "!|#sv") for value in values):
         return rater.start_unseen(place, f"{name} is told to run a command")
@@ -429,7 +431,7 @@ def _rate_pager(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     return Rated("caution", f"{name} opens files")
 
 
-def _rate_small_language(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_small_language(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate programs whose own language starts a shell by `!`: dc, ed, ftp and their like."""
     values = [word.value for word in arguments]
     codes = programs.option_values(values, "ec", "expression", "execute")
@@ -440,7 +442,7 @@ def _rate_small_language(rater: Rater, name: str, arguments: Sequence[Word], pla
     return Rated("caution", f"{name} is not known to be harmless")
 
 
-def _rate_make(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_make(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     if _is_fed(arguments, programs.option_values(values, "f", "file", "makefile")):
         return Rated("dangerous", f"{name} runs what it is fed")
@@ -453,14 +455,14 @@ def _rate_make(rater: Rater, name: str, arguments: Sequence[Word], place: Place)
     return rated
 
 
-def _rate_timer(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_timer(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     if "-l" in values and not programs.has_flag(values, "er"):
         return Rated("caution", f"{name} -l lists timed commands")
     return Rated("dangerous", f"{name} changes the commands that run by time")
 
 
-def _rate_texts(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_texts(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate programs that take a command as an option."""
     values = [word.value for word in arguments]
     letters, names, stops = programs.TEXT_OPTIONS[name]
@@ -487,7 +489,7 @@ def _rate_texts(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     return rated
 
 
-def _rate_socat(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_socat(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     rated = Rated("caution", f"{name} reaches the network")
     for word in arguments:
         kind, colon, rest = (word.value or "").partition(":")
@@ -496,7 +498,7 @@ def _rate_socat(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     return rated
 
 
-def _rate_told(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_told(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate programs that run code because of one option."""
     for word in arguments:
         value = word.value or ""
@@ -505,7 +507,7 @@ def _rate_told(rater: Rater, name: str, arguments: Sequence[Word], place: Place)
     return Rated("caution", programs.CHANGERS.get(name, f"{name} is not known to be harmless"))
 
 
-def _rate_cmake(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_cmake(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     if values[:1] == ["-E"]:
         if any(value in ("rm", "remove", "remove_directory") for value in values[1:2]):
@@ -517,14 +519,14 @@ def _rate_cmake(rater: Rater, name: str, arguments: Sequence[Word], place: Place
     return Rated("caution", "cmake runs the commands of a project")
 
 
-def _rate_ip(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_ip(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     if "exec" in values and arguments[values.index("exec") + 2 :]:
         rater.start(arguments[values.index("exec") + 2 :], place)
     return Rated("caution", f"{name} is not known to be harmless")
 
 
-def _rate_hilt(rater: Rater, name: str, arguments: Sequence[Word], place: Place) -> Rated:
+def _rate_hilt(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     verbs = ("approve", "deny", "trust", "grants", "config")
     operands = programs.positionals(values)
@@ -555,21 +557,21 @@ def _is_fed_file(path: str) -> bool:
     return path in ("-", "/dev/stdin") or path.startswith("/dev/fd/") or (path.startswith("/proc/") and "/fd/" in path)
 
 
-def _is_fed(arguments: Sequence[Word], files: Sequence[str | None]) -> bool:
+def _is_fed(arguments: Sequence[ShellWord], files: Sequence[str | None]) -> bool:
     """Whether one of these program files is standard input or a substitution."""
     if None in files and any(word.value is None and "<(" in word.text for word in arguments):
         return True
     return any(file is not None and _is_fed_file(file) for file in files)
 
 
-def is_standard_input(word: Word) -> bool:
+def is_standard_input(word: ShellWord) -> bool:
     """Whether a file name stands for something that is fed: standard input, or a substitution."""
     if word.value is None:
         return "<(" in word.text or "/dev/" in word.text or "/proc/" in word.text
     return _is_fed_file(word.value)
 
 
-def is_computed(word: Word) -> bool:
+def is_computed(word: ShellWord) -> bool:
     """Whether the shell computes a word from its first character on."""
     return word.text.lstrip('"')[:1] in ("$", "`")
 

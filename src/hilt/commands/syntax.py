@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from hilt.commands.heredocs import Body, take_out
-from hilt.commands.quoting import Word, unquote
+from hilt.commands.quoting import ShellWord, unquote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Redirection(NamedTuple):
     """One redirection; a here-document and a here-string have a body in place of a target."""
 
     operator: str
-    target: Word | None
+    target: ShellWord | None
     start: int
     end: int
     text: str
@@ -81,7 +81,7 @@ class Redirection(NamedTuple):
 class Command(NamedTuple):
     """One simple command, or the redirections of a compound one, with the offsets of its source."""
 
-    words: tuple[Word, ...]
+    words: tuple[ShellWord, ...]
     assignments: tuple[Assignment, ...]
     redirections: tuple[Redirection, ...]
     fed: bool  # its standard input comes from a pipe, a file or a here-document
@@ -136,7 +136,7 @@ class Source:
 
     def _check_comments(self) -> None:
         """Refuse a comment that bash would take for the rest of a word."""
-        for node in _descendants(self.root):
+        for node in descendants(self.root):
             if node.type == "comment" and node.start_byte:
                 before = self._joined[node.start_byte - 1]
                 if before not in " \t\n;&|(<>" or (before in " \t" and self._is_escaped(node.start_byte - 1)):
@@ -159,7 +159,7 @@ class Source:
     def _take_out_heredocs(self) -> None:
         """Parse without here-documents where the grammar does not read them as bash does."""
         is_read = not self._failed and "\n\\" not in self.text
-        ends = [node for node in _descendants(self.root) if node.type == "heredoc_end"] if is_read else []
+        ends = [node for node in descendants(self.root) if node.type == "heredoc_end"] if is_read else []
         if is_read and all(self.line_of(end).lstrip("\t") == self.text_of(end) for end in ends):
             return
         outside = take_out(self.text)
@@ -212,7 +212,7 @@ class Source:
     def _separate_keywords(self) -> None:
         """Blank out `time` and `coproc` before a compound command: the grammar takes them for programs."""
         for _ in range(10):
-            spans = [span for node in _descendants(self.root) if (span := _keyword_span(node)) is not None]
+            spans = [span for node in descendants(self.root) if (span := _keyword_span(node)) is not None]
             if not spans:
                 return
             signs = list(self._joined)
@@ -365,7 +365,7 @@ class _Reader:
         self, source: Source, node: Node | None, extra: Sequence[Node], redirects: Sequence[Node], *, fed: bool
     ) -> None:
         nodes: list[Node] = []
-        arrays: list[Word] = []
+        arrays: list[ShellWord] = []
         assignments: list[Assignment] = []
         if node is not None:
             _check_gaps(source, node)
@@ -385,7 +385,7 @@ class _Reader:
                     if child.type == "variable_assignment":
                         assignments.append(_assignment(source, child))
                         if child.children[-1].type == "array":
-                            arrays.append(Word(source.text_of(child), None, broken=True))
+                            arrays.append(ShellWord(source.text_of(child), None, broken=True))
                         elif node.type == "declaration_command":
                             nodes.append(child)
                     elif child.type not in _REDIRECTS and child.type not in ("comment", "subshell"):
@@ -413,7 +413,7 @@ class _Reader:
     def _append(
         self,
         source: Source,
-        words: Sequence[Word],
+        words: Sequence[ShellWord],
         assignments: Sequence[Assignment],
         redirects: Sequence[Node],
         start: int,
@@ -565,7 +565,7 @@ def chain(node: Node) -> list[Item]:
     return items
 
 
-def words_of(source: Source, node: Node) -> tuple[Word, ...]:
+def words_of(source: Source, node: Node) -> tuple[ShellWord, ...]:
     """Return the words of one command node, without its assignments and redirections."""
     if node.type == "test_command":
         return _words(source, list(_operands(node)), in_test=True)
@@ -663,7 +663,8 @@ def _continuations(text: str) -> list[int]:
     return found
 
 
-def _descendants(root: Node) -> Iterator[Node]:
+def descendants(root: Node) -> Iterator[Node]:
+    """Yield a node and all that are below it."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -861,7 +862,7 @@ def _operands(node: Node) -> Iterator[Node]:
             yield current
 
 
-def _words(source: Source, nodes: Sequence[Node], *, in_test: bool = False) -> tuple[Word, ...]:
+def _words(source: Source, nodes: Sequence[Node], *, in_test: bool = False) -> tuple[ShellWord, ...]:
     """Return the words of nodes; nodes that touch are one word."""
     spans: list[list[int]] = []
     for node in nodes:

@@ -11,7 +11,7 @@ from hilt.call import Json, Output
 from hilt.custom import launching
 from hilt.custom.definition import Definition
 from hilt.errors import ToolError
-from hilt.output import shapes
+from hilt.output import foreign_views
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def result(
     definition: Definition, value: Any, stdout: str, stderr: str, meta: dict[str, Json], *, limit: int, noise: bool
 ) -> Output:
     """Return the value that a script answered with as people and models see it; one that tells of an error is one."""
-    value, view = shapes.extract(value)
+    value, view = foreign_views.extract(value)
     if error := _error(value):
         raise _failure(definition, "tool_failed", f"answered with an error: {error}", stdout, stderr)
     warnings = [
@@ -149,10 +149,10 @@ def _failure(definition: Definition, code: str, what: str, stdout: str, stderr: 
 
 def _without_view(stdout: str) -> str:
     """Return what was printed without the part of it that is for people alone."""
-    if shapes.KEY not in stdout:
+    if foreign_views.KEY not in stdout:
         return stdout
     value, _ = _value(stdout)
-    return stdout if value is NO_VALUE else json.dumps(shapes.extract(value)[0], ensure_ascii=False)
+    return stdout if value is NO_VALUE else json.dumps(foreign_views.extract(value)[0], ensure_ascii=False)
 
 
 def _printed(stream: Captured) -> str:

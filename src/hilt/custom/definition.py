@@ -14,7 +14,7 @@ from hilt.call import Output, Touch
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.processes.declared_sandbox import DeclaredSandbox
-from hilt.schema import TEXT, TOUCH, Checked, Schema, check_any
+from hilt.schema import TEXT, TOUCH, CheckedArguments, Schema, check_any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Definition(NamedTuple):
     details: Mapping[str, Any] = _NOTHING
 
 
-class Problem(NamedTuple):
+class ToolProblem(NamedTuple):
     """Why a file, or one tool of it, was not loaded; `name` is the tool's when the file got as far as telling it."""
 
     origin: str
@@ -85,7 +85,7 @@ class Loaded(NamedTuple):
     """What one file came to. A file without tools and without problems was none of ours, such as a README."""
 
     definitions: tuple[Definition, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ToolProblem, ...] = ()
 
 
 class Content(NamedTuple):
@@ -167,14 +167,14 @@ def _output_of(definition: Definition) -> Schema | None:
     return {**declared, TEXT: True} if declared is not None and definition.format == "folder" else declared
 
 
-def _check_of(definition: Definition) -> Callable[[Any], Checked] | None:
+def _check_of(definition: Definition) -> Callable[[Any], CheckedArguments] | None:
     """Return how the arguments of a tool are checked; a Python tool has a signature, as the built-in ones."""
     if definition.format == "python":
         return None
     if definition.format == "markdown":
-        from hilt.custom.markdown import check_arguments
+        from hilt.custom.markdown_tools import check_arguments
 
-        return lambda args: Checked(check_arguments(definition.parameters, args), [])
+        return lambda args: CheckedArguments(check_arguments(definition.parameters, args), [])
     return lambda args: check_any(definition.parameters, args)
 
 

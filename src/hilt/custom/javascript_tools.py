@@ -13,7 +13,7 @@ from contextlib import suppress
 from shutil import which
 from typing import Any
 
-from hilt.custom import hosted
+from hilt.custom import module_tools
 from hilt.custom.definition import Content, Definition, Execute, Loaded, Reader, fingerprint
 from hilt.custom.workers import Recipe, Workers
 from hilt.errors import ToolError
@@ -40,14 +40,14 @@ def reader(workers: Workers, environ: Mapping[str, str], root: str, state: str) 
     """Return what reads a module: its tool is described by a worker. Copies are kept below the state directory."""
 
     def read(content: Content) -> Loaded:
-        return hosted.read(content, "javascript", workers, _start(environ, root, state), _fields)
+        return module_tools.read(content, "javascript", workers, _start(environ, root, state), _fields)
 
     return read
 
 
 def executor(workers: Workers, environ: Mapping[str, str], root: str, state: str) -> Callable[[Definition], Execute]:
     """Return what makes the function of a definition, for `to_tool`."""
-    return lambda definition: hosted.execute(definition, workers, _start(environ, root, state), root)
+    return lambda definition: module_tools.execute(definition, workers, _start(environ, root, state), root)
 
 
 def runtime(suffix: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -85,12 +85,12 @@ def _version(node: str, environ: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _neutral(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in hosted.environment(environ).items() if not name.startswith(_INJECTING)}
+    return {name: value for name, value in module_tools.environment(environ).items() if not name.startswith(_INJECTING)}
 
 
-def _start(environ: Mapping[str, str], root: str, state: str) -> hosted.Start:
+def _start(environ: Mapping[str, str], root: str, state: str) -> module_tools.Start:
     def start(path: str, data: bytes) -> Recipe:
-        key, place = hosted.identity(path, data, root)
+        key, place = module_tools.identity(path, data, root)
         suffix = os.path.splitext(path)[1]
         folder = os.path.join(state, "cache", "modules", fingerprint({suffix: data}))
         module = os.path.join(folder, "tool" + suffix)

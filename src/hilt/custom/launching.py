@@ -51,7 +51,7 @@ class Launch(NamedTuple):
     env: Mapping[str, str]
 
 
-class Runtime(NamedTuple):
+class ScriptRuntime(NamedTuple):
     """What runs a kind of script: its program, how one gets it, and the command for program, script and working folder.
 
     `variables` are set for the program, `at_home` starts it in the folder of the script: it goes to the working folder
@@ -115,28 +115,30 @@ def _uv(program: str, script: str, cwd: str) -> list[str]:
 
 _POWERSHELL = ["-NoLogo", "-NoProfile", "-NonInteractive", "-File"]
 
-RUNTIMES: dict[str, Runtime] = {
-    "bun": Runtime("bun", "see https://bun.sh, or: npm install --global bun", _bun),
-    "node": Runtime("node", "see https://nodejs.org", lambda program, script, cwd: [program, script]),
+RUNTIMES: dict[str, ScriptRuntime] = {
+    "bun": ScriptRuntime("bun", "see https://bun.sh, or: npm install --global bun", _bun),
+    "node": ScriptRuntime("node", "see https://nodejs.org", lambda program, script, cwd: [program, script]),
     # -B: what a tool imports of its own must not leave files in its folder, which is trusted as it is
-    "python": Runtime("python3", "see https://www.python.org", lambda program, script, cwd: [program, "-B", script]),
-    "bash": Runtime(
+    "python": ScriptRuntime(
+        "python3", "see https://www.python.org", lambda program, script, cwd: [program, "-B", script]
+    ),
+    "bash": ScriptRuntime(
         "bash", "use the package bash", lambda program, script, cwd: [program, "--noprofile", "--norc", script]
     ),
-    "go": Runtime(
+    "go": ScriptRuntime(
         "go",
         "see https://go.dev/dl",
         lambda program, script, cwd: [program, "run", "-exec", _GO_EXEC, script, cwd],
         _go_variables,
         at_home=True,
     ),
-    "binary": Runtime("", "", lambda program, script, cwd: [program]),
-    "powershell": Runtime(
+    "binary": ScriptRuntime("", "", lambda program, script, cwd: [program]),
+    "powershell": ScriptRuntime(
         "pwsh", "see https://aka.ms/powershell", lambda program, script, cwd: [program, *_POWERSHELL, script]
     ),
-    "uv": Runtime("uv", "see https://docs.astral.sh/uv, or: pip install uv", _uv),
-    "deno": Runtime("deno", "see https://deno.com", _deno),
-    "ruby": Runtime("ruby", "see https://www.ruby-lang.org", lambda program, script, cwd: [program, script]),
+    "uv": ScriptRuntime("uv", "see https://docs.astral.sh/uv, or: pip install uv", _uv),
+    "deno": ScriptRuntime("deno", "see https://deno.com", _deno),
+    "ruby": ScriptRuntime("ruby", "see https://www.ruby-lang.org", lambda program, script, cwd: [program, script]),
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import hilt
-from hilt.custom import hosted
+from hilt.custom import module_tools
 from hilt.custom.definition import Content, Definition, Execute, Loaded, Reader
 from hilt.custom.workers import Recipe, Workers
 
@@ -23,23 +23,23 @@ def reader(workers: Workers, environ: Mapping[str, str], root: str) -> Reader:
     """Return what reads a Python file: its tools are described by a worker."""
 
     def read(content: Content) -> Loaded:
-        return hosted.read(content, "python", workers, _start(environ, root), _fields)
+        return module_tools.read(content, "python", workers, _start(environ, root), _fields)
 
     return read
 
 
 def executor(workers: Workers, environ: Mapping[str, str], root: str) -> Callable[[Definition], Execute]:
     """Return what makes the function of a definition, for `to_tool`."""
-    return lambda definition: hosted.execute(definition, workers, _start(environ, root), root)
+    return lambda definition: module_tools.execute(definition, workers, _start(environ, root), root)
 
 
-def _start(environ: Mapping[str, str], root: str) -> hosted.Start:
+def _start(environ: Mapping[str, str], root: str) -> module_tools.Start:
     def start(path: str, data: bytes) -> Recipe:
-        key, place = hosted.identity(path, data, root)
+        key, place = module_tools.identity(path, data, root)
         package = os.path.dirname(os.path.dirname(os.path.abspath(hilt.__file__)))
         greeting = {"op": "load", "path": path, "source": data.decode("latin-1")}
         argv = (sys.executable, "-I", "-c", _LAUNCH, package)
-        return Recipe(key, place, path, os.path.basename(path), argv, root, hosted.environment(environ), greeting)
+        return Recipe(key, place, path, os.path.basename(path), argv, root, module_tools.environment(environ), greeting)
 
     return start
 

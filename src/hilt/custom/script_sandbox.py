@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hilt.sandbox.process import Confined
 
 
-class Confine(Protocol):
+class ConfineDeclared(Protocol):
     """Yields how a script is confined that has a `sandbox` key, and holds what that needs while the block lasts.
 
     The folder of the session's output must be readable inside, for a script may be there, and so must be `folder`,
@@ -28,7 +28,7 @@ class Confine(Protocol):
 
 
 def confined(
-    definition: Definition, confine: Confine | None, ctx: Context, cwd: str
+    definition: Definition, confine: ConfineDeclared | None, ctx: Context, cwd: str
 ) -> AbstractContextManager[Confined | None]:
     """Return what holds while a tool runs: nothing without the key, and nothing runs when nobody can confine it."""
     if definition.sandbox is None:

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from hilt import variables
 from hilt.call import Output
-from hilt.custom import markdown
+from hilt.custom import markdown_tools
 from hilt.custom.definition import Definition, Execute
-from hilt.custom.script_sandbox import Confine, confined
+from hilt.custom.script_sandbox import ConfineDeclared, confined
 from hilt.custom.templates import binding
 from hilt.errors import ToolError
-from hilt.output import printed, shapes
+from hilt.output import foreign_views, printed
 from hilt.output.overflow import OMITTED
 from hilt.places import SHELL_VARIABLES
 from hilt.policy.decision import OWN, Vote
@@ -30,7 +30,7 @@ from hilt.policy.decision import OWN, Vote
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
-    from hilt.processes.children import Folder
+    from hilt.processes.children import WorkingFolder
     from hilt.sandbox.process import Captured, Finished
 
 SHOWN_CHARACTERS = 32_000
@@ -58,11 +58,11 @@ class Program(NamedTuple):
     path: str
 
 
-def executor(environ: Mapping[str, str], confine: Confine | None = None) -> Callable[[Definition], Execute]:
+def executor(environ: Mapping[str, str], confine: ConfineDeclared | None = None) -> Callable[[Definition], Execute]:
     """Return what makes markdown tools run: with the user's environment, and what confines those that ask."""
 
     def make(definition: Definition) -> Execute:
-        return _Script(definition, environ, confine)
+        return _BoundScript(definition, environ, confine)
 
     return make
 
@@ -88,7 +88,7 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
 
 def told(name: str, args: Mapping[str, Any], output: str | None = None) -> str:
     """Return a call as people see it in a terminal; `output` is what the model reads of it."""
-    lines = [f"{markdown.SIGN}{name}"]
+    lines = [f"{markdown_tools.SIGN}{name}"]
     if args:
         pairs = (
             f"{key}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
@@ -104,10 +104,10 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-class _Script:
+class _BoundScript:
     """The script of one tool."""
 
-    def __init__(self, definition: Definition, environ: Mapping[str, str], confine: Confine | None) -> None:
+    def __init__(self, definition: Definition, environ: Mapping[str, str], confine: ConfineDeclared | None) -> None:
         self._definition = definition
         self._environ = environ
         self._confine = confine
@@ -116,7 +116,7 @@ class _Script:
     def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
         """Ask where a value would be run as code by a program of the script; None where all of them are data."""
         template = self._template(self._program().shell)
-        own = markdown.author_chosen(self._definition.parameters)
+        own = markdown_tools.author_chosen(self._definition.parameters)
         found = binding.evaluated(template, args, own) if template.codes else []
         if not found or ctx.mode == "yolo":
             return None
@@ -126,7 +126,7 @@ class _Script:
     def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
         """Run the script to its end."""
         definition = self._definition
-        values = markdown.check_arguments(definition.parameters, args)
+        values = markdown_tools.check_arguments(definition.parameters, args)
         program = self._program()
         script = binding.render(self._template(program.shell), values)
         env = environment(definition, self._environ)
@@ -160,7 +160,7 @@ class _Script:
                 raise ToolError("tool_invalid", message, suggestion=_INSTALL, line=error.line) from None
         return self._templates[shell]
 
-    def _run(self, ctx: Context, argv: list[str], folder: Folder, env: Mapping[str, str]) -> Finished:
+    def _run(self, ctx: Context, argv: list[str], folder: WorkingFolder, env: Mapping[str, str]) -> Finished:
         from hilt.sandbox import process
 
         given_up = threading.Event()
@@ -205,7 +205,7 @@ class _Script:
         if stdout.omitted:
             raise ToolError("tool_failed", f"Custom tool printed {stdout.total} bytes of JSON, which is too much.")
         try:
-            data, view = shapes.extract(decode_value(stdout.head + stdout.tail))
+            data, view = foreign_views.extract(decode_value(stdout.head + stdout.tail))
         except ToolError as error:
             said = _text(stdout)[:200]
             raise ToolError("tool_failed", f"Custom tool printed no JSON: {error.message} It begins: {said}") from None

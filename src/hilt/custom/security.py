@@ -40,7 +40,7 @@ class Permission(NamedTuple):
         return GRANT + json.dumps(self, ensure_ascii=False, separators=(",", ":"))
 
 
-class Answer(NamedTuple):
+class SecurityVerdict(NamedTuple):
     """What a security script says of a call."""
 
     allowed: bool
@@ -65,7 +65,7 @@ def question(args: Mapping[str, Any], *, workspace: str, session: str, allowed_p
     return {**args, "args": dict(args), **told}
 
 
-def understand(tool: str, finished: Finished, seconds: float) -> Answer:
+def understand(tool: str, finished: Finished, seconds: float) -> SecurityVerdict:
     """Return the answer of a script that has ended; raise when it is not one."""
     if finished.reason == "timeout":
         raise _unclear(tool, f"took longer than {seconds:g} s")
@@ -82,7 +82,7 @@ def understand(tool: str, finished: Finished, seconds: float) -> Answer:
     return _answer(tool, value)
 
 
-def vote(answer: Answer, grants: Grants) -> Vote | None:
+def vote(answer: SecurityVerdict, grants: Grants) -> Vote | None:
     """Return what an answer means for the call; None when the script allows it, or the user keeps allowing it."""
     permission = answer.permission
     if not answer.requires_approval:
@@ -112,7 +112,7 @@ def missing(tool: str, script: str) -> ToolError:
     return _unclear(tool, f"is missing: {script}")
 
 
-def _answer(tool: str, value: Any) -> Answer:
+def _answer(tool: str, value: Any) -> SecurityVerdict:
     if not isinstance(value, dict):
         raise _unclear(tool, "did not answer with an object")
     wrong = [f"{name} must be true or false" for name in ("allowed", "requiresApproval") if not _is(value, name, bool)]
@@ -125,7 +125,7 @@ def _answer(tool: str, value: Any) -> Answer:
         raise _unclear(tool, f"failed: {str(value['error'])[:QUOTED_CHARACTERS]}")
     permission = Permission(tool, value["permissionType"], value["permissionKey"])
     message = (value.get("message") or "")[:MESSAGE_CHARACTERS]
-    return Answer(value["allowed"], value["requiresApproval"], permission, message)
+    return SecurityVerdict(value["allowed"], value["requiresApproval"], permission, message)
 
 
 def _is(value: dict[str, Any], name: str, kind: type) -> bool:

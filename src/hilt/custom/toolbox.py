@@ -11,8 +11,9 @@ from typing import Any
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.custom.definition import Definition, Execute
-    from hilt.custom.discovery import Discovery, Found
-    from hilt.custom.watching import Watch
+    from hilt.custom.discovery import Discovery
+    from hilt.custom.layers import CustomTools
+    from hilt.custom.watching import ToolWatch
     from hilt.custom.workers import Workers
     from hilt.declaration import Tool
     from hilt.processes.declared_sandbox import DeclaredSandbox
@@ -48,11 +49,11 @@ class Toolbox:
         self._confine = confine
         self._sandbox = sandbox
         self._confine_module = confine_module
-        self._boxed: tuple[Found, Found] | None = None  # what was found, and the same with that sandbox
+        self._boxed: tuple[CustomTools, CustomTools] | None = None  # what was found, and the same with that sandbox
         self._lock = threading.Lock()
         self._workers: Workers | None = None
         self._discovery: Discovery | None = None
-        self._watch: Watch | None = None
+        self._watch: ToolWatch | None = None
         self._made: dict[str, tuple[Definition, Tool]] = {}
 
     def close(self) -> None:
@@ -69,16 +70,16 @@ class Toolbox:
 
         What is returned ends that.
         """
-        from hilt.custom.watching import Watch
+        from hilt.custom.watching import ToolWatch
 
         discovery = self._open()
         with self._lock:
             if self._watch is None:
-                self._watch = Watch(discovery)
+                self._watch = ToolWatch(discovery)
             watch = self._watch
         return watch.add(callback)
 
-    def found(self) -> Found:
+    def found(self) -> CustomTools:
         """Return what there is now, what is broken and what is not trusted."""
         found = self._open().current()
         box = self._default()
@@ -129,10 +130,10 @@ class Toolbox:
 
             return scripts.executor(self._environ, self._confine)(definition)
         if definition.format == "folder":
-            from hilt.custom import folders
+            from hilt.custom import folder_tools
 
             workers = self._workers if definition.warm else None
-            return folders.executor(self._environ, self._grants, self._confine, workers)(definition)
+            return folder_tools.executor(self._environ, self._grants, self._confine, workers)(definition)
         self._open()
         assert self._workers is not None  # noqa: S101
         if definition.format == "python":

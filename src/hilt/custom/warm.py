@@ -19,6 +19,7 @@ from hilt.custom.answers import parsed
 from hilt.custom.workers import Confine, Recipe, Workers
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.formats.times import is_settled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
 
 WATCHED_FILES = 500  # of a tool's folder
 _NOT_WATCHED = ("node_modules", ".git", "__pycache__", ".venv")
-_SETTLED_NS = 50_000_000  # a file changed more recently may change again and look the same
 
 
-class Told(NamedTuple):
+class WarmReply(NamedTuple):
     """The answer of a script, and whether it printed other things before."""
 
     value: dict[str, Any]
@@ -40,7 +40,7 @@ class Told(NamedTuple):
 
 def ask(
     workers: Workers, definition: Definition, launch: Launch, request: dict[str, Any], ctx: Context, confine: Confine
-) -> Told:
+) -> WarmReply:
     """Return what the script answers; `confine` holds how a process of it is confined while it runs."""
     noise = threading.Event()
     place = [definition.origin, ctx.workspace.root]
@@ -69,7 +69,7 @@ def ask(
             suggestion="Ask for less at once, or give the tool a longer timeout. A warm tool must answer every line it "
             "reads with one line of JSON, and write it out at once.",
         ) from None
-    return Told(value, noise.is_set())
+    return WarmReply(value, noise.is_set())
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:
@@ -84,8 +84,7 @@ def _key(definition: Definition, launch: Launch, place: list[str]) -> str:
     told = [definition.content_hash, launch.argv, launch.cwd, env, definition.sandbox, stamps, place]
     digest = sha256(json.dumps(told).encode()).hex()
     newest = max((max(stamp[1:3]) for stamp in stamps), default=0)
-    is_settled = time.time_ns() - newest > _SETTLED_NS
-    return digest if is_settled else f"{digest} {os.urandom(8).hex()}"
+    return digest if is_settled(newest, time.time_ns()) else f"{digest} {os.urandom(8).hex()}"
 
 
 def _stamps(folder: str) -> list[tuple[str, int, int, int, int]]:

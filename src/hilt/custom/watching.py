@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from hilt.custom.discovery import Discovery, Found, Place, is_passed_over
+from hilt.custom.candidates import ToolPlace, is_passed_over
+from hilt.custom.discovery import Discovery
+from hilt.custom.layers import CustomTools
 from hilt.errors import ToolError
 
 POLL_SECONDS = 1.0
@@ -25,7 +27,7 @@ CLOSE_SECONDS = 5.0
 FOLDERS = 4000  # that are watched, at most
 
 
-class Watch:
+class ToolWatch:
     """Looks at the tool folders in a thread of its own, from the first listener to the last."""
 
     def __init__(self, discovery: Discovery, *, native: bool = True) -> None:
@@ -70,7 +72,7 @@ class Watch:
         if thread is not None and thread is not threading.current_thread():
             thread.join(CLOSE_SECONDS)
 
-    def _hear(self, found: Found) -> None:
+    def _hear(self, found: CustomTools) -> None:
         self._changed.set()
 
     def _run(self, stop: threading.Event) -> None:
@@ -136,7 +138,7 @@ class Watch:
         return [_stamp(path) for path in self._discovery.also]
 
 
-def watched(places: Iterable[Place]) -> list[str]:
+def watched(places: Iterable[ToolPlace]) -> list[str]:
     """Return the folders to watch: those of tools, what is in them, and the two above, where they are or may be."""
     found: dict[str, None] = {}
     for place in places:
@@ -163,7 +165,7 @@ def _below(folder: str, *, deep: bool) -> Iterator[str]:
                         waiting.append(entry.path)
 
 
-def _concerns(path: str, places: Iterable[Place]) -> bool:
+def _concerns(path: str, places: Iterable[ToolPlace]) -> bool:
     """Whether a change of this path may change the tools: it is in their folder, or their folder is in it."""
     return any(f"{path}/".startswith(f"{place.path}/") or f"{place.path}/".startswith(f"{path}/") for place in places)
 

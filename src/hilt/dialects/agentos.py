@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from hilt.call import Output
-from hilt.catalog import Entry
+from hilt.catalog import DialectEntry
 
 Args = dict[str, Any]
 
@@ -79,10 +79,10 @@ def _patch_reply(output: Output, args: Args, root: str) -> Output:
 
 _PATH = {"type": "string", "description": "File path relative to WORKSPACE_ROOT"}
 
-ENTRIES: dict[str, Entry] = {
+ENTRIES: dict[str, DialectEntry] = {
     entry.name: entry
     for entry in (
-        Entry(
+        DialectEntry(
             "tool::file_read",
             "Read file contents; the path must lie in the workspace.",
             _object(
@@ -96,7 +96,7 @@ ENTRIES: dict[str, Entry] = {
             _read,
             _read_reply,
         ),
-        Entry(
+        DialectEntry(
             "tool::file_write",
             "Write content to a file; the path must lie in the workspace.",
             _object(
@@ -106,7 +106,7 @@ ENTRIES: dict[str, Entry] = {
             dict,
             _write_reply,
         ),
-        Entry(
+        DialectEntry(
             "tool::file_list",
             "List directory contents with file metadata.",
             _object(
@@ -120,7 +120,7 @@ ENTRIES: dict[str, Entry] = {
             _list,
             _list_reply,
         ),
-        Entry(
+        DialectEntry(
             "tool::apply_patch",
             "Apply a unified diff patch to a file.",
             _object(
@@ -134,7 +134,7 @@ ENTRIES: dict[str, Entry] = {
             dict,
             _patch_reply,
         ),
-        Entry(
+        DialectEntry(
             "tool::shell_exec",
             "Execute an allowed program without a shell.",
             _object(

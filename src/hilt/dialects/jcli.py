@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hilt.call import Output
-from hilt.catalog import Entry
+from hilt.catalog import DialectEntry
 from hilt.errors import ToolError
 from hilt.schema import CLAMP
 
@@ -189,10 +189,10 @@ def _plan_failure(error: ToolError, args: Args) -> ToolError:
     return ToolError(error.code, error.message, suggestion=_in_plan_names(error.suggestion), **error.details)
 
 
-ENTRIES: dict[str, Entry] = {
+ENTRIES: dict[str, DialectEntry] = {
     entry.name: entry
     for entry in (
-        Entry(
+        DialectEntry(
             "Read",
             "Read file contents, with line numbers counted from 1; images come back as images.",
             _object(
@@ -216,7 +216,7 @@ ENTRIES: dict[str, Entry] = {
             _read_reply,
             _read_failure,
         ),
-        Entry(
+        DialectEntry(
             "Write",
             "Write to a file; missing folders are made, an existing file is overwritten.",
             _object(
@@ -230,7 +230,7 @@ ENTRIES: dict[str, Entry] = {
             dict,
             _same,
         ),
-        Entry(
+        DialectEntry(
             "Edit",
             "Replace a string in a file; old_string must match exactly one place.",
             _object(
@@ -246,7 +246,7 @@ ENTRIES: dict[str, Entry] = {
             _same,
             _edit_failure,
         ),
-        Entry(
+        DialectEntry(
             "Glob",
             "Find files by pattern.",
             _object(
@@ -266,7 +266,7 @@ ENTRIES: dict[str, Entry] = {
             _glob_reply,
             _glob_failure,
         ),
-        Entry(
+        DialectEntry(
             "Grep",
             "Regex search in file contents.",
             _object(
@@ -291,7 +291,7 @@ ENTRIES: dict[str, Entry] = {
             _grep_reply,
             _grep_failure,
         ),
-        Entry(
+        DialectEntry(
             "Bash",
             "Execute a shell command; interactive ones get no input.",
             _object(
@@ -314,7 +314,7 @@ ENTRIES: dict[str, Entry] = {
             _same,
             maxima={"timeout": _BASH_SECONDS},
         ),
-        Entry(
+        DialectEntry(
             "TaskOutput",
             "Get output from a background task.",
             _object(
@@ -335,7 +335,7 @@ ENTRIES: dict[str, Entry] = {
             dict,
             _same,
         ),
-        Entry(
+        DialectEntry(
             "Ask",
             "Request structured input from the user, with one or several options to select.",
             _object(
@@ -354,7 +354,7 @@ ENTRIES: dict[str, Entry] = {
             dict,
             _same,
         ),
-        Entry(
+        DialectEntry(
             "EnterPlanMode",
             "Enter plan mode: read-only tools are available, write tools are blocked.",
             _object({}, []),
@@ -362,7 +362,7 @@ ENTRIES: dict[str, Entry] = {
             dict,
             _plan_reply,
         ),
-        Entry(
+        DialectEntry(
             "ExitPlanMode",
             "Exit plan mode: submit the plan for the user's approval.",
             _object(
@@ -380,7 +380,7 @@ ENTRIES: dict[str, Entry] = {
             _same,
             _plan_failure,
         ),
-        Entry(
+        DialectEntry(
             "RegisterHook",
             "Register, list or remove session-level hooks.",
             _object(

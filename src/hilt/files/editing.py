@@ -7,16 +7,16 @@ from typing import Any
 
 from hilt.call import Output
 from hilt.errors import ToolError
-from hilt.files.workspace import Draft
 from hilt.formats.digests import sha256
 from hilt.output import views
 from hilt.text import diffing, encodings
 from hilt.text.encodings import Span
-from hilt.text.matching import Match, find_edit, match_alike, match_at
+from hilt.text.matching import EditMatch, find_edit, match_alike, match_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.text.likeness import Page
+    from hilt.files.draft import Draft
+    from hilt.text.likeness import TextPage
     from hilt.text.revising import Revision
 
 LARGE_BYTES = 1024 * 1024
@@ -33,7 +33,7 @@ class Document:
         self.path = path
         self._data = data
         self._original = data
-        self._change: Shown | None = None  # known without looking at the whole
+        self._change: ShownChange | None = None  # known without looking at the whole
         # of a large file in plain ASCII the text is made only when an edit needs more than its surroundings
         self._plain = len(data) > LARGE_BYTES and data.isascii()
         self._text: str | None = None
@@ -41,7 +41,7 @@ class Document:
         self._expected: Sequence[str] = ()
         self._first: Revision | None = None  # the text as it was, where several edits are expected
         self._revision: Revision | None = None  # the text with edits that are not made in it yet
-        self._pages: list[Page] = []
+        self._pages: list[TextPage] = []
         self.encoding = encodings.UTF8
         if not self._plain:
             self._text, self.encoding = encodings.decode(data)
@@ -76,12 +76,12 @@ class Document:
 
     def expect(self, old_texts: Sequence[str]) -> None:
         """Prepare for edits of these texts: those that do not touch each other are made together."""
-        from hilt.text.revising import Places, Revision
+        from hilt.text.revising import Revision, SamplePlaces
 
         if len(old_texts) > 1 and self.encoding.name.startswith("utf-"):
             self._plain = False
             self._expected = old_texts
-            places = Places(self.before, old_texts)
+            places = SamplePlaces(self.before, old_texts)
             self._first, self._revision = Revision(places), Revision(places)
 
     def apply(self, spans: list[Span]) -> None:
@@ -96,9 +96,9 @@ class Document:
             done = span.end
         self._text = "".join((*pieces, text[done:]))
         if self._expected:
-            from hilt.text.revising import Places, Revision
+            from hilt.text.revising import Revision, SamplePlaces
 
-            self._revision = Revision(Places(self._text, self._expected))
+            self._revision = Revision(SamplePlaces(self._text, self._expected))
 
     def _catch_up(self) -> None:
         """Make the edits that were only noted."""
@@ -107,13 +107,13 @@ class Document:
             self.apply(spans)
 
     @property
-    def change(self) -> Shown:
+    def change(self) -> ShownChange:
         """What was changed so far."""
         if self._change is not None:
             return self._change
-        return Shown(self.path, _visible(self.before, self.encoding), _visible(self.text, self.encoding))
+        return ShownChange(self.path, _visible(self.before, self.encoding), _visible(self.text, self.encoding))
 
-    def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool, nearest: bool = True) -> Match:
+    def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool, nearest: bool = True) -> EditMatch:
         """Replace the one place where the text occurs."""
         match = None
         if self._revision is not None:
@@ -148,7 +148,7 @@ class Document:
         except ToolError:
             return None
 
-    def _page(self, text: str) -> Page:
+    def _page(self, text: str) -> TextPage:
         """Return a text prepared for comparison; those of the original and of the latest text are kept."""
         from hilt.text.likeness import read_page
 
@@ -158,7 +158,7 @@ class Document:
             self._pages = [*(kept for kept in self._pages if kept.text is self._before), page]
         return page
 
-    def _note(self, revision: Revision, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Match | None:
+    def _note(self, revision: Revision, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch | None:
         """Note an edit that touches none of those before it; None when that is not certain."""
         match = _locate(revision, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
         if match is None:
@@ -167,14 +167,14 @@ class Document:
         line, start = revision.position(span.start)
         revision.add(span)
         self._change = None
-        return Match(
+        return EditMatch(
             Span(start, start + span.end - span.start, span.new),
             match.exact,
             line,
             line + match.last_line - match.first_line,
         )
 
-    def around(self, match: Match, lines: int) -> tuple[str, str]:
+    def around(self, match: EditMatch, lines: int) -> tuple[str, str]:
         """Return what is before and behind the latest edit, with so many lines at least, where there are as many."""
         size = 4096
         while True:
@@ -189,7 +189,7 @@ class Document:
                 return before, after
             size *= 8
 
-    def _edit_large(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Match | None:
+    def _edit_large(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch | None:
         """Edit a large file by looking only at the lines around the place; None when that is not enough."""
         data = self._data
         sought = old_text.encode("ascii", "ignore")
@@ -207,10 +207,10 @@ class Document:
         new = encodings.encode(span.new, self.encoding)
         self._data = b"".join((whole[: start + span.start], new, whole[start + span.end :]))
         self._plain, self._text = self._data.isascii(), None
-        self._change = Shown(
+        self._change = ShownChange(
             self.path, around, around[: span.start] + span.new + around[span.end :], lines_before=lines
         )
-        return Match(
+        return EditMatch(
             Span(start + span.start, start + span.end, span.new),
             near.exact,
             near.first_line + lines,
@@ -218,7 +218,7 @@ class Document:
         )
 
 
-def _locate(revision: Revision, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> Match | None:
+def _locate(revision: Revision, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch | None:
     """Return the edit of the one place where a text occurs, by the lines around it; None when that is not enough."""
     at = revision.only(old_text)
     if at is None:
@@ -267,7 +267,7 @@ def require(path: str, data: bytes | None, *, if_checksum: str | None = None, if
             raise ToolError("stale_file", f"{path} {state}, not {if_checksum[:12]}….", path=path)
 
 
-class Shown:
+class ShownChange:
     """One file's change as text: before and after, None for a file that is not there."""
 
     def __init__(
@@ -313,9 +313,9 @@ class Shown:
         return views.diff(self.new_path or self.path, diffing.stripped(self.hunks))
 
 
-def shown_bytes(path: str, before: bytes | None, after: bytes | None, *, new_path: str | None = None) -> Shown:
+def shown_bytes(path: str, before: bytes | None, after: bytes | None, *, new_path: str | None = None) -> ShownChange:
     """Return a change of whole contents; binary contents are shown by their size."""
-    return Shown(path, _as_text(before), _as_text(after), new_path)
+    return ShownChange(path, _as_text(before), _as_text(after), new_path)
 
 
 def _as_text(data: bytes | None) -> str | None:
@@ -332,19 +332,19 @@ def _visible(text: str, encoding: encodings.Encoding) -> str:
     return mark + encodings.visible(text)
 
 
-def diff_text(changes: Iterable[Shown]) -> str:
+def diff_text(changes: Iterable[ShownChange]) -> str:
     """Return the diffs of several files as one."""
     return "".join(change.diff for change in changes)
 
 
-def diff_view(changes: list[Shown], *, many: bool = False) -> dict[str, Any]:
+def diff_view(changes: list[ShownChange], *, many: bool = False) -> dict[str, Any]:
     """Return the view of a change; of a call that may change many files, always as a list."""
     if len(changes) == 1 and not many:
         return changes[0].view
     return views.diffs(change.view for change in changes)
 
 
-def edit_facts(match: Match) -> dict[str, Any]:
+def edit_facts(match: EditMatch) -> dict[str, Any]:
     """Return what programs want to know of an edit."""
     return {
         "first_changed_line": match.first_line,
@@ -353,7 +353,7 @@ def edit_facts(match: Match) -> dict[str, Any]:
     }
 
 
-def context_lines(document: Document, match: Match, around: int) -> str:
+def context_lines(document: Document, match: EditMatch, around: int) -> str:
     """Return the lines that the latest edit changed and those around them, numbered, the changed marked with a star."""
     before, after = document.around(match, around)
     lines = f"{before}{match.span.new}{after}".split("\n")
@@ -371,7 +371,7 @@ def context_lines(document: Document, match: Match, around: int) -> str:
     )
 
 
-def described(path: str, match: Match) -> str:
+def described(path: str, match: EditMatch) -> str:
     """Say in one line what an edit did."""
     count = match.last_line - match.first_line + 1
     new = match.span.new.rstrip("\r\n").count("\n") + 1 if match.span.new else 0
@@ -380,14 +380,16 @@ def described(path: str, match: Match) -> str:
     return text if match.exact else text + " (fuzzy match: whitespace, quotes or line endings differed)"
 
 
-def changed(text: str, changes: list[Shown], meta: dict[str, Any], undo: str | None, *, many: bool = False) -> Output:
+def changed(
+    text: str, changes: list[ShownChange], meta: dict[str, Any], undo: str | None, *, many: bool = False
+) -> Output:
     """Return the answer of a change that was made."""
     if undo is not None:
         meta["undo"] = undo
     return Output(text, view=diff_view(changes, many=many), meta=meta)
 
 
-def preview(changes: list[Shown], meta: dict[str, Any], *, otherwise: str, many: bool = False) -> Output:
+def preview(changes: list[ShownChange], meta: dict[str, Any], *, otherwise: str, many: bool = False) -> Output:
     """Return the answer of a dry run: the diff, or `otherwise` when there is none."""
     view = diff_view(changes, many=many)
     return Output(diff_text(changes) or otherwise, view=view, meta={**meta, "dry_run": True})

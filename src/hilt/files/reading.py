@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from hilt.call import Output
 from hilt.errors import ToolError
 from hilt.fence import Fence
-from hilt.files.workspace import Found, Workspace
+from hilt.files.workspace import FileContents, Workspace
 from hilt.output import views
 from hilt.output.overflow import Overflow
 from hilt.text import windows
@@ -72,7 +72,7 @@ def read(
         return _image(found, kind, meta)
     size = len(found.data)
     if found.data.startswith(b"%PDF-") or found.path.lower().endswith(".pdf"):
-        found = Found(found.path, _pdf_text(found, ctx.fence.check).encode(), found.status)
+        found = FileContents(found.path, _pdf_text(found, ctx.fence.check).encode(), found.status)
     elif _is_binary(found.data):
         text = f"[binary file: {size} bytes — use checksum_tree for integrity or skip content reads]"
         return Output(text, meta={**meta, "binary": True, "size": size})
@@ -97,7 +97,7 @@ def image_type(data: bytes) -> str | None:
     return None
 
 
-def _image(found: Found, kind: str, meta: dict[str, Any]) -> Output:
+def _image(found: FileContents, kind: str, meta: dict[str, Any]) -> Output:
     from base64 import b64encode
 
     data = found.data
@@ -112,7 +112,7 @@ def _image(found: Found, kind: str, meta: dict[str, Any]) -> Output:
     return Output(content=(block,), meta=meta, view=views.none(f"{found.path}: {kind}, {len(found.data)} bytes"))
 
 
-def _fitting(found: Found, kind: str) -> tuple[bytes, str, str | None]:
+def _fitting(found: FileContents, kind: str) -> tuple[bytes, str, str | None]:
     """Return an image that is small enough, made smaller with Pillow where needed."""
     try:
         from PIL import Image
@@ -145,7 +145,7 @@ def _fitting(found: Found, kind: str) -> tuple[bytes, str, str | None]:
     return buffer.getvalue(), "image/jpeg", note
 
 
-def _image_too_large(found: Found, size: str) -> ToolError:
+def _image_too_large(found: FileContents, size: str) -> ToolError:
     return ToolError(
         "file_too_large",
         f"The image {found.path} is too large: {size}; the limits are {IMAGE_BYTES} bytes and {IMAGE_PIXELS} pixels.",
@@ -153,7 +153,7 @@ def _image_too_large(found: Found, size: str) -> ToolError:
     )
 
 
-def _pdf_text(found: Found, check: Callable[[], None]) -> str:
+def _pdf_text(found: FileContents, check: Callable[[], None]) -> str:
     try:
         import pypdfium2
     except ImportError:
@@ -173,7 +173,7 @@ def _pages(document: Any, check: Callable[[], None]) -> Iterator[str]:
             yield f"[page {number + 1} of {len(document)}]\n" + text.get_text_range().replace("\r\n", "\n")
 
 
-def _no_pdf(found: Found) -> ToolError:
+def _no_pdf(found: FileContents) -> ToolError:
     return ToolError("unsupported_file", f"{found.path} is a PDF; its text cannot be read here.", suggestion=PDF_ADVICE)
 
 
@@ -217,14 +217,14 @@ def _as_utf8(data: bytes) -> tuple[bytes, str]:
     return text.encode("utf-8", "surrogateescape"), encoding.name
 
 
-def _exact(found: Found, limit: int, meta: dict[str, Any], size: int) -> Output:
+def _exact(found: FileContents, limit: int, meta: dict[str, Any], size: int) -> Output:
     data, encoding = _as_utf8(found.data)
     text = data[:limit].decode("utf-8", "ignore" if len(data) > limit else "replace")
     meta.update(size=size, encoding=encoding, truncated=len(data) > limit)
     return Output(text, meta=meta, bounded=True)
 
 
-def _text(ctx: ReadScope, found: Found, window: dict[str, Any], meta: dict[str, Any]) -> Output:
+def _text(ctx: ReadScope, found: FileContents, window: dict[str, Any], meta: dict[str, Any]) -> Output:
     data, encoding = _as_utf8(found.data)
     if encoding != "utf-8":
         meta["encoding"] = encoding
@@ -271,7 +271,7 @@ def _text(ctx: ReadScope, found: Found, window: dict[str, Any], meta: dict[str, 
 
 def _note(
     ctx: ReadScope,
-    found: Found,
+    found: FileContents,
     lines: Lines,
     chosen: Window,
     window: dict[str, Any],

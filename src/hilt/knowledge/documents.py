@@ -1,16 +1,14 @@
-"""One file as a document: name, title, description and tags, from its front matter or from its text.
-
-Front matter is read as lines of `key: value`, lists and folded texts, which is what such files hold; it is never
-evaluated, and anything else in it is passed over.
-"""
+"""One file as a document: name, title, description and tags, from its front matter or from its text."""
 
 from __future__ import annotations
 
 import os
 from typing import NamedTuple
 
+from hilt.formats import front_matter
+from hilt.places import utf8_path
+
 TEXT_BYTES = 32 * 1024
-FRONT_LINES = 200
 TITLE_CHARACTERS = 200
 DESCRIPTION_CHARACTERS = 240
 TAGS_MAX = 32
@@ -19,7 +17,7 @@ _LISTS = ("tags", "aliases", "keywords")
 _SCALARS = ("name", "title", "description", "source", "when_to_use")
 
 
-class Document(NamedTuple):
+class KnowledgeDocument(NamedTuple):
     """What is known of one file without giving its text away."""
 
     name: str
@@ -31,19 +29,18 @@ class Document(NamedTuple):
     body: str
 
 
-def parse(data: bytes, path: str) -> Document | None:
+def parse(data: bytes, path: str) -> KnowledgeDocument | None:
     """Return the document in the beginning of a file; None when that is not text."""
     if b"\0" in data[:512]:
         return None
     text = data[:TEXT_BYTES].decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    front, body = _split(text)
-    fields, lists = _front(front)
+    fields, lists, body = front_matter.skim(text, _SCALARS, _LISTS)
     name = _line(fields.get("name", "")) or _name(path)
     title = _line(fields.get("title", "")) or _heading(body) or name
     purpose = _line(f"{fields.get('description', '')} {fields.get('when_to_use', '')}")
     description = _line(fields.get("description", "")) or _paragraph(body)
     tags = [tag for key in _LISTS for tag in lists.get(key, ())][:TAGS_MAX]
-    return Document(
+    return KnowledgeDocument(
         name[:TITLE_CHARACTERS],
         title[:TITLE_CHARACTERS],
         description[:DESCRIPTION_CHARACTERS],
@@ -54,58 +51,10 @@ def parse(data: bytes, path: str) -> Document | None:
     )
 
 
-def _split(text: str) -> tuple[list[str], str]:
-    """Return the lines of the front matter and the text after it."""
-    if not text.startswith("---\n"):
-        return [], text
-    lines = text.split("\n", FRONT_LINES + 2)
-    for number, line in enumerate(lines[1 : FRONT_LINES + 1], 1):
-        if line.rstrip() in ("---", "..."):
-            return lines[1:number], "\n".join(lines[number + 1 :])
-    return [], text
-
-
-def _front(lines: list[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    fields: dict[str, str] = {}
-    lists: dict[str, list[str]] = {}
-    key = ""
-    for line in lines:
-        inner = line.strip()
-        if not inner or inner.startswith("#"):
-            continue
-        if line[0] not in " \t-":
-            name, colon, value = inner.partition(":")
-            key = name.strip().strip("\"'").lower().replace("-", "_") if colon else ""
-            value = value.strip()
-            if key in _LISTS:
-                lists[key] = _items(value)
-            elif key in _SCALARS:
-                fields[key] = "" if value[:1] in (">", "|") else _scalar(value)
-        elif inner.startswith("- ") and key in _LISTS:
-            lists[key].append(_scalar(inner[2:]))
-        elif key in _SCALARS:
-            # the text goes on, folded
-            fields[key] = f"{fields[key]} {inner}".strip()
-    return fields, lists
-
-
-def _items(value: str) -> list[str]:
-    if value.startswith("[") and value.endswith("]"):
-        value = value[1:-1]
-    return [item for item in (_scalar(part) for part in value.split(",")) if item]
-
-
-def _scalar(value: str) -> str:
-    value = value.strip()
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1]
-    return value.partition(" #")[0].rstrip()
-
-
 def _name(path: str) -> str:
     folder, _, name = path.rpartition("/")
     plain = folder.rpartition("/")[2] if name == "SKILL.md" else os.path.splitext(name)[0]
-    return _line(plain.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+    return _line(utf8_path(plain))
 
 
 def _heading(body: str) -> str:

@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
+from hilt.formats.times import is_settled
+
 DEPTH_MAX = 8
 FILES_MAX = 20_000
-
-# a folder or file that changed less than this before it was read may change again within the same tick of its clock
-SETTLED_NS = 50_000_000
 
 _SKIPPED = frozenset({"node_modules", "vendor", "__pycache__", "dist", "build", "venv", "target"})
 _SUFFIXES = {
@@ -52,7 +51,7 @@ class Survey(NamedTuple):
     full: bool = False  # there is more than is looked at
 
 
-class Folder:
+class FolderShelf:
     """A shelf of the user's: everything of one kind below one folder."""
 
     def __init__(self, path: str, kind: str, is_sensitive: Callable[[str], bool]) -> None:
@@ -183,7 +182,7 @@ class Folder:
 
 def settled(mtime: int, now: int) -> int:
     """Return a time of change that tells the next change apart; 0 when the next one may have the same."""
-    return mtime if mtime < now - SETTLED_NS else 0
+    return mtime if is_settled(mtime, now) else 0
 
 
 def prefixes(path: str) -> Iterator[str]:

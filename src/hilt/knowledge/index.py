@@ -40,7 +40,7 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID
 )
 
 
-class Store(Protocol):
+class IndexStore(Protocol):
     """A database that is opened on first use, with MIGRATIONS in it."""
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -70,7 +70,7 @@ class Shelf(Protocol):
         """Return the beginning of an entry; None when it cannot be read."""
 
 
-class Entry(NamedTuple):
+class RankedDocument(NamedTuple):
     """A document that was found, and how well it fits."""
 
     kind: str
@@ -100,10 +100,10 @@ class _Known(NamedTuple):
     listings: dict[str, Listing]
 
 
-class Index:
+class KnowledgeIndex:
     """The rows of one database and what this process remembers of them. Safe to use from many threads."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: IndexStore) -> None:
         self._store = store
         self._version: int | None = None
         self._known: dict[str, _Known] = {}
@@ -226,7 +226,7 @@ class Index:
 
         return self._store.write(work)
 
-    def _write(self, shelf: int, rows: Sequence[_Row]) -> None:
+    def _write(self, shelf: int, rows: Sequence[_DocumentRow]) -> None:
         def work(db: sqlite3.Connection) -> None:
             for row in rows:
                 path = os.fsencode(row.path)
@@ -260,14 +260,14 @@ class Index:
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
-    def search(self, query: str, shelves: Sequence[Shelf], kinds: Collection[str], limit: int) -> list[Entry]:
+    def search(self, query: str, shelves: Sequence[Shelf], kinds: Collection[str], limit: int) -> list[RankedDocument]:
         """Return the entries of these shelves and kinds that answer the query, best first; noise finds nothing."""
         keys = {self._known[shelf.key].id: shelf.key for shelf in shelves if shelf.key in self._known}
         asked = ranking.ask(query)
         if not asked or not keys:
             return []
 
-        def work(db: sqlite3.Connection) -> list[Entry]:
+        def work(db: sqlite3.Connection) -> list[RankedDocument]:
             question = _weighed(db, asked)
             if not question.match:
                 return []
@@ -292,19 +292,19 @@ def _at_one_moment(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], 
         db.execute("ROLLBACK")
 
 
-class _Row(NamedTuple):
+class _DocumentRow(NamedTuple):
     path: str
     stamp: Stamp
     kind: str
-    document: documents.Document | None
+    document: documents.KnowledgeDocument | None
 
 
-def _row(shelf: Shelf, path: str, stamp: Stamp) -> _Row:
+def _row(shelf: Shelf, path: str, stamp: Stamp) -> _DocumentRow:
     found = shelf.read(path, documents.TEXT_BYTES)
     if found is None:
-        return _Row(path, stamp, "", None)
+        return _DocumentRow(path, stamp, "", None)
     data, read = found
-    return _Row(path, read, shelf.kind_of(path), documents.parse(data, path))
+    return _DocumentRow(path, read, shelf.kind_of(path), documents.parse(data, path))
 
 
 def _remove(db: sqlite3.Connection, shelf: int, path: bytes) -> None:
@@ -343,7 +343,7 @@ def _count_common(db: sqlite3.Connection) -> None:
     db.execute("INSERT OR REPLACE INTO facts VALUES ('counted', ?), ('changes', 0)", (total,))
 
 
-def _weighed(db: sqlite3.Connection, asked: Mapping[str, str]) -> ranking.Question:
+def _weighed(db: sqlite3.Connection, asked: Mapping[str, str]) -> ranking.Query:
     total = int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
     frequencies = {}
     for term in asked:
@@ -355,8 +355,8 @@ def _weighed(db: sqlite3.Connection, asked: Mapping[str, str]) -> ranking.Questi
 
 
 def _ranked(
-    db: sqlite3.Connection, question: ranking.Question, keys: Mapping[int, str], kinds: Collection[str]
-) -> list[Entry]:
+    db: sqlite3.Connection, question: ranking.Query, keys: Mapping[int, str], kinds: Collection[str]
+) -> list[RankedDocument]:
     wanted = list(kinds)
     condition = f"entries.shelf IN ({_marks(keys)})" + (f" AND entries.kind IN ({_marks(wanted)})" if wanted else "")
     # the texts are fetched for the best only: sorting would carry them along
@@ -373,7 +373,7 @@ def _ranked(
             query = "SELECT shelf, path, kind, name, title, description, source FROM entries WHERE id=?"
             shelf, path, kind, name, title, description, source = db.execute(query, (id,)).fetchone()
             shown = (kind, name, title, description, keys[shelf], os.fsdecode(path), source)
-            found.append(Entry(*shown, round(value, 3), tuple(matched)))
+            found.append(RankedDocument(*shown, round(value, 3), tuple(matched)))
     return found
 
 

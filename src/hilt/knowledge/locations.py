@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hilt.knowledge.folders import Folder, prefixes
+from hilt.knowledge.folders import FolderShelf, prefixes
+from hilt.places import utf8_path
 
 CLIENTS = ("claude", "codex", "pi")
 PERSONAL = ("skills", "agents", "commands")  # below our own configuration directory, and below .hilt of a project
@@ -16,7 +17,7 @@ _JSON_BYTES = 1024 * 1024
 _KINDS = {"skills": "skill", "agents": "agent", "commands": "command"}
 
 
-class Places(NamedTuple):
+class KnowledgePlaces(NamedTuple):
     """What decides where to look."""
 
     environ: Mapping[str, str]
@@ -26,7 +27,7 @@ class Places(NamedTuple):
     is_sensitive: Callable[[str], bool]
 
 
-def shelves(places: Places, client: str) -> tuple[list[Folder], list[str]]:
+def shelves(places: KnowledgePlaces, client: str) -> tuple[list[FolderShelf], list[str]]:
     """Return the folders to look into for a client ("none", one of CLIENTS, or "all"), and what could not be used."""
     home = _home(places.environ)
     candidates = [(os.path.join(home, ".claude/kb"), "kb")]
@@ -38,11 +39,11 @@ def shelves(places: Places, client: str) -> tuple[list[Folder], list[str]]:
     if client in ("pi", "all"):
         candidates.append((os.path.join(home, ".pi/agent/skills"), "skill"))
     candidates += [(os.path.join(places.config, name), _KINDS[name]) for name in PERSONAL]
-    found: dict[str, Folder] = {}
+    found: dict[str, FolderShelf] = {}
     for path, kind in candidates:
         real = os.path.realpath(path)
         if os.path.isdir(real) and not _reason(real, places.is_sensitive):
-            found.setdefault(real, Folder(real, kind, places.is_sensitive))
+            found.setdefault(real, FolderShelf(real, kind, places.is_sensitive))
     warnings: list[str] = []
     for given, path in _configured(places, home, warnings):
         real = os.path.realpath(path)
@@ -50,7 +51,7 @@ def shelves(places: Places, client: str) -> tuple[list[Folder], list[str]]:
         if reason:
             warnings.append(f"skip configured related_context path {_shown(given)}: {reason}")
         else:
-            found.setdefault(real, Folder(real, kind_of_folder(real), places.is_sensitive))
+            found.setdefault(real, FolderShelf(real, kind_of_folder(real), places.is_sensitive))
     return list(found.values()), warnings
 
 
@@ -73,7 +74,7 @@ def _reason(path: str, is_sensitive: Callable[[str], bool]) -> str:
     return "" if os.access(path, os.R_OK | os.X_OK) else "permission denied"
 
 
-def _configured(places: Places, home: str, warnings: list[str]) -> Iterator[tuple[str, str]]:
+def _configured(places: KnowledgePlaces, home: str, warnings: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the paths of our settings, or those of jinn's when ours have none: as given, and expanded."""
     given, base = places.paths, places.config
     if not given:
@@ -149,4 +150,4 @@ def _json(path: str) -> Any:
 
 
 def _shown(path: str) -> str:
-    return repr(path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+    return repr(utf8_path(path))

@@ -34,7 +34,7 @@ class Project(NamedTuple):
         return {name: list(data[name]) if name in lists else data[name] for name in data if name in lists or data[name]}
 
 
-class Found(NamedTuple):
+class ProjectFacts(NamedTuple):
     """What one configuration file says. A command with a leading `~` is a convention that a task goes before."""
 
     languages: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Found(NamedTuple):
     frameworks: tuple[str, ...] = ()
 
 
-class Folder:
+class ProjectFolder:
     """The names in a folder and the way to read its files, each once."""
 
     def __init__(self, names: Collection[str], read: Read, manager: str | None = None) -> None:
@@ -85,7 +85,7 @@ class Folder:
 
 def detect(names: Collection[str], read: Read, *, manager: str | None = None) -> Project:
     """Return what a folder with these names is; folders end with a slash."""
-    folder = Folder(names, read, manager)
+    folder = ProjectFolder(names, read, manager)
     found = [probe(folder, name) for wanted, probe in PROBES if (name := folder.first(*wanted)) is not None]
     languages = dict.fromkeys(language for one in found for language in one.languages)
     if "TypeScript" in languages:
@@ -175,7 +175,7 @@ _TARGET = re.compile(r"^([A-Za-z_][\w./-]*(?:[ \t]+[\w./-]+)*)[ \t]*::?(?![=:])"
 _TASK = re.compile(r"""^(?:  |    |\t)["']?([\w:-]+)["']?:(?=\s|\Z)""", re.MULTILINE)
 
 
-def _tasks(folder: Folder) -> list[tuple[str, Collection[str]]]:
+def _tasks(folder: ProjectFolder) -> list[tuple[str, Collection[str]]]:
     """Return the task runners that have a file here, each with the names of its tasks."""
     found: list[tuple[str, Collection[str]]] = []
     if name := folder.first("justfile", "Justfile", ".justfile"):
@@ -193,9 +193,9 @@ def _tasks(folder: Folder) -> list[tuple[str, Collection[str]]]:
 # --- one probe per kind of file -----------------------------------------------------------------------------------
 
 
-def _go(folder: Folder, name: str) -> Found:
+def _go(folder: ProjectFolder, name: str) -> ProjectFacts:
     golangci = folder.first(".golangci.yml", ".golangci.yaml", ".golangci.toml", ".golangci.json")
-    return Found(("Go",), "go build ./...", "go test ./...", "golangci-lint run" if golangci else "go vet ./...")
+    return ProjectFacts(("Go",), "go build ./...", "go test ./...", "golangci-lint run" if golangci else "go vet ./...")
 
 
 _LOCKS = {
@@ -221,7 +221,7 @@ _NODE_FRAMEWORKS = {
 }
 
 
-def _node(folder: Folder, name: str) -> Found:
+def _node(folder: ProjectFolder, name: str) -> ProjectFacts:
     package = folder.object("package.json")
     manager = _node_manager(folder, package)
     scripts = _mapping(package.get("scripts"))
@@ -245,7 +245,7 @@ def _node(folder: Folder, name: str) -> Found:
     frameworks = [shown for need, shown in _NODE_FRAMEWORKS.items() if need in needs]
     if folder.first("next.config.js", "next.config.mjs", "next.config.ts") and "Next.js" not in frameworks:
         frameworks.insert(0, "Next.js")
-    return Found(
+    return ProjectFacts(
         ("TypeScript" if typescript or name in ("bun.lockb", "bun.lock") else "JavaScript",),
         f"{manager} run build" if _is_script(scripts, "build") else f"~{manager}",
         test,
@@ -269,7 +269,7 @@ _ESLINT = (
 )
 
 
-def _node_manager(folder: Folder, package: Mapping[str, Any]) -> str:
+def _node_manager(folder: ProjectFolder, package: Mapping[str, Any]) -> str:
     declared = package.get("packageManager")
     if isinstance(declared, str) and declared.partition("@")[0] in _RUN:
         return declared.partition("@")[0]
@@ -282,8 +282,8 @@ def _is_script(scripts: Mapping[str, Any], name: str) -> bool:
     return isinstance(scripts.get(name), str) and "no test specified" not in scripts[name]
 
 
-def _rust(folder: Folder, name: str) -> Found:
-    return Found(("Rust",), "cargo build", "cargo test", "cargo clippy", manager="cargo")
+def _rust(folder: ProjectFolder, name: str) -> ProjectFacts:
+    return ProjectFacts(("Rust",), "cargo build", "cargo test", "cargo clippy", manager="cargo")
 
 
 _PYTHON_LOCKS = {"uv.lock": "uv", "poetry.lock": "poetry", "pdm.lock": "pdm", "Pipfile.lock": "pipenv"}
@@ -293,7 +293,7 @@ _PYTHON_FRAMEWORKS = {"django": "Django", "fastapi": "FastAPI", "flask": "Flask"
 _REQUIREMENT = re.compile(r"^\s*[\"']?([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
 
 
-def _python(folder: Folder, name: str) -> Found:
+def _python(folder: ProjectFolder, name: str) -> ProjectFacts:
     project = folder.table("pyproject.toml")
     tools = _mapping(project.get("tool"))
     needs = _python_needs(folder, project, tools)
@@ -327,10 +327,10 @@ def _python(folder: Folder, name: str) -> Found:
         frameworks.insert(0, "Django")
     build = _PYTHON_BUILD.get(manager) if "build-system" in project or manager != "uv" else "uv sync"
     build = build or ("python -m build" if "build-system" in project or "setup.py" in folder.names else None)
-    return Found(("Python",), build or f"~{manager}", test, lint, types, manager, tuple(frameworks))
+    return ProjectFacts(("Python",), build or f"~{manager}", test, lint, types, manager, tuple(frameworks))
 
 
-def _python_needs(folder: Folder, project: Mapping[str, Any], tools: Mapping[str, Any]) -> set[str]:
+def _python_needs(folder: ProjectFolder, project: Mapping[str, Any], tools: Mapping[str, Any]) -> set[str]:
     """Return the names of the packages that a Python project asks for, normalised."""
     section = _mapping(project.get("project"))
     poetry = _mapping(tools.get("poetry"))
@@ -354,7 +354,7 @@ def _python_needs(folder: Folder, project: Mapping[str, Any], tools: Mapping[str
     return {re.sub(r"[-_.]+", "-", match[1]).lower() for match in found if match}
 
 
-def _php(folder: Folder, name: str) -> Found:
+def _php(folder: ProjectFolder, name: str) -> ProjectFacts:
     composer = folder.object("composer.json")
     scripts = _mapping(composer.get("scripts"))
     needs = {*_mapping(composer.get("require")), *_mapping(composer.get("require-dev"))}
@@ -366,12 +366,12 @@ def _php(folder: Folder, name: str) -> Found:
     known = {"laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony"}
     frameworks = tuple(shown for need, shown in known.items() if need in needs)
     build = "composer run build" if "build" in scripts else "~composer"
-    return Found(("PHP",), build, test, lint, manager="composer", frameworks=frameworks)
+    return ProjectFacts(("PHP",), build, test, lint, manager="composer", frameworks=frameworks)
 
 
-def _deno(folder: Folder, name: str) -> Found:
+def _deno(folder: ProjectFolder, name: str) -> ProjectFacts:
     tasks = _mapping(folder.object(name).get("tasks"))
-    return Found(
+    return ProjectFacts(
         ("TypeScript",),
         "deno task build" if "build" in tasks else "~deno",
         "deno task test" if "test" in tasks else "deno test",
@@ -380,7 +380,7 @@ def _deno(folder: Folder, name: str) -> Found:
     )
 
 
-def _ruby(folder: Folder, name: str) -> Found:
+def _ruby(folder: ProjectFolder, name: str) -> ProjectFacts:
     gems = set(re.findall(r"^[ \t]*gem[ \t]+[\"']([\w-]+)[\"']", folder.text("Gemfile"), re.MULTILINE))
     rails = "rails" in gems or "Rails" in folder.text("config.ru")
     if "rspec" in gems or "rspec-rails" in gems or folder.first(".rspec"):
@@ -390,45 +390,47 @@ def _ruby(folder: Folder, name: str) -> Found:
     lint = "bundle exec rubocop" if "rubocop" in gems or ".rubocop.yml" in folder.names else None
     known = {"Rails": rails, "Sinatra": "sinatra" in gems}
     frameworks = tuple(shown for shown, is_there in known.items() if is_there)
-    return Found(("Ruby",), "~bundle install", test, lint, manager="bundler", frameworks=frameworks)
+    return ProjectFacts(("Ruby",), "~bundle install", test, lint, manager="bundler", frameworks=frameworks)
 
 
-def _maven(folder: Folder, name: str) -> Found:
+def _maven(folder: ProjectFolder, name: str) -> ProjectFacts:
     maven = "./mvnw" if "mvnw" in folder.names else "mvn"
     text = folder.text("pom.xml")
     languages = ("Java", "Kotlin") if "kotlin-maven-plugin" in text else ("Java",)
     lint = f"{maven} checkstyle:check" if "maven-checkstyle-plugin" in text else None
-    return Found(languages, f"{maven} package", f"{maven} test", lint, manager="maven", frameworks=_spring(text))
+    return ProjectFacts(languages, f"{maven} package", f"{maven} test", lint, manager="maven", frameworks=_spring(text))
 
 
-def _gradle(folder: Folder, name: str) -> Found:
+def _gradle(folder: ProjectFolder, name: str) -> ProjectFacts:
     gradle = "./gradlew" if "gradlew" in folder.names else "gradle"
     text = folder.text(name)
     kotlin = re.search(r"kotlin\s*\(|org\.jetbrains\.kotlin|kotlin-gradle-plugin", text) is not None
     lint = f"{gradle} ktlintCheck" if "ktlint" in text else f"{gradle} check" if "checkstyle" in text else None
     language = "Kotlin" if kotlin else "Java"
-    return Found((language,), f"{gradle} build", f"{gradle} test", lint, manager="gradle", frameworks=_spring(text))
+    return ProjectFacts(
+        (language,), f"{gradle} build", f"{gradle} test", lint, manager="gradle", frameworks=_spring(text)
+    )
 
 
 def _spring(text: str) -> tuple[str, ...]:
     return ("Spring Boot",) if "spring-boot" in text or "org.springframework.boot" in text else ()
 
 
-def _elixir(folder: Folder, name: str) -> Found:
+def _elixir(folder: ProjectFolder, name: str) -> ProjectFacts:
     text = folder.text("mix.exs")
     credo = ":credo" in text or ".credo.exs" in folder.names
     frameworks = ("Phoenix",) if re.search(r":phoenix\b", text) else ()
-    return Found(
+    return ProjectFacts(
         ("Elixir",), "mix compile", "mix test", "mix credo" if credo else None, manager="mix", frameworks=frameworks
     )
 
 
-def _cmake(folder: Folder, name: str) -> Found:
+def _cmake(folder: ProjectFolder, name: str) -> ProjectFacts:
     call = re.search(r"^[ \t]*project[ \t]*\(([^)]{0,2000})\)", folder.text(name), re.MULTILINE | re.IGNORECASE)
     words = call[1].replace('"', " ").split()[1:] if call else []
     languages = tuple(shown for word, shown in (("C", "C"), ("CXX", "C++")) if word in words)
     lint = "run-clang-tidy -p build" if ".clang-tidy" in folder.names else None
-    return Found(
+    return ProjectFacts(
         languages or ("C", "C++"), "cmake -S . -B build && cmake --build build", "ctest --test-dir build", lint
     )
 
@@ -444,7 +446,7 @@ def _list(value: Any) -> list[Any]:
 # --- the table ----------------------------------------------------------------------------------------------------
 
 # the files that speak for one kind of project, and what listens to them; the first in a folder is asked first
-PROBES: tuple[tuple[tuple[str, ...], Callable[[Folder, str], Found]], ...] = (
+PROBES: tuple[tuple[tuple[str, ...], Callable[[ProjectFolder, str], ProjectFacts]], ...] = (
     (("go.mod", "go.work"), _go),
     (("package.json", "bun.lockb", "bun.lock"), _node),
     (("deno.json", "deno.jsonc"), _deno),

@@ -21,7 +21,7 @@ EDGE_CHARACTERS = 16 * 1024
 _FIELDS = (1.0, 1.0, 0.7, 0.35)  # title, tags, description, text
 
 
-class Asked(NamedTuple):
+class QueryTerm(NamedTuple):
     """A term of the question: the word it came from, how much it says, how many documents have it."""
 
     term: str
@@ -30,10 +30,10 @@ class Asked(NamedTuple):
     documents: int
 
 
-class Question(NamedTuple):
+class Query(NamedTuple):
     """A question as weighed terms, the weightiest first, what a full answer would weigh, and how many terms it has."""
 
-    terms: tuple[Asked, ...]
+    terms: tuple[QueryTerm, ...]
     whole: float
     size: int
 
@@ -71,23 +71,23 @@ def ask(text: str) -> dict[str, str]:
     return found
 
 
-def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) -> Question:
+def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) -> Query:
     """Return the question with each term weighed by how few of the `total` documents have it."""
     total = max(total, FEW)
     known = {term: math.log1p((total - count + 0.5) / (count + 0.5)) for term, count in frequencies.items()}
     if not known:
-        return Question((), 0.0, 0)
+        return Query((), 0.0, 0)
     average = sum(known.values()) / len(known)
-    terms = [Asked(term, word, known.get(term, average), frequencies.get(term, 0)) for term, word in asked.items()]
+    terms = [QueryTerm(term, word, known.get(term, average), frequencies.get(term, 0)) for term, word in asked.items()]
     if len(terms) > LONG_TERMS:
         terms = [term for term in terms if term.documents]
     terms.sort(key=lambda term: -term.weight)
     subject = terms[:SUBJECT_TERMS]
     whole = sum(term.weight for term in subject)
-    return Question(tuple(term for term in terms if term.documents)[:MATCHED_TERMS], whole, len(subject))
+    return Query(tuple(term for term in terms if term.documents)[:MATCHED_TERMS], whole, len(subject))
 
 
-def score(question: Question, fields: Sequence[str]) -> tuple[float, list[str]]:
+def score(question: Query, fields: Sequence[str]) -> tuple[float, list[str]]:
     """Return how much of the question a document covers, from 0 to 1, and the words it has.
 
     It is the share of its words, or of their weight where that is more: a word that every document has still matches

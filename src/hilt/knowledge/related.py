@@ -11,16 +11,16 @@ from typing import NamedTuple, TypeVar
 
 from hilt.errors import ToolError
 from hilt.knowledge.folders import FILES_MAX
-from hilt.knowledge.index import Entry, Index, Refresh, Shelf, Store
-from hilt.knowledge.locations import Places, shelves
+from hilt.knowledge.index import IndexStore, KnowledgeIndex, RankedDocument, Refresh, Shelf
+from hilt.knowledge.locations import KnowledgePlaces, shelves
 
 T = TypeVar("T")
 
 
-class Answer(NamedTuple):
+class RelatedEntries(NamedTuple):
     """What was found, from how much, and what the caller should know about it."""
 
-    entries: list[Entry]
+    entries: list[RankedDocument]
     refresh: Refresh
     shelves: int
     warnings: list[str]
@@ -29,12 +29,12 @@ class Answer(NamedTuple):
 class Knowledge:
     """Ranks entries for one workspace; keeps one index per client in the configuration directory."""
 
-    def __init__(self, places: Places, spare: str, open_store: Callable[[str], Store]) -> None:
+    def __init__(self, places: KnowledgePlaces, spare: str, open_store: Callable[[str], IndexStore]) -> None:
         self._places = places
         self._spare = spare  # where an index goes when the configuration directory cannot be written
         self._open_store = open_store
         self._lock = threading.Lock()
-        self._indexes: dict[str, Index] = {}
+        self._indexes: dict[str, KnowledgeIndex] = {}
 
     def related(
         self,
@@ -46,16 +46,16 @@ class Knowledge:
         rebuild: bool,
         project: Sequence[Shelf],
         check: Callable[[], None],
-    ) -> Answer:
+    ) -> RelatedEntries:
         """Return the entries that are near to the query, after looking at every file there is."""
         folders, warnings = shelves(self._places, client)
         asked: list[Shelf] = [*project, *folders]
 
-        def work(index: Index) -> Answer:
+        def work(index: KnowledgeIndex) -> RelatedEntries:
             if rebuild:
                 index.clear()
             refresh = index.refresh(asked, check)
-            return Answer(index.search(query, asked, kinds, limit), refresh, len(asked), warnings)
+            return RelatedEntries(index.search(query, asked, kinds, limit), refresh, len(asked), warnings)
 
         answer = self._with_index(client, work)
         if answer.refresh.full:
@@ -69,7 +69,7 @@ class Knowledge:
                 index.close()
             self._indexes.clear()
 
-    def _with_index(self, client: str, work: Callable[[Index], T]) -> T:
+    def _with_index(self, client: str, work: Callable[[KnowledgeIndex], T]) -> T:
         """Run the work on the index of a client; a damaged one is made anew, one that cannot be written put aside."""
         name = f"context-index-{client}.db"
         first = os.path.join(self._places.config, name)
@@ -85,10 +85,10 @@ class Knowledge:
                 self._drop(path)
         return work(self._index(os.path.join(self._spare, name)))
 
-    def _index(self, path: str) -> Index:
+    def _index(self, path: str) -> KnowledgeIndex:
         with self._lock:
             if path not in self._indexes:
-                self._indexes[path] = Index(self._open_store(path))
+                self._indexes[path] = KnowledgeIndex(self._open_store(path))
             return self._indexes[path]
 
     def _drop(self, path: str) -> None:

@@ -13,7 +13,7 @@ OMITTED = "[... omitted ...]"  # where something was cut out
 LINE_CHARACTERS = 2_000  # longer lines are broken, so that windows of lines work on what was one line
 
 
-class Kept(NamedTuple):
+class KeptText(NamedTuple):
     """A preview of long text and where all of it is; None when it could not be kept."""
 
     preview: str
@@ -30,7 +30,7 @@ class Overflow:
         self._keep_seconds = keep_days * 86400
         self._keep_bytes = keep_megabytes * 1024 * 1024
 
-    def keep(self, text: str, label: str) -> Kept:
+    def keep(self, text: str, label: str) -> KeptText:
         """Store long text and return a preview whose last line says where the rest is: hosts cut the middle."""
         from hilt.output.printed import whereabouts
 
@@ -40,7 +40,7 @@ class Overflow:
             f"[{len(text)} characters; the first {len(head)} and the last {len(tail)} are shown. {whereabouts(path)}]"
         )
         shown = f"{head}\n\n{OMITTED}\n\n{tail}".removesuffix("\n")
-        return Kept(f"{shown}\n{note}", path, len(text))
+        return KeptText(f"{shown}\n{note}", path, len(text))
 
     def try_save(self, text: str | bytes, label: str) -> str | None:
         """Store text as `save` does; None when that is not possible: what was done is told all the same."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from hilt.output.foreign_views import validate
 from hilt.output.printed import SEQUENCES
-from hilt.output.shapes import validate
 from hilt.output.views import LANGUAGES, View
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _LOOK = re.compile(
 )
 
 
-class _Row(NamedTuple):
+class _TableRow(NamedTuple):
     """One line before wrapping; the gutter stays blank on the lines it continues on."""
 
     text: _Line
@@ -53,11 +53,11 @@ class _Row(NamedTuple):
     words: bool = False
 
 
-class _Page(NamedTuple):
+class _DrawnPage(NamedTuple):
     """A view without its title: what it is about, its rows, and how long it is."""
 
     subject: _Line
-    rows: list[_Row]
+    rows: list[_TableRow]
     size: str
 
 
@@ -95,77 +95,77 @@ def _inline(text: str) -> str:
     return inert(text).replace("\n", "␊").replace("\t", "␉")
 
 
-class _Lines(NamedTuple):
+class _DrawnLines(NamedTuple):
     """The first lines of a text, and how many there are."""
 
     shown: list[str]
     total: int
 
     @property
-    def more(self) -> list[_Row]:
+    def more(self) -> list[_TableRow]:
         """What is said of the others."""
         return _more(self.total - len(self.shown), "line")
 
 
-def _split(text: str) -> _Lines:
+def _split(text: str) -> _DrawnLines:
     """Return the lines of a text, inert, with tabs expanded and line endings gone."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
     shown = [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in lines[:_MOST_ROWS]]
-    return _Lines(shown, len(lines))
+    return _DrawnLines(shown, len(lines))
 
 
-def _layout(view: View, width: int, color: bool) -> list[_Row]:
+def _layout(view: View, width: int, color: bool) -> list[_TableRow]:
     page = _PAGES[view["type"]](view, width, color)
     heading = []
     if "title" in view:
-        heading.append(_Row([(_inline(view["title"]), _BOLD)], words=True))
+        heading.append(_TableRow([(_inline(view["title"]), _BOLD)], words=True))
     if view.get("collapsed"):
-        heading = heading or [_Row(page.subject or [(view["type"], _BOLD)])]
+        heading = heading or [_TableRow(page.subject or [(view["type"], _BOLD)])]
         return [*heading, _note(page.size)]
     if page.subject:
-        heading.append(_Row(page.subject))
+        heading.append(_TableRow(page.subject))
     return heading + page.rows
 
 
-def _diff(view: View, width: int, color: bool) -> _Page:
+def _diff(view: View, width: int, color: bool) -> _DrawnPage:
     changes = [change for hunk in view["hunks"] for change in hunk["changes"]]
     old_digits = max((len(str(change.get("oldLineNumber", ""))) for change in changes), default=0)
     new_digits = max((len(str(change.get("newLineNumber", ""))) for change in changes), default=0)
     # a carriage return on every line is how the file is stored, on some lines it is part of the change
     stored_with_returns = all(change["content"].endswith("\r") for change in changes)
-    rows: list[_Row] = []
+    rows: list[_TableRow] = []
     for hunk in view["hunks"]:
         if len(rows) >= _MOST_ROWS:
             break
         old, new = f"{hunk['oldStart']},{hunk['oldLines']}", f"{hunk['newStart']},{hunk['newLines']}"
-        rows.append(_Row([(f"@@ -{old} +{new} @@", _CYAN)]))
+        rows.append(_TableRow([(f"@@ -{old} +{new} @@", _CYAN)]))
         for change in hunk["changes"][: _MOST_ROWS - len(rows)]:
             sign, sgr = {"added": ("+", _GREEN), "removed": ("-", _RED), "context": (" ", "")}[change["type"]]
             content = change["content"].removesuffix("\r") if stored_with_returns else change["content"]
             old, new = change.get("oldLineNumber", ""), change.get("newLineNumber", "")
             numbers = _narrow(f"{old:>{old_digits}} {new:>{new_digits}} ", width)
             text = inert(content).expandtabs(_TAB).replace("\n", "␊")
-            rows.append(_Row([(text, sgr)], [(numbers, _DIM), (f"{sign} ", sgr)]))
+            rows.append(_TableRow([(text, sgr)], [(numbers, _DIM), (f"{sign} ", sgr)]))
     subject = [(_inline(view["path"]), _BOLD), *_counts(view["additions"], view["deletions"])]
     rows += _more(len(view["hunks"]) + len(changes) - len(rows), "line")
-    return _Page(subject, rows or [_note("no changes")], _number(len(changes), "line"))
+    return _DrawnPage(subject, rows or [_note("no changes")], _number(len(changes), "line"))
 
 
-def _diffs(view: View, width: int, color: bool) -> _Page:
+def _diffs(view: View, width: int, color: bool) -> _DrawnPage:
     items = view["items"]
-    rows: list[_Row] = []
+    rows: list[_TableRow] = []
     total = 0
     for item in items:
         if len(rows) <= _MOST_ROWS:
-            rows += [*([_Row([])] if rows else []), *_layout(item, width, color)]
+            rows += [*([_TableRow([])] if rows else []), *_layout(item, width, color)]
             total = len(rows)
         else:
             total += 1 + _height(item)
     subject = [(_number(len(items), "file"), _BOLD)]
     subject += _counts(sum(item["additions"] for item in items), sum(item["deletions"] for item in items))
-    return _Page(subject, [*rows[:_MOST_ROWS], *_more(total - _MOST_ROWS, "line")], _number(total, "line"))
+    return _DrawnPage(subject, [*rows[:_MOST_ROWS], *_more(total - _MOST_ROWS, "line")], _number(total, "line"))
 
 
 def _height(diff: View) -> int:
@@ -176,44 +176,44 @@ def _height(diff: View) -> int:
     return ("title" in diff) + 1 + max(1, min(lines, _MOST_ROWS + 1))
 
 
-def _code(view: View, width: int, color: bool) -> _Page:
+def _code(view: View, width: int, color: bool) -> _DrawnPage:
     lines = _split(view["content"])
     first = view.get("firstLine", 1)
     marked = set(view.get("highlightLines", ()))
     digits = len(str(first + max(lines.total - 1, 0)))
-    rows: list[_Row] = []
+    rows: list[_TableRow] = []
     for number, text in enumerate(_highlight(lines.shown, view.get("language"), color), first):
         mark = "> " if number in marked else "  " if marked else ""
         numbers = _narrow(f"{mark}{number:>{digits}} ", width)
-        rows.append(_Row(text, [(numbers, _YELLOW if number in marked else _DIM), ("│ ", _DIM)]))
+        rows.append(_TableRow(text, [(numbers, _YELLOW if number in marked else _DIM), ("│ ", _DIM)]))
     total = view.get("lineCount", lines.total)
     size = _number(total, "line")
     if 0 < lines.total < total:
         size = f"lines {first:,} to {first + lines.total - 1:,} of {total:,}"
     about = f"  created, {size}" if view["created"] else f"  {size}"
-    return _Page([(_inline(view["path"]), _BOLD), (about, _DIM)], rows + lines.more or [_note("empty")], size)
+    return _DrawnPage([(_inline(view["path"]), _BOLD), (about, _DIM)], rows + lines.more or [_note("empty")], size)
 
 
-def _file_list(view: View, width: int, color: bool) -> _Page:
+def _file_list(view: View, width: int, color: bool) -> _DrawnPage:
     groups = [*view.get("groups", ()), *([{"label": "", "files": view["files"]}] if "files" in view else ())]
     files = [file for group in groups for file in group["files"]]
     indent = 4 if any("action" in file for file in files) else 2
     room = _MOST_ROWS
-    rows: list[_Row] = []
+    rows: list[_TableRow] = []
     for group in groups[:_MOST_ROWS]:
         if not room:
             break
         if group["label"]:
-            rows.append(_Row([(_inline(group["label"]), _BOLD), (f" ({len(group['files']):,})", _DIM)]))
+            rows.append(_TableRow([(_inline(group["label"]), _BOLD), (f" ({len(group['files']):,})", _DIM)]))
         rows += (_file(file, indent, width) for file in group["files"][:room])
         room -= min(room, len(group["files"]))
     total = max(len(files), view.get("total", 0))
     size = _number(total, "file")
     rows += _more(total - (_MOST_ROWS - room), "file")
-    return _Page([(size, _BOLD)], rows, size)
+    return _DrawnPage([(size, _BOLD)], rows, size)
 
 
-def _file(file: View, indent: int, width: int) -> _Row:
+def _file(file: View, indent: int, width: int) -> _TableRow:
     letter, sgr = _ACTIONS[file.get("action", "")]
     place = _inline(file["path"]) + (f":{file['line']}" if "line" in file else "")
     text = [(place, "")]
@@ -221,10 +221,10 @@ def _file(file: View, indent: int, width: int) -> _Row:
     # a preview is shown only where it does not push the path to a second line
     if "content" in file and room >= 8:
         text.append(("  " + _clip(_inline(file["content"].strip()), room), _DIM))
-    return _Row(text, [(f"  {letter} "[:indent], sgr)])
+    return _TableRow(text, [(f"  {letter} "[:indent], sgr)])
 
 
-def _table(view: View, width: int, color: bool) -> _Page:
+def _table(view: View, width: int, color: bool) -> _DrawnPage:
     rows = view["rows"][:_MOST_ROWS]
     total = max(len(view["rows"]), view.get("totalRows", 0))
     # a column needs three columns of text and the two blanks before the next
@@ -236,11 +236,11 @@ def _table(view: View, width: int, color: bool) -> _Page:
     widths = _share(widths, width - 2 * (len(columns) - 1))
     right = [_is_numeric([row[index] for row in values]) for index in range(len(columns))]
 
-    def line(texts: Sequence[str], sgr: str) -> _Row:
+    def line(texts: Sequence[str], sgr: str) -> _TableRow:
         padded = map(_pad, texts, widths, right)
-        return _Row([("  ".join(padded).rstrip(), sgr)])
+        return _TableRow([("  ".join(padded).rstrip(), sgr)])
 
-    drawn: list[_Row] = []
+    drawn: list[_TableRow] = []
     if columns:
         drawn = [line(labels, _BOLD), line(["─" * size for size in widths], _DIM)]
         drawn += (line(row, "") for row in cells)
@@ -248,33 +248,33 @@ def _table(view: View, width: int, color: bool) -> _Page:
     drawn += _more(len(view["columns"]) - len(columns), "column")
     if not rows or not columns:
         drawn.append(_note("no columns" if rows else "no rows"))
-    return _Page([], drawn, _number(total, "row"))
+    return _DrawnPage([], drawn, _number(total, "row"))
 
 
-def _markdown(view: View, width: int, color: bool) -> _Page:
+def _markdown(view: View, width: int, color: bool) -> _DrawnPage:
     lines = _split(view["content"])
-    rows = (color and _formatted(lines.shown, width)) or [_Row([(line, "")], words=True) for line in lines.shown]
+    rows = (color and _formatted(lines.shown, width)) or [_TableRow([(line, "")], words=True) for line in lines.shown]
     subject = [(_inline(view["sourceUrl"]), _DIM)] if "sourceUrl" in view else []
-    return _Page(subject, rows + lines.more or [_note("empty")], _number(lines.total, "line"))
+    return _DrawnPage(subject, rows + lines.more or [_note("empty")], _number(lines.total, "line"))
 
 
-def _shell_output(view: View, width: int, color: bool) -> _Page:
+def _shell_output(view: View, width: int, color: bool) -> _DrawnPage:
     command = _split(view["command"])
     first, *rest = command.shown or [""]
     output, errors = _printed(view.get("stdout", "")), _printed(view.get("stderr", ""))
-    drawn = [_Row(line) for line in output.shown]
+    drawn = [_TableRow(line) for line in output.shown]
     if errors.total:
-        drawn += [_Row([("stderr:", _DIM)])]
-        drawn += (_Row([(text, sgr or _RED) for text, sgr in line]) for line in errors.shown)
+        drawn += [_TableRow([("stderr:", _DIM)])]
+        drawn += (_TableRow([(text, sgr or _RED) for text, sgr in line]) for line in errors.shown)
     # what went wrong is at the end
     hidden = output.total + errors.total + (errors.total > 0) - _MOST_ROWS
     if hidden > 0:
-        drawn = [_Row([(f"… {_number(hidden, 'earlier line')}", _DIM)]), *drawn[-_MOST_ROWS:]]
+        drawn = [_TableRow([(f"… {_number(hidden, 'earlier line')}", _DIM)]), *drawn[-_MOST_ROWS:]]
     code = view["exitCode"]
     status = "no exit code" if code is None else f"exit code {code}"
-    rows = [_Row([(line, _BOLD)], [("> ", _DIM)]) for line in rest] + command.more
-    rows += [*(drawn or [_note("no output")]), _Row([(status, _DIM if code == 0 else _RED)])]
-    return _Page([("$ ", _DIM), (first, _BOLD)], rows, _number(output.total + errors.total, "line"))
+    rows = [_TableRow([(line, _BOLD)], [("> ", _DIM)]) for line in rest] + command.more
+    rows += [*(drawn or [_note("no output")]), _TableRow([(status, _DIM if code == 0 else _RED)])]
+    return _DrawnPage([("$ ", _DIM), (first, _BOLD)], rows, _number(output.total + errors.total, "line"))
 
 
 class _Printed(NamedTuple):
@@ -324,28 +324,28 @@ def _styled(style: str, codes: str) -> str:
     return ";".join(_LOOK.findall(f"{style};{codes}")[-_MOST_LOOKS:])
 
 
-def _todo_list(view: View, width: int, color: bool) -> _Page:
+def _todo_list(view: View, width: int, color: bool) -> _DrawnPage:
     items = view["items"]
-    rows: list[_Row] = []
+    rows: list[_TableRow] = []
     for item in items[:_MOST_ROWS]:
         mark, mark_sgr, sgr = _STATUSES[item["status"]]
         text = [(_inline(item["content"]), sgr)]
         if "priority" in item:
             text.append((f" ({item['priority']})", _DIM))
-        rows.append(_Row(text, [(f"{mark} ", mark_sgr)], words=True))
+        rows.append(_TableRow(text, [(f"{mark} ", mark_sgr)], words=True))
     done = sum(item["status"] == "completed" for item in items)
     subject = [(f"{done:,} of {len(items):,} done", _BOLD)]
     rows += _more(len(items) - len(rows), "item")
-    return _Page(subject, rows, _number(len(items), "item"))
+    return _DrawnPage(subject, rows, _number(len(items), "item"))
 
 
-def _none(view: View, width: int, color: bool) -> _Page:
+def _none(view: View, width: int, color: bool) -> _DrawnPage:
     lines = _split(view.get("message", "") or "Nothing to show.")
-    rows = [_Row([(line, _DIM)], words=True) for line in lines.shown]
-    return _Page([], rows + lines.more, _number(lines.total, "line"))
+    rows = [_TableRow([(line, _DIM)], words=True) for line in lines.shown]
+    return _DrawnPage([], rows + lines.more, _number(lines.total, "line"))
 
 
-_PAGES: dict[str, Callable[[View, int, bool], _Page]] = {
+_PAGES: dict[str, Callable[[View, int, bool], _DrawnPage]] = {
     "diff": _diff,
     "diffs": _diffs,
     "code": _code,
@@ -372,8 +372,8 @@ def _number(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _note(text: str) -> _Row:
-    return _Row([(f"({text})", _DIM)])
+def _note(text: str) -> _TableRow:
+    return _TableRow([(f"({text})", _DIM)])
 
 
 def _narrow(gutter: str, width: int) -> str:
@@ -381,8 +381,8 @@ def _narrow(gutter: str, width: int) -> str:
     return gutter if len(gutter) <= width // 2 else ""
 
 
-def _more(count: int, noun: str) -> list[_Row]:
-    return [_Row([(f"… {_number(count, f'more {noun}')}", _DIM)])] if count > 0 else []
+def _more(count: int, noun: str) -> list[_TableRow]:
+    return [_TableRow([(f"… {_number(count, f'more {noun}')}", _DIM)])] if count > 0 else []
 
 
 def _counts(additions: int, deletions: int) -> _Line:
@@ -462,7 +462,7 @@ def _ends(text: str, room: int, *, words: bool, most: int) -> list[int]:
     return [*ends, len(text)]
 
 
-def _wrap(row: _Row, width: int) -> list[_Line]:
+def _wrap(row: _TableRow, width: int) -> list[_Line]:
     """Return a row as lines that fit the width; what does not fit a few lines is counted instead."""
     plain = "".join(text for text, _ in row.text)
     gutter = sum(_columns(text) for text, _ in row.gutter)
@@ -538,7 +538,7 @@ def _lexer(language: str) -> Any:
     return lexer if lexer is not None and not LANGUAGES.isdisjoint(lexer.aliases) else None
 
 
-def _formatted(lines: list[str], width: int) -> list[_Row]:
+def _formatted(lines: list[str], width: int) -> list[_TableRow]:
     """Return Markdown drawn by rich; nothing without rich, or when the text is too long to draw quickly."""
     source = "\n".join(lines)
     if len(source) > _RICH_TEXT:
@@ -561,7 +561,7 @@ def _formatted(lines: list[str], width: int) -> list[_Row]:
         for child in token.children or ():
             if child.type == "html_inline":
                 child.type = "text"
-    return [_Row(_spans(line)) for line in console.render_lines(document, pad=False)]
+    return [_TableRow(_spans(line)) for line in console.render_lines(document, pad=False)]
 
 
 def _console(*, width: int) -> Console:

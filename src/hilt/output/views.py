@@ -46,7 +46,7 @@ class File(NamedTuple):
     content: str | None = None
 
 
-class Group(NamedTuple):
+class FileGroup(NamedTuple):
     """Files of a file list under one label; icon is edit, plus, trash or search."""
 
     label: str
@@ -158,7 +158,7 @@ def file_list(files: Iterable[File], *, total: int | None = None) -> View:
     return {"type": "file-list", "files": listed, "total": len(given) if total is None else total}
 
 
-def file_groups(groups: Iterable[Group], *, total: int | None = None) -> View:
+def file_groups(groups: Iterable[FileGroup], *, total: int | None = None) -> View:
     """Return files under labels; of a long list the first FILES are listed, and `total` counts all of them."""
     shown: list[dict[str, Any]] = []
     given = 0

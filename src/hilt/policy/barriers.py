@@ -12,8 +12,8 @@ from typing import NamedTuple, cast
 
 from hilt.errors import ToolError
 from hilt.policy import path_globs
-from hilt.policy.forms import Below, Matching
 from hilt.policy.path_globs import Component, Found
+from hilt.policy.rule_forms import Below, Matching
 from hilt.policy.rules import Rule, RuleSet
 from hilt.policy.subject import Subject, Touched
 
@@ -24,7 +24,7 @@ _REMEMBERED = 50_000  # paths
 Links = Mapping[str, str]  # paths that rules spell out and that lead through links, with the paths they lead to
 
 
-class _Pattern(NamedTuple):
+class _PathPattern(NamedTuple):
     """A glob as a deny or ask matches it, and the folder it starts from."""
 
     rule: Rule
@@ -36,17 +36,17 @@ class _At(NamedTuple):
     """A path: the rule that covers it and everything below, and the patterns that could match below, with states."""
 
     rule: Rule | None
-    live: list[tuple[_Pattern, set[int]]]
+    live: list[tuple[_PathPattern, set[int]]]
 
 
-class Watch:
+class PathWatch:
     """Path rules of one effect, asked about real absolute paths. Safe to use from many threads."""
 
     def __init__(self, rules: Iterable[Rule], root: str, links: Links) -> None:
         """Take rules on paths; relative ones start from `root`."""
         self.rules = tuple(rules)
         self._root = root
-        self._bases: dict[str, list[_Pattern]] = {}
+        self._bases: dict[str, list[_PathPattern]] = {}
         for rule in self.rules:
             for pattern in _patterns(rule, root, links):
                 self._bases.setdefault(pattern.base, []).append(pattern)
@@ -81,7 +81,7 @@ class Watch:
         return [
             rule
             for rule in self.rules
-            if any(Watch((rule,), self._root, {}).reach(folder) != "no" for folder in folders)
+            if any(PathWatch((rule,), self._root, {}).reach(folder) != "no" for folder in folders)
         ]
 
     def named(self) -> set[str]:
@@ -120,7 +120,7 @@ class Watch:
             known[current] = at
         return at
 
-    def _started(self, path: str, live: list[tuple[_Pattern, set[int]]]) -> _At:
+    def _started(self, path: str, live: list[tuple[_PathPattern, set[int]]]) -> _At:
         """Start the patterns whose base this path is."""
         live += [(pattern, path_globs.start(pattern.components)) for pattern in self._bases.get(path, ())]
         covering = (pattern.rule for pattern, states in live if len(pattern.components) in states)
@@ -132,9 +132,9 @@ class Bars(NamedTuple):
 
     root: str
     links: Links
-    deny: tuple[Watch, Watch]
-    ask: tuple[Watch, Watch]
-    sandbox: tuple[Watch, Watch]  # what a command may not reach
+    deny: tuple[PathWatch, PathWatch]
+    ask: tuple[PathWatch, PathWatch]
+    sandbox: tuple[PathWatch, PathWatch]  # what a command may not reach
 
 
 def find_links(rulesets: Iterable[RuleSet], root: str, resolve: Callable[[str], str]) -> dict[str, str]:
@@ -155,9 +155,9 @@ def make_bars(rulesets: Iterable[RuleSet], root: str, roots: Sequence[str], link
     if not rules:
         return None
 
-    def watches(verdict: str, links: Links) -> tuple[Watch, Watch]:
+    def watches(verdict: str, links: Links) -> tuple[PathWatch, PathWatch]:
         read, write = (
-            Watch((rule for rule in rules if (rule.verdict, _effect(rule)) == (verdict, effect)), root, links)
+            PathWatch((rule for rule in rules if (rule.verdict, _effect(rule)) == (verdict, effect)), root, links)
             for effect in EFFECTS
         )
         return read, write
@@ -166,7 +166,7 @@ def make_bars(rulesets: Iterable[RuleSet], root: str, roots: Sequence[str], link
     ask = watches("ask", {})  # calls are asked about by the glob alone
     # a rule that asks about a whole workspace folder would leave commands nothing; they ask themselves
     read, write = (
-        Watch((*denying.rules, *(rule for rule in asking.rules if not _is_whole(rule, root, roots))), root, links)
+        PathWatch((*denying.rules, *(rule for rule in asking.rules if not _is_whole(rule, root, roots))), root, links)
         for denying, asking in zip(deny, ask, strict=True)
     )
     return Bars(root, links, deny, ask, (read, write))
@@ -250,13 +250,13 @@ def make_barrier(bars: Bars | None, rulesets: Iterable[RuleSet], subject: Subjec
     return Barrier(bars, subject, root, expressions) if bars is not None or expressions else None
 
 
-def _lifted(bars: Bars, subject: Subject) -> tuple[Watch, Watch]:
+def _lifted(bars: Bars, subject: Subject) -> tuple[PathWatch, PathWatch]:
     """Return what the command of a call may not reach: not what rules deny that the call itself was asked about."""
     asked = {rule for watch in bars.ask for rule in watch.rules if rule.form.finds(subject) != "no"}
     if asked.isdisjoint(rule for watch in bars.sandbox for rule in watch.rules):
         return bars.sandbox
     read, write = (
-        Watch((rule for rule in watch.rules if rule not in asked), bars.root, bars.links) for watch in bars.sandbox
+        PathWatch((rule for rule in watch.rules if rule not in asked), bars.root, bars.links) for watch in bars.sandbox
     )
     return read, write
 
@@ -270,26 +270,26 @@ def _effect(rule: Rule) -> str | None:
     return rule.form.effect if isinstance(rule.form, Below) else None
 
 
-def _glob(rule: Rule) -> path_globs.Glob:
+def _glob(rule: Rule) -> path_globs.PathGlob:
     return cast(Below, rule.form).glob
 
 
-def _patterns(rule: Rule, root: str, links: Links) -> Iterable[_Pattern]:
+def _patterns(rule: Rule, root: str, links: Links) -> Iterable[_PathPattern]:
     glob = _glob(rule)
-    yield _Pattern(rule, "/" if glob.is_absolute else root, path_globs.wide(glob))
+    yield _PathPattern(rule, "/" if glob.is_absolute else root, path_globs.wide(glob))
     names = path_globs.literal(glob)
     real = links.get(_spelled(glob, root)) if names else None
     if real is not None:
-        yield _Pattern(rule, real, glob.folded[len(names) :])
+        yield _PathPattern(rule, real, glob.folded[len(names) :])
 
 
-def _spelled(glob: path_globs.Glob, root: str) -> str:
+def _spelled(glob: path_globs.PathGlob, root: str) -> str:
     """Return the path that a glob spells out before its first wildcard."""
     return posixpath.join("/" if glob.is_absolute else root, *path_globs.literal(glob))
 
 
 def _is_whole(rule: Rule, root: str, roots: Sequence[str]) -> bool:
-    watch = Watch((rule,), root, {})
+    watch = PathWatch((rule,), root, {})
     return any(map(watch.encloses, roots))
 
 

@@ -20,9 +20,9 @@ from typing import Any, Literal, NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats import yaml12
-from hilt.policy import forms
+from hilt.policy import rule_forms
 from hilt.policy.decision import Vote
-from hilt.policy.forms import EVERYTHING, BadForm, Form, Names, Scope
+from hilt.policy.rule_forms import EVERYTHING, BadForm, Form, Names, Scope
 from hilt.policy.subject import Subject
 from hilt.schema import did_you_mean
 from hilt.wire import decode_value
@@ -109,7 +109,7 @@ class Hook(NamedTuple):
         }
 
 
-class Problem(NamedTuple):
+class HookProblem(NamedTuple):
     """Something broken: why, where, and what it could have governed; None as event means any."""
 
     reason: str
@@ -124,7 +124,7 @@ class HookSet(NamedTuple):
 
     source: Source
     hooks: tuple[Hook, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[HookProblem, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -146,7 +146,7 @@ def parse(text: str, file: str, source: Source, names: Callable[[], Names], *, h
     try:
         data, lines = yaml12.load_with_lines(text, file)
     except yaml12.BadYaml as error:
-        return HookSet(source, (), (Problem(error.message, file, error.line),))
+        return HookSet(source, (), (HookProblem(error.message, file, error.line),))
     path: yaml12.Path = ()
     if isinstance(data, dict):
         unknown = [key for key in data if key != "hooks"]
@@ -159,7 +159,7 @@ def parse(text: str, file: str, source: Source, names: Callable[[], Names], *, h
 
 def broken(source: Source, file: str, reason: str, line: int = 1) -> HookSet:
     """Return the hooks of a file that cannot be read at all."""
-    return HookSet(source, (), (Problem(reason, file, line),))
+    return HookSet(source, (), (HookProblem(reason, file, line),))
 
 
 def collect(
@@ -180,13 +180,13 @@ def collect(
     if len(data) > MAX_HOOKS:
         return broken(source, file, f"{shown} holds {len(data)} hooks; {MAX_HOOKS} is the most", line_of(MAX_HOOKS))
     hooks: list[Hook] = []
-    problems: list[Problem] = []
+    problems: list[HookProblem] = []
     for place, (number, item) in enumerate(numbered(data)):
         try:
             hook = check(item, names, home=home)
         except BadHook as error:
             where = f"{file}, line {line_of(place)}: " if file else f"hook {place} of the {source}: "
-            problems.append(Problem(where + error.message, file, line_of(place), error.event, error.scope))
+            problems.append(HookProblem(where + error.message, file, line_of(place), error.event, error.scope))
             continue
         hooks.append(hook._replace(source=source, file=file, line=line_of(place), number=number))
     return HookSet(source, tuple(hooks), tuple(problems))
@@ -235,7 +235,7 @@ def _match(text: Any, event: str, names: Callable[[], Names], home: str) -> tupl
     if event not in _OF_CALLS:
         raise BadHook(f"match is for events of calls, and {event} is none", event)
     try:
-        return text, forms.parse(text, names(), home)
+        return text, rule_forms.parse(text, names(), home)
     except BadForm as error:
         raise BadHook(f"match: {error.message}", event, error.scope) from None
 
@@ -254,7 +254,7 @@ def _near(word: str, known: Iterable[str]) -> str:
 # --- what a hook is told, and what it answers ---------------------------------------------------------------------
 
 
-class Answer(NamedTuple):
+class HookAnswer(NamedTuple):
     """What a hook said; `result` is a tuple of one value when it gave one, since that may be null."""
 
     decision: Decision | None = None
@@ -264,7 +264,7 @@ class Answer(NamedTuple):
     result: tuple[Any, ...] = ()
 
 
-NOTHING = Answer()
+NOTHING = HookAnswer()
 
 
 class BadAnswer(ValueError):
@@ -277,13 +277,13 @@ def told(event: str, session: str, facts: dict[str, Any]) -> bytes:
     return json.dumps({"event": event, "session": session, **facts}, default=repr).encode()
 
 
-def understand(event: str, code: int, stdout: bytes, stderr: bytes) -> Answer:
+def understand(event: str, code: int, stdout: bytes, stderr: bytes) -> HookAnswer:
     """Return what a hook that ended by itself has said, or raise BadAnswer."""
     if code == 2:
         # where nothing can be blocked, as at the end of a session, this is a failure like others
         if "deny" not in EVENTS[event].decisions:
             raise BadAnswer(f"it blocks (exit status 2), and {event} cannot be blocked")
-        return Answer("deny", readable(stderr.decode("utf-8", "replace")))
+        return HookAnswer("deny", readable(stderr.decode("utf-8", "replace")))
     if code != 0:
         said = readable(stderr.decode("utf-8", "replace"))
         raise BadAnswer(f"exit status {code}" + (f": {said}" if said else ""))
@@ -298,7 +298,7 @@ def understand(event: str, code: int, stdout: bytes, stderr: bytes) -> Answer:
     return _answer(event, {key: value for key, value in data.items() if value is not None or key == "result"})
 
 
-def _answer(event: str, data: dict[str, Any]) -> Answer:
+def _answer(event: str, data: dict[str, Any]) -> HookAnswer:
     moment = EVENTS[event]
     for key in data:
         if key not in _ANSWER_KEYS:
@@ -322,7 +322,9 @@ def _answer(event: str, data: dict[str, Any]) -> Answer:
     if event == FAILURE and not isinstance(data.get("result", ""), str):
         raise BadAnswer("the result of a call that failed is its message, and must be text")
     result = (data["result"],) if "result" in data else ()
-    return Answer(decision, readable(data.get("reason", "")), data.get("context", ""), data.get("arguments"), result)
+    return HookAnswer(
+        decision, readable(data.get("reason", "")), data.get("context", ""), data.get("arguments"), result
+    )
 
 
 def readable(text: str) -> str:
@@ -334,7 +336,7 @@ def readable(text: str) -> str:
 # --- votes --------------------------------------------------------------------------------------------------------
 
 
-def vote(hook: Hook, answer: Answer) -> Vote | None:
+def vote(hook: Hook, answer: HookAnswer) -> Vote | None:
     """Return the vote of a hook on a call; what it skips it has nothing against."""
     if answer.decision is None or answer.decision == "skip":
         return None

@@ -20,7 +20,7 @@ class BadHost(ValueError):
     """A host that cannot be used; the message says why."""
 
 
-class Place(NamedTuple):
+class UrlTarget(NamedTuple):
     """Where a URL leads: scheme, host in its one spelling, port."""
 
     scheme: str
@@ -35,12 +35,12 @@ class Domain(NamedTuple):
     below: bool
     port: int | None
 
-    def covers(self, place: Place) -> bool:
+    def covers(self, place: UrlTarget) -> bool:
         """Whether an allow covers this place."""
         usual = _USUAL.get(place.scheme)
         return usual is not None and self._is(place.host) and place.port == (self.port or usual)
 
-    def names(self, place: Place) -> bool:
+    def names(self, place: UrlTarget) -> bool:
         """Whether a deny or ask speaks of this place."""
         return self._is(place.host) and self.port in (None, place.port)
 
@@ -63,7 +63,7 @@ def parse(text: str) -> Domain:
     return Domain(place.host, below, place.port)
 
 
-def locate(url: str) -> Place | None:
+def locate(url: str) -> UrlTarget | None:
     """Return where a URL leads; None when programs could read it in different ways."""
     from urllib.parse import urlsplit
 
@@ -77,10 +77,10 @@ def locate(url: str) -> Place | None:
     name = _one_spelling(host) if host else None
     if name is None or ("[" in parts.netloc and not _BRACKETS.search(parts.netloc)):
         return None
-    return Place(parts.scheme, name, port if port is not None else _USUAL.get(parts.scheme))
+    return UrlTarget(parts.scheme, name, port if port is not None else _USUAL.get(parts.scheme))
 
 
-def shown(place: Place) -> str | None:
+def shown(place: UrlTarget) -> str | None:
     """Return the domain that covers this place and no other; None when an allow cannot."""
     usual = _USUAL.get(place.scheme)
     if usual is None:

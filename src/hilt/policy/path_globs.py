@@ -22,7 +22,7 @@ _STAR = "*/"
 MAX_LENGTH = 2000
 
 
-class BadGlob(ValueError):
+class BadPathGlob(ValueError):
     """A glob that cannot be used; the message says why."""
 
 
@@ -30,7 +30,7 @@ Tokens = tuple[str, ...]
 Component = Tokens | None  # None is `**`
 
 
-class Glob(NamedTuple):
+class PathGlob(NamedTuple):
     """A glob as its components, once as written and once folded."""
 
     source: str
@@ -39,32 +39,32 @@ class Glob(NamedTuple):
     folded: tuple[Component, ...]
 
 
-def parse(source: str, home: str) -> Glob:
+def parse(source: str, home: str) -> PathGlob:
     """Read a glob; raise BadGlob for what is not understood, so that no sign is taken for a letter by mistake."""
     if not source or len(source) > MAX_LENGTH:
-        raise BadGlob(f"a path glob has 1 to {MAX_LENGTH} characters")
+        raise BadPathGlob(f"a path glob has 1 to {MAX_LENGTH} characters")
     if "\0" in source:
-        raise BadGlob("a path holds no NUL character")
+        raise BadPathGlob("a path holds no NUL character")
     folders: list[str] = []
     rest = source
     if source == "~" or source.startswith("~/"):
         if not home.startswith("/"):
-            raise BadGlob("the home directory is not known")
+            raise BadPathGlob("the home directory is not known")
         folders, rest = [name for name in home.split("/") if name], source[2:]
     elif source.startswith("~"):
-        raise BadGlob("~ is known before a slash only")
+        raise BadPathGlob("~ is known before a slash only")
     is_absolute = source.startswith(("/", "~"))
     components: list[Component] = [tuple(name) for name in folders]
     for text in rest.split("/"):
         if text in ("", "."):
             continue
         if text == "..":
-            raise BadGlob("a path glob goes down only, without ..")
+            raise BadPathGlob("a path glob goes down only, without ..")
         components.append(None if text == "**" else _tokens(text))
-    return Glob(source, is_absolute, tuple(components), tuple(_fold_component(found) for found in components))
+    return PathGlob(source, is_absolute, tuple(components), tuple(_fold_component(found) for found in components))
 
 
-def covers(glob: Glob, touched: Touched) -> bool:
+def covers(glob: PathGlob, touched: Touched) -> bool:
     """Whether an allow covers all that the call may reach there."""
     names = _names(glob, touched)
     if names is None or len(glob.exact) not in _states(glob.exact, names):
@@ -72,7 +72,7 @@ def covers(glob: Glob, touched: Touched) -> bool:
     return not touched.tree or (glob.exact[-1:] == (None,))
 
 
-def finds(glob: Glob, touched: Touched) -> Found:
+def finds(glob: PathGlob, touched: Touched) -> Found:
     """Whether a deny or ask speaks of what the call reaches there; maybe, when of something below a folder."""
     names = _names(glob, touched)
     if names is None:
@@ -88,12 +88,12 @@ def finds(glob: Glob, touched: Touched) -> Found:
     return "maybe" if touched.tree and states else "no"
 
 
-def wide(glob: Glob) -> tuple[Component, ...]:
+def wide(glob: PathGlob) -> tuple[Component, ...]:
     """Return the components by which a deny or ask matches folded names."""
     return glob.folded if glob.is_absolute or len(glob.folded) != 1 else (None, *glob.folded)
 
 
-def literal(glob: Glob) -> list[str]:
+def literal(glob: PathGlob) -> list[str]:
     """Return the names before the first wildcard."""
     names = []
     for component in glob.exact:
@@ -123,7 +123,7 @@ def fold(text: str) -> str:
     return normalize("NFKC", normalize("NFKC", kept).casefold())
 
 
-def _names(glob: Glob, touched: Touched) -> list[str] | None:
+def _names(glob: PathGlob, touched: Touched) -> list[str] | None:
     path = touched.target if glob.is_absolute else touched.relative
     if path is None or (glob.is_absolute and not path.startswith("/")):
         return None
@@ -138,13 +138,13 @@ def _tokens(text: str) -> Tokens:
         if character == "\\":
             position += 1
             if position == len(text):
-                raise BadGlob("a backslash stands before nothing")
+                raise BadPathGlob("a backslash stands before nothing")
             found.append(text[position])
         elif character in "[]{}":
-            raise BadGlob(f"{character} has no meaning in a path glob; write \\{character} for the character")
+            raise BadPathGlob(f"{character} has no meaning in a path glob; write \\{character} for the character")
         elif character == "*":
             if found[-1:] == [_STAR]:
-                raise BadGlob("** must be a component of its own")
+                raise BadPathGlob("** must be a component of its own")
             found.append(_STAR)
         else:
             found.append(_ANY if character == "?" else character)

@@ -23,14 +23,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hilt.formats import yaml12
-from hilt.policy import expressions, forms, hosts, path_globs
+from hilt.policy import expressions, hosts, path_globs, rule_forms
 from hilt.policy.decision import Verdict
-from hilt.policy.forms import EVERYTHING, BadForm, Form, Names, Scope
+from hilt.policy.rule_forms import EVERYTHING, BadForm, Form, Names, Scope
 from hilt.policy.subject import Subject, Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import Part
+    from hilt.commands.risk import CommandPart
 
 MAX_RULES = 2000
 
@@ -49,7 +49,7 @@ class Rule(NamedTuple):
     line: int
 
 
-class Problem(NamedTuple):
+class RuleProblem(NamedTuple):
     """Something broken: why, where, and what it could have governed."""
 
     reason: str
@@ -63,7 +63,7 @@ class RuleSet(NamedTuple):
 
     file: str
     rules: tuple[Rule, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[RuleProblem, ...] = ()
     notes: tuple[str, ...] = ()
     trusted: bool = True
 
@@ -83,13 +83,13 @@ def parse(text: str, file: str, names: Names, *, trusted: bool, home: str = "", 
     try:
         data, lines = yaml12.load_with_lines(text, path or file)
     except yaml12.BadYaml as error:
-        return RuleSet(file, (), (Problem(error.message, file, error.line),), (), trusted)
+        return RuleSet(file, (), (RuleProblem(error.message, file, error.line),), (), trusted)
     return _Reading(file, names, lines, home, path).read(data, trusted=trusted)
 
 
 def broken(file: str, reason: str, *, trusted: bool = True) -> RuleSet:
     """Return the rules of a file that cannot be read at all: everything asks."""
-    return RuleSet(file, (), (Problem(reason, file, 1),), (), trusted)
+    return RuleSet(file, (), (RuleProblem(reason, file, 1),), (), trusted)
 
 
 def listed(
@@ -151,7 +151,7 @@ class _Reading:
         self._lines = lines
         self._home = home
         self._rules: list[Rule] = []
-        self._problems: list[Problem] = []
+        self._problems: list[RuleProblem] = []
         self._notes: list[str] = []
         self._is_full = False
 
@@ -182,7 +182,7 @@ class _Reading:
             line = self._line((*path, key))
             if key == "allow_all":
                 if value is True:
-                    self._rules.append(Rule("allow", "allow_all: true", forms.Whole(None), self._file, line))
+                    self._rules.append(Rule("allow", "allow_all: true", rule_forms.Whole(None), self._file, line))
                 elif value is not False and value is not None:
                     self._broken("allow_all is true or false", line)
             elif key in _LISTS:
@@ -224,16 +224,16 @@ class _Reading:
     def _example(self, form: Form, example: str) -> Subject:
         """Return the call that an example means, by what the rule is about."""
         names = form.scope.names or frozenset()
-        if isinstance(form, forms.Whole | forms.Serving):
+        if isinstance(form, rule_forms.Whole | rule_forms.ServedBy):
             return Subject(example, frozenset((example,)))
-        if isinstance(form, forms.Acting):
+        if isinstance(form, rule_forms.Acting):
             return Subject("", names, frozenset(("control",)), actions=frozenset((example,)))
-        if isinstance(form, forms.Below):
+        if isinstance(form, rule_forms.Below):
             effect = form.effect or "read"
             relative = None if example.startswith("/") else example
             touched = Touched(effect, example if relative is None else f"/{example}", relative)
             return Subject("", names, frozenset((effect,)), (touched,))
-        if isinstance(form, forms.Reaching):
+        if isinstance(form, rule_forms.Reaching):
             url = example if "://" in example else f"https://{example}/"
             return Subject("", names, frozenset(("network",)), (Touched("network", url),))
         if not any("execute" in self._names.effects(name) for name in names if name in self._names.twins):
@@ -250,7 +250,7 @@ class _Reading:
             self._is_full = True
             return None
         try:
-            form = forms.parse(text, self._names, self._home)
+            form = rule_forms.parse(text, self._names, self._home)
         except BadForm as problem:
             self._broken(f"{text[:200]!r}: {problem.message}", line, problem.scope)
             return None
@@ -265,13 +265,13 @@ class _Reading:
         return rule
 
     def _broken(self, reason: str, line: int, scope: Scope = EVERYTHING) -> None:
-        self._problems.append(Problem(f"{self._path}, line {line}: {reason}.", self._file, line, scope))
+        self._problems.append(RuleProblem(f"{self._path}, line {line}: {reason}.", self._file, line, scope))
 
     def _line(self, path: yaml12.Path) -> int:
         return self._lines.get(path, 1)
 
 
-def _items(subject: Subject) -> Iterator[Part | Touched | str]:
+def _items(subject: Subject) -> Iterator[CommandPart | Touched | str]:
     """Yield everything that allow rules must cover: commands, touches, and effects whose target is not known.
 
     Reading needs no rule beside something else.
@@ -321,17 +321,17 @@ def _allowing_commands(allows: Sequence[Rule], subject: Subject) -> list[Rule | 
     return [_first(allows, subject, part) for part in parts]
 
 
-def _first(allows: Sequence[Rule], subject: Subject, item: Part | Touched | str) -> Rule | None:
+def _first(allows: Sequence[Rule], subject: Subject, item: CommandPart | Touched | str) -> Rule | None:
     return next((rule for rule in allows if _covers(rule.form, subject, item)), None)
 
 
-def _covers(form: Form, subject: Subject, item: Part | Touched | str) -> bool:
+def _covers(form: Form, subject: Subject, item: CommandPart | Touched | str) -> bool:
     if isinstance(item, str):
         return False
     return form.covers_touch(subject, item) if isinstance(item, Touched) else form.covers_part(subject, item)
 
 
-def _is_known_write(subject: Subject, part: Part) -> bool:
+def _is_known_write(subject: Subject, part: CommandPart) -> bool:
     """Whether a redirection is known as a touch, which a path rule then has to cover."""
     if part.kind != "redirection":
         return False
@@ -344,7 +344,7 @@ def _is_known_write(subject: Subject, part: Part) -> bool:
 def _narrow_commands(subject: Subject) -> list[str | None]:
     """Return the narrowest rule for the commands; None when a rule cannot allow them."""
     parts = [part for part in subject.parts if not _is_known_write(subject, part)]
-    if not parts or not all(forms.is_allowable(part) or part.kind == "unseen" for part in parts):
+    if not parts or not all(rule_forms.is_allowable(part) or part.kind == "unseen" for part in parts):
         return [None]
     program, words = (*parts[0].words, "")[0] or "", " ".join(word or "" for word in parts[0].words)
     if len(subject.parts) == 1 and words == subject.command and "/" not in program:

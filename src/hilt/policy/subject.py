@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import Part
+    from hilt.commands.risk import CommandPart
 
 
 class Touched(NamedTuple):
@@ -40,7 +40,7 @@ class Subject(NamedTuple):
     effects: frozenset[str] = frozenset()
     touches: tuple[Touched, ...] = ()
     command: str = ""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CommandPart, ...] = ()
     texts: tuple[str, ...] = ()
     actions: frozenset[str] = frozenset()
     ways: tuple[Touched, ...] = ()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hilt.files.door import Door
     from hilt.processes.jobs import Job, Jobs
     from hilt.sandbox import process
-    from hilt.sandbox.process import Child, Confined, Finished, Watch
+    from hilt.sandbox.process import Child, Confined, Finished, RoomWatch
     from hilt.sandbox.profile import Availability
 
 PIPE_BYTES = 1 << 20
@@ -43,7 +43,7 @@ class Ground(NamedTuple):
     environment: Mapping[str, str]
     confine: Confine
     available: Callable[[], Availability]
-    watch: Callable[[], AbstractContextManager[Watch | None]]  # what they write to their private folders
+    watch: Callable[[], AbstractContextManager[RoomWatch | None]]  # what they write to their private folders
     processes: int
     memory: int
     file_size: int
@@ -53,7 +53,7 @@ class Ground(NamedTuple):
     jobs: Callable[[], Jobs]
 
 
-class Folder(NamedTuple):
+class WorkingFolder(NamedTuple):
     """An open folder and its real path."""
 
     handle: int
@@ -73,16 +73,16 @@ class Processes:
         return self._ground.available()
 
     @contextmanager
-    def folder(self, path: str) -> Iterator[Folder]:
+    def folder(self, path: str) -> Iterator[WorkingFolder]:
         """Open a folder of the workspace to run something in."""
         with self._ground.door.open_folder(path) as (handle, place):
-            yield Folder(handle, os.path.join(place.root.real, *place.parts))
+            yield WorkingFolder(handle, os.path.join(place.root.real, *place.parts))
 
     def run(
         self,
         argv: Sequence[str],
         *,
-        cwd: Folder,
+        cwd: WorkingFolder,
         seconds: float,
         stdin: bytes = b"",
         network: str | None = None,
@@ -154,7 +154,14 @@ class Processes:
         )
 
     def start(
-        self, argv: Sequence[str], *, command: str, cwd: Folder, network: str | None, tty: bool, seconds: float | None
+        self,
+        argv: Sequence[str],
+        *,
+        command: str,
+        cwd: WorkingFolder,
+        network: str | None,
+        tty: bool,
+        seconds: float | None,
     ) -> Job:
         """Start a command of the caller as a background job, confined."""
         from hilt.sandbox import process
@@ -219,7 +226,7 @@ class Processes:
         seconds: float | None = None,
         memory: int | None = None,
         reads: Reads | None = None,
-    ) -> Iterator[Stream]:
+    ) -> Iterator[OutputStream]:
         """Start a program of our own in an open folder and yield its output; nothing of it is left when the block ends.
 
         `stdin` is a descriptor, by default that of nothing; `fds` are further ones, which it has from 3 on; `memory`
@@ -253,7 +260,7 @@ class Processes:
                 )
                 ours.enter_context(child)
             self._fence.watch(child.kill)
-            yield Stream(child, ends[0][0], ends[1][0], self._fence.check, seconds)
+            yield OutputStream(child, ends[0][0], ends[1][0], self._fence.check, seconds)
 
 
 def _insist(attempt: Callable[[], Started]) -> Started:
@@ -267,7 +274,7 @@ def _insist(attempt: Callable[[], Started]) -> Started:
     return attempt()
 
 
-class Stream:
+class OutputStream:
     """The output of a running program."""
 
     def __init__(

@@ -19,7 +19,7 @@ from hilt.processes.children import Ground, Processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.policy.barriers import Bars, Watch
+    from hilt.policy.barriers import Bars, PathWatch
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs
     from hilt.sandbox.process import Confined
@@ -180,7 +180,7 @@ class Confinement:
         watches = self._watches(door)
         return profile if watches is None else _held(profile, *watches)
 
-    def _watches(self, door: Door) -> tuple[Watch, Watch] | None:
+    def _watches(self, door: Door) -> tuple[PathWatch, PathWatch] | None:
         """Return the rules on reading and on writing that hold for a command: of its call, else of the workspace."""
         if door.barrier is not None:
             return door.barrier.sandbox
@@ -188,7 +188,7 @@ class Confinement:
         return None if bars is None else bars.sandbox
 
 
-def _held(profile: Profile, read: Watch, write: Watch) -> Profile:
+def _held(profile: Profile, read: PathWatch, write: PathWatch) -> Profile:
     """Return the profile with what rules on paths deny."""
     from hilt.sandbox import denied
     from hilt.sandbox.profile import innermost

@@ -23,7 +23,7 @@ from hilt.output import printed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
-    from hilt.sandbox.process import Child, Confined, Excess, Watch
+    from hilt.sandbox.process import Child, Confined, Excess, RoomWatch
 
 Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]
 
@@ -119,7 +119,7 @@ class Jobs:
         held: ExitStack | None = None,
         timeout: float | None = None,
         cwd: str = "",
-        watch: Watch | None = None,
+        watch: RoomWatch | None = None,
         confined: Confined | None = None,
     ) -> Job:
         """Start a job and return when it runs.
@@ -377,7 +377,7 @@ class _Work:
         self.child: Child | None = None
         self.confined: Confined | None = None
         self.watched = False
-        self.watch: Watch | None = None
+        self.watch: RoomWatch | None = None
         self.deadline = inf
         self.written = 0
         self.told = 0  # up to where the output was returned

@@ -11,7 +11,7 @@ from hilt.call import Result
 from hilt.errors import ToolError
 from hilt.pipeline import HookRun, Prepared, failure
 from hilt.running.active_call import ActiveCall
-from hilt.state.trail import Entry, Trail, digest
+from hilt.state.trail import Trail, TrailEntry, digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Recorder:
             seen = {path: stamp for path, stamp in seen.items() if stamp is None}
         micros = int((time.perf_counter() - active.started) * 1_000_000)
         try:
-            entry = Entry(
+            entry = TrailEntry(
                 time.time_ns(),
                 self._workspace,
                 active.session,
@@ -66,7 +66,7 @@ class Recorder:
 
     def record_hook(self, session: str, hook: Hook, run: HookRun) -> None:
         """Put a hook that ran on record, where calls are too: what it did is a part of what happened."""
-        entry = Entry(
+        entry = TrailEntry(
             time.time_ns(),
             self._workspace,
             session,

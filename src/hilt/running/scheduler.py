@@ -12,7 +12,7 @@ from hilt.errors import ToolError
 from hilt.pipeline import failure
 from hilt.running.active_call import WATCH_SECONDS, ActiveCall
 from hilt.running.lanes import Lanes
-from hilt.running.threads import Workers
+from hilt.running.threads import CallThreads
 
 WAITERS_MAX = 512
 
@@ -26,8 +26,8 @@ class Scheduler:
         self._lock = threading.Lock()
         self._lanes = Lanes()
         self._running: set[ActiveCall] = set()
-        self._workers = Workers()
-        self._waiters = Workers(WAITERS_MAX)  # for calls that may wait long: others never wait for them
+        self._workers = CallThreads()
+        self._waiters = CallThreads(WAITERS_MAX)  # for calls that may wait long: others never wait for them
         self._watching = False
         self._closed = threading.Event()
 

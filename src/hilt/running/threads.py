@@ -9,7 +9,7 @@ from collections.abc import Callable
 WORKERS_MAX = 64
 
 
-class Workers:
+class CallThreads:
     """Threads that run calls: kept when idle, started when all are busy."""
 
     def __init__(self, most: int = WORKERS_MAX) -> None:

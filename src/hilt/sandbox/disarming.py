@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from hilt.formats.digests import sha256
 from hilt.sandbox import gitfiles
-from hilt.sandbox.gitfiles import HARMLESS, Judged
+from hilt.sandbox.gitfiles import HARMLESS, GitVerdict
 from hilt.sandbox.handles import open_below
 from hilt.sandbox.profile import is_below
 
@@ -67,7 +67,7 @@ class Guard(NamedTuple):
     absent: Collection[str] = ()
 
 
-class Before(NamedTuple):
+class StateBefore(NamedTuple):
     """What a watch knows of the time before its program. It can be written as JSON.
 
     `kept` are paths that the program cannot change, `absent` names that are put aside when they appear, `stamps` tell
@@ -86,10 +86,10 @@ class Before(NamedTuple):
     dangers: list[str]
 
 
-class Watch:
+class GitWatch:
     """Knows what was there before a program, and puts aside what is dangerous and new."""
 
-    def __init__(self, before: Before, until: float = inf) -> None:
+    def __init__(self, before: StateBefore, until: float = inf) -> None:
         """`until` is the time, in nanoseconds since 1970, after which the program cannot have changed anything."""
         self.before = before
         self._until = until
@@ -107,11 +107,11 @@ class Watch:
         self._aside: dict[str, list[frozenset[str]]] = {}  # why each path was put aside, once for each time
 
     @classmethod
-    def begin(cls, profile: Profile, found: Found, guard: Guard) -> Watch:
+    def begin(cls, profile: Profile, found: Found, guard: Guard) -> GitWatch:
         """Note what is there now."""
         hidden = (*found.sensitive, *found.unreadable) if guard.hides else found.unreadable
         watch = cls(
-            Before(
+            StateBefore(
                 roots=[root for root in profile.roots if any(_overlap(root, path) for path in profile.writable)],
                 writable=list(profile.writable),
                 skipped=[*profile.closed, *hidden],
@@ -298,12 +298,12 @@ class Watch:
             self.repeated = f"it wrote {self._shown(part.path)} again after that had been put aside ({what})"
         times.append(frozenset() if is_written else dangers)
 
-    def _judge(self, part: Part, status: os.stat_result, remembers: Callable[[str, str], bool]) -> Judged:
+    def _judge(self, part: Part, status: os.stat_result, remembers: Callable[[str, str], bool]) -> GitVerdict:
         def is_known(entry: str) -> bool:
             return remembers(part.path, entry)
 
         if part.kind == "absent":
-            return Judged(("a name that hilt or another agent obeys",))
+            return GitVerdict(("a name that hilt or another agent obeys",))
         mode = status.st_mode
         if part.kind == "closed" or stat.S_ISLNK(mode):
             if part.kind == "hook" and not gitfiles.is_hook(part.name, 0o111):
@@ -311,15 +311,15 @@ class Watch:
             if part.kind == "closed" and not (stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
                 return HARMLESS  # a file where git expects a folder
             entry = os.readlink(part.name, dir_fd=part.folder) if stat.S_ISLNK(mode) else str(stat.S_IMODE(mode))
-            return HARMLESS if is_known(entry) else Judged(("a link" if stat.S_ISLNK(mode) else "a closed folder",))
+            return HARMLESS if is_known(entry) else GitVerdict(("a link" if stat.S_ISLNK(mode) else "a closed folder",))
         if stat.S_ISDIR(mode) or (part.kind == "hook" and not gitfiles.is_hook(part.name, mode)):
             return HARMLESS
         data = _read(part)
         if data is None:
-            return HARMLESS if is_known(f"{mode:o}") else Judged(("something that cannot be read",))
+            return HARMLESS if is_known(f"{mode:o}") else GitVerdict(("something that cannot be read",))
         return self._judge_data(part, data, is_known)
 
-    def _judge_data(self, part: Part, data: bytes, is_known: Callable[[str], bool]) -> Judged:
+    def _judge_data(self, part: Part, data: bytes, is_known: Callable[[str], bool]) -> GitVerdict:
         folder = os.path.dirname(part.path)
         match part.kind:
             case "gitfile":
@@ -420,7 +420,7 @@ class Watch:
 
     # --- telling
 
-    def _note(self, part: Part, judged: Judged, aside: str) -> None:
+    def _note(self, part: Part, judged: GitVerdict, aside: str) -> None:
         path = self._shown(part.path)
         if part.kind == "absent":
             self._tell(f"{path} would be obeyed by the next agent that starts here; it is now {aside}.")

@@ -64,14 +64,14 @@ _HOOK = re.compile(r"[A-Za-z0-9-]+")
 IsKnown = Callable[[str], bool]  # whether this was there before
 
 
-class Judged(NamedTuple):
+class GitVerdict(NamedTuple):
     """What of a file would run something, and the file without it; None when it can only be put aside as a whole."""
 
     dangers: tuple[str, ...] = ()
     rest: bytes | None = None
 
 
-HARMLESS = Judged()
+HARMLESS = GitVerdict()
 
 
 def is_hook(name: str, mode: int) -> bool:
@@ -79,12 +79,12 @@ def is_hook(name: str, mode: int) -> bool:
     return bool(mode & 0o111) and _HOOK.fullmatch(name) is not None
 
 
-def whole(data: bytes, is_known: IsKnown, danger: str) -> Judged:
+def whole(data: bytes, is_known: IsKnown, danger: str) -> GitVerdict:
     """Judge something that is dangerous as it is, unless it was there before."""
-    return HARMLESS if is_known(_text(data)) else Judged((danger,))
+    return HARMLESS if is_known(_text(data)) else GitVerdict((danger,))
 
 
-def judge_config(data: bytes, is_known: IsKnown, is_worktree: Callable[[str], bool]) -> Judged:
+def judge_config(data: bytes, is_known: IsKnown, is_worktree: Callable[[str], bool]) -> GitVerdict:
     """Judge the configuration of a repository; `is_worktree` tells whether its files may lie at a path."""
 
     def is_harmless(section: str, name: str | None, key: str, value: str) -> bool:
@@ -99,7 +99,7 @@ def judge_config(data: bytes, is_known: IsKnown, is_worktree: Callable[[str], bo
     return _settings(data, is_known, is_harmless)
 
 
-def judge_options(data: bytes, is_known: IsKnown) -> Judged:
+def judge_options(data: bytes, is_known: IsKnown) -> GitVerdict:
     """Judge the options of a sequence of picks or reverts."""
 
     def is_harmless(section: str, name: str | None, key: str, value: str) -> bool:
@@ -108,12 +108,12 @@ def judge_options(data: bytes, is_known: IsKnown) -> Judged:
     return _settings(data, is_known, is_harmless)
 
 
-def judge_strategy(data: bytes, is_known: IsKnown) -> Judged:
+def judge_strategy(data: bytes, is_known: IsKnown) -> GitVerdict:
     """Judge the name of a merge strategy."""
     return HARMLESS if _text(data).strip() in _STRATEGIES else whole(data, is_known, "a merge strategy")
 
 
-def judge_todo(data: bytes, is_known: IsKnown) -> Judged:
+def judge_todo(data: bytes, is_known: IsKnown) -> GitVerdict:
     """Judge the steps of a rebase."""
     dangers: list[str] = []
     rest: list[str] = []
@@ -124,10 +124,10 @@ def judge_todo(data: bytes, is_known: IsKnown) -> Judged:
             rest.append(line)
         else:
             dangers.append(f"the step {word}")
-    return Judged(tuple(dict.fromkeys(dangers)), _bytes("\n".join(rest))) if dangers else HARMLESS
+    return GitVerdict(tuple(dict.fromkeys(dangers)), _bytes("\n".join(rest))) if dangers else HARMLESS
 
 
-def judge_common(data: bytes, is_known: IsKnown, *, in_worktree: bool) -> Judged:
+def judge_common(data: bytes, is_known: IsKnown, *, in_worktree: bool) -> GitVerdict:
     """Judge a file `commondir`, which git writes only for a worktree, and always with this content.
 
     Where it names the folder it is in, git goes on as if it were missing: so does the one that hilt lays.
@@ -143,7 +143,7 @@ def pointed(data: bytes) -> str | None:
     return text[len("gitdir:") :].lstrip(" ").rstrip("\r\n") if text.startswith("gitdir:") else None
 
 
-def _settings(data: bytes, is_known: IsKnown, is_harmless: Callable[[str, str | None, str, str], bool]) -> Judged:
+def _settings(data: bytes, is_known: IsKnown, is_harmless: Callable[[str, str | None, str, str], bool]) -> GitVerdict:
     dangers: list[str] = []
     rest: list[str] = []
     section: tuple[str, str | None] | None = None
@@ -162,7 +162,7 @@ def _settings(data: bytes, is_known: IsKnown, is_harmless: Callable[[str, str | 
                 dangers.append(title)
                 continue
         rest.append(line)
-    return Judged(tuple(dict.fromkeys(dangers)), _bytes("\n".join(rest))) if dangers else HARMLESS
+    return GitVerdict(tuple(dict.fromkeys(dangers)), _bytes("\n".join(rest))) if dangers else HARMLESS
 
 
 def _setting(line: str) -> tuple[str, str] | None:

@@ -101,7 +101,7 @@ class Excess(NamedTuple):
     limit: int
 
 
-class Watch(Protocol):
+class RoomWatch(Protocol):
     """Looks now and then at what a running program uses."""
 
     def due(self) -> float:
@@ -163,7 +163,7 @@ def run(
     tty: bool = False,
     confined: Confined = _UNCONFINED,
     hear: Callable[[bytes], None] | None = None,
-    watch: Watch | None = None,
+    watch: RoomWatch | None = None,
 ) -> Finished:
     """Run a program to its end and return its output; nothing that it started is left.
 
@@ -443,7 +443,7 @@ def _attend(
     limits: Limits,
     deadline: float,
     cancelled: threading.Event | None,
-    watch: Watch | None,
+    watch: RoomWatch | None,
 ) -> tuple[Exit, Excess | None]:
     """Move bytes until nothing of the child is left; end it when its time or its room is up, or nobody wants it."""
     poller = select.poll()

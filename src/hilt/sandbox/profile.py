@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.network import Loopbacks
-    from hilt.sandbox.process import Confined, Watch
+    from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.rooms import Rooms
     from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Search
@@ -160,7 +160,7 @@ class Sandbox:
             stack.enter_context(self._alone(available, profile))
             yield stack.enter_context(self._confine(available, profile, cwd, tty=tty))
 
-    def watch(self, profile: Profile, limit: int) -> AbstractContextManager[Watch | None]:
+    def watch(self, profile: Profile, limit: int) -> AbstractContextManager[RoomWatch | None]:
         """Watch what programs under this profile write to their private folders, from before the start of one on."""
         if profile.name == "full":
             return nullcontext()

@@ -17,7 +17,7 @@ from time import time_ns
 from typing import Any, NamedTuple
 
 from hilt.errors import ToolError
-from hilt.sandbox.disarming import MOST_NOTES, Before, Guard, Watch
+from hilt.sandbox.disarming import MOST_NOTES, GitWatch, Guard, StateBefore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,17 +44,17 @@ class Watches:
         self._records = records
         self._search = search
         self._lock = threading.RLock()
-        self._running: dict[Watch, _Record] = {}
+        self._running: dict[GitWatch, _Record] = {}
         self._pending: list[str] = []
 
     @contextmanager
     def hold(self, profile: Profile, found: Found, guard: Guard) -> Iterator[Held]:
-        """Watch over the workspace while a program runs in it, and look at what it has left when it has ended."""
+        """GitWatch over the workspace while a program runs in it, and look at what it has left when it has ended."""
         if not profile.writable:
             yield Held(lambda: (), lambda: None, lambda: "")
             return
         with self._lock:
-            watch = Watch.begin(profile, found, guard)
+            watch = GitWatch.begin(profile, found, guard)
             self._running[watch] = record = _Record(self._records, watch.before)
 
         try:
@@ -92,7 +92,7 @@ class Watches:
             notes, self._pending = tuple(self._pending), []
         return notes
 
-    def _look(self, watch: Watch, is_sensitive: Callable[[str], bool]) -> None:
+    def _look(self, watch: GitWatch, is_sensitive: Callable[[str], bool]) -> None:
         with self._lock:
             if watch in self._running:
                 watch.is_lasting = True
@@ -108,7 +108,7 @@ class Watches:
         status = os.fstat(fd)
         try:
             until = status.st_mtime_ns + _SILENT_SECONDS * 1e9
-            watch = Watch(_parsed(os.read(fd, status.st_size)), until)
+            watch = GitWatch(_parsed(os.read(fd, status.st_size)), until)
             self._tell(watch.settle(self._search, is_sensitive))
         except ValueError:
             pass  # it was killed while it wrote, before anything was started
@@ -123,7 +123,7 @@ class Watches:
 class _Record:
     """A file that says what runs, locked for as long as its process lives, and touched while that is well."""
 
-    def __init__(self, folder: str, before: Before) -> None:
+    def __init__(self, folder: str, before: StateBefore) -> None:
         try:
             self._open(folder)
             data = json.dumps(before._asdict()).encode()
@@ -185,7 +185,7 @@ def _taken(path: str) -> Iterator[int | None]:
         os.close(fd)
 
 
-def _parsed(data: bytes) -> Before:
+def _parsed(data: bytes) -> StateBefore:
     fields: dict[str, Any] = json.loads(data)
     fields["stamps"] = {path: tuple(stamp) for path, stamp in fields["stamps"].items()}
-    return Before(**fields)
+    return StateBefore(**fields)

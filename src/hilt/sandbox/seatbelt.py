@@ -54,7 +54,7 @@ _NETWORKS = {
 _TEMPORARY = ("/private/tmp", "/private/var/tmp")
 
 
-class Rule(NamedTuple):
+class SeatbeltRule(NamedTuple):
     """One line of the policy: what it is for, the operation, and the paths it is about."""
 
     purpose: str
@@ -82,43 +82,43 @@ def confine(profile: Profile, available: Availability, search: Search, watches: 
         yield Confined(prefix, notes=watch.notes, look=watch.look, repeated=watch.repeated)
 
 
-def make_rules(profile: Profile, found: Found) -> list[Rule]:
+def make_rules(profile: Profile, found: Found) -> list[SeatbeltRule]:
     """Decide what a program may read and write."""
     locked = (*profile.denied_missing, *found.guarded)
     home = os.path.realpath(profile.home)
     own = tuple(os.path.join(profile.private, name) for name in ("tmp", "var-tmp", "cache"))
-    rules = [Rule("temporary files of others", "deny file-read* file-write*", "subpath", _TEMPORARY)]
+    rules = [SeatbeltRule("temporary files of others", "deny file-read* file-write*", "subpath", _TEMPORARY)]
     if profile.read == "workspace":
-        rules.append(Rule("home", "deny file-read*", "subpath", (home,)))
+        rules.append(SeatbeltRule("home", "deny file-read*", "subpath", (home,)))
         programs = tuple(dict.fromkeys(sensitive.toolchains(home, os.environ.get("PATH", ""))))
-        rules.append(Rule("programs in the home", "allow file-read*", "subpath", programs))
-    rules.append(Rule("workspace", "allow file-read*", "subpath", (*profile.roots, *profile.shown)))
+        rules.append(SeatbeltRule("programs in the home", "allow file-read*", "subpath", programs))
+    rules.append(SeatbeltRule("workspace", "allow file-read*", "subpath", (*profile.roots, *profile.shown)))
     if profile.writable:
-        rules.append(Rule("workspace writable", "allow file-write*", "subpath", profile.writable))
+        rules.append(SeatbeltRule("workspace writable", "allow file-write*", "subpath", profile.writable))
         guarded = tuple(dict.fromkeys((*_guarded(profile, found, home), *locked)))
-        rules.append(Rule("guarded", "deny file-write*", "subpath", guarded))
+        rules.append(SeatbeltRule("guarded", "deny file-write*", "subpath", guarded))
         # whoever can rename a folder can put another in its place
         held = (*guarded, *found.sensitive)
         ways = tuple(dict.fromkeys(way for path in held for way in _way(path, profile.writable)))
-        rules.append(Rule("way", "deny file-write-unlink", "literal", ways))
+        rules.append(SeatbeltRule("way", "deny file-write-unlink", "literal", ways))
     secrets = [path for each in sensitive.homes(home) for path in sensitive.home_secrets(each, profile.is_sensitive)]
     denied = (path for path, is_unreadable in profile.denied_outside if is_unreadable)
     hidden = (*secrets, *found.sensitive, *found.unreadable, *denied)
     closed = tuple(dict.fromkeys(os.path.realpath(path) for path in (*hidden, *profile.closed)))
-    rules.append(Rule("hidden", "deny file-read* file-write*", "subpath", closed))
+    rules.append(SeatbeltRule("hidden", "deny file-read* file-write*", "subpath", closed))
     shown = tuple(path for path in profile.shown if innermost(path, closed))
-    rules.append(Rule("shown", "allow file-read*", "subpath", shown))
+    rules.append(SeatbeltRule("shown", "allow file-read*", "subpath", shown))
     if profile.folder:
-        rules.append(Rule("session folder", "allow file-read*", "subpath", (os.path.realpath(profile.folder),)))
-    rules.append(Rule("private folders", "allow file-read* file-write*", "subpath", own))
+        rules.append(SeatbeltRule("session folder", "allow file-read*", "subpath", (os.path.realpath(profile.folder),)))
+    rules.append(SeatbeltRule("private folders", "allow file-read* file-write*", "subpath", own))
     # a path cannot be walked without looking at the folders on it
     inner = (*profile.roots, *profile.shown, *own, *((profile.folder,) if profile.folder else ()))
     ancestors = tuple(dict.fromkeys(folder for path in inner for folder in _ancestors(path)))
-    rules.append(Rule("folders around", "allow file-read-metadata", "literal", ancestors))
+    rules.append(SeatbeltRule("folders around", "allow file-read-metadata", "literal", ancestors))
     return [rule for rule in rules if rule.paths]
 
 
-def write(profile: Profile, rules: list[Rule]) -> tuple[str, dict[str, str]]:
+def write(profile: Profile, rules: list[SeatbeltRule]) -> tuple[str, dict[str, str]]:
     """Return the text of the policy, and the parameters that its paths are."""
     lines = [_GENERAL]
     parameters: dict[str, str] = {}

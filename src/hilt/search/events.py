@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from hilt.search.reach import Contents
+from hilt.search.reach import SearchedContents
 
 LINE_CHARACTERS = 200
 MATCHED_LINES = 20  # shown of a match that runs over more
@@ -33,7 +33,7 @@ _TURN = re.compile(
 _CONTINUATION = bytes(range(0x80, 0xC0))  # bytes that go on with a character
 
 
-class Match(NamedTuple):
+class SearchMatch(NamedTuple):
     """A match: where it begins, counted from 1, the column in characters; the text of its lines; where it ends."""
 
     line: int
@@ -42,11 +42,11 @@ class Match(NamedTuple):
     end_line: int
 
 
-class Matched(NamedTuple):
+class MatchedFile(NamedTuple):
     """One file's matches, and the texts of lines that were told of it, by number; and what is not so any more."""
 
     path: str
-    matches: list[Match]
+    matches: list[SearchMatch]
     lines: dict[int, str]
     gone_matches: int = 0
     gone_lines: int = 0  # around matches
@@ -64,13 +64,13 @@ class Events:
         self._keep = keep
         self._per_match = per_match  # not per line
         self._per_file = per_file
-        self._kept: list[tuple[str, int, _File]] = []
+        self._kept: list[tuple[str, int, _FileEvents]] = []
         self._kept_matches = 0
         self._rest = b""
         self._long: _Long | None = None
         self._path = ""
         self._wanted = False
-        self._file: _File | None = None
+        self._file: _FileEvents | None = None
         self._skipping = False
 
     def feed(self, chunk: bytes) -> None:
@@ -90,7 +90,7 @@ class Events:
             self._long = _Long(self._rest)
             self._rest = b""
 
-    def matched(self, opened: Callable[[str], AbstractContextManager[Contents | None]]) -> list[Matched]:
+    def matched(self, opened: Callable[[str], AbstractContextManager[SearchedContents | None]]) -> list[MatchedFile]:
         """Return what was kept and is so in the files that `opened` opens, in the order of paths."""
         left = self._keep
         found = []
@@ -144,7 +144,7 @@ class Events:
         self._wanted = self._accepts(path)
         # what would come after all that is kept is only counted
         needed = self._kept_matches < self._keep or path < self._kept[-1][0] if self._keep else False
-        self._file = _File(path, self._keep, per_match=self._per_match) if self._wanted and needed else None
+        self._file = _FileEvents(path, self._keep, per_match=self._per_match) if self._wanted and needed else None
         self._skipping = self._file is None
 
     def _end(self, is_binary: bool, lines: int, matches: int) -> None:
@@ -166,7 +166,7 @@ class Events:
                 self._kept_matches -= self._kept.pop()[1]
 
 
-def _first(entry: tuple[str, int, _File]) -> str:
+def _first(entry: tuple[str, int, _FileEvents]) -> str:
     return entry[0]
 
 
@@ -175,7 +175,7 @@ def plain(value: Any) -> bytes:
     return value["text"].encode() if "text" in value else b64decode(value["bytes"])
 
 
-class _File:
+class _FileEvents:
     """The matches of one file, in order, up to `keep`."""
 
     def __init__(self, path: str, keep: int, *, per_match: bool) -> None:
@@ -207,9 +207,9 @@ class _File:
         self.count += event.matches
         self._events.append(event)
 
-    def matched(self, count: int, contents: Contents | None) -> Matched:
+    def matched(self, count: int, contents: SearchedContents | None) -> MatchedFile:
         """Return the first matches of the file, as far as the contents hold what was told of them."""
-        matches: list[Match | None] = []
+        matches: list[SearchMatch | None] = []
         lines: dict[int, str] = {}
         gone_lines = 0
         for event in self._events:
@@ -223,13 +223,13 @@ class _File:
                 matches += found.matches
                 lines.update(found.lines)
         there = [match for match in matches[:count] if match is not None]
-        return Matched(self.path, there, lines, min(count, len(matches)) - len(there), gone_lines)
+        return MatchedFile(self.path, there, lines, min(count, len(matches)) - len(there), gone_lines)
 
 
 class _Read(NamedTuple):
     """The matches of an event, one for each line or each match, and the texts of its lines."""
 
-    matches: list[Match]
+    matches: list[SearchMatch]
     lines: dict[int, str]
 
 
@@ -244,7 +244,7 @@ class _Event(NamedTuple):
     spans: list[tuple[int, int]]
     per_match: bool
 
-    def read(self, contents: Contents) -> _Read | None:
+    def read(self, contents: SearchedContents) -> _Read | None:
         """Return what is to be shown, from the file itself; None when it does not hold what was told."""
         raw = contents.read(self.offset, self.size)
         if len(raw) != self.size or hash(raw) != self.hash:
@@ -259,7 +259,7 @@ class _Event(NamedTuple):
         start = self.spans[0][0] if self.spans else len(raw.removesuffix(b"\n"))
         column = characters(raw[:start]) + 1
         lines[self.line] = cut(shown(raw.removesuffix(b"\n")), column)
-        return _Read([Match(self.line, column, lines[self.line], self.line)], lines)
+        return _Read([SearchMatch(self.line, column, lines[self.line], self.line)], lines)
 
 
 def _event(line: bytes, most: int, *, per_match: bool) -> _Event:
@@ -271,7 +271,7 @@ def _event(line: bytes, most: int, *, per_match: bool) -> _Event:
     return _Event(data["line_number"], data["absolute_offset"], len(raw), hash(raw), count, spans, per_match)
 
 
-def _spanned(raw: bytes, texts: list[bytes], first: int, start: int, end: int) -> Match:
+def _spanned(raw: bytes, texts: list[bytes], first: int, start: int, end: int) -> SearchMatch:
     """Return a match that may run over several lines."""
     before = raw.count(b"\n", 0, start)
     # a match that ends with a line end does not reach into the next line
@@ -281,7 +281,7 @@ def _spanned(raw: bytes, texts: list[bytes], first: int, start: int, end: int) -
     rows += [cut(shown(text)) for text in texts[before + 1 : min(after + 1, before + MATCHED_LINES)]]
     if after - before >= MATCHED_LINES:
         rows.append(f"… ({after - before + 1 - MATCHED_LINES} more lines)")
-    return Match(first + before, column, "\n".join(rows), first + after)
+    return SearchMatch(first + before, column, "\n".join(rows), first + after)
 
 
 def characters(data: bytes) -> int:
@@ -373,7 +373,7 @@ class _LongEvent(NamedTuple):
     matches: int
     beginning: bytes
 
-    def read(self, contents: Contents) -> _Read | None:
+    def read(self, contents: SearchedContents) -> _Read | None:
         """Return what is to be shown, from the file itself; None when its line begins differently."""
         if not self.beginning or contents.read(self.offset, len(self.beginning)) != self.beginning:
             return None
@@ -382,7 +382,7 @@ class _LongEvent(NamedTuple):
         match = self._around(contents)
         return None if match is None else _Read([match], {})
 
-    def _around(self, contents: Contents) -> Match | None:
+    def _around(self, contents: SearchedContents) -> SearchMatch | None:
         """Read the text around the match, and count the characters before it."""
         column = 1
         for at in range(0, self.start, 1 << 20):
@@ -396,4 +396,4 @@ class _LongEvent(NamedTuple):
         text = cut(lead + shown(after), len(lead) + 1)
         if self.start > room and not text.startswith("…"):
             text = "…" + text[1:]
-        return Match(self.line, column, text, self.line)
+        return SearchMatch(self.line, column, text, self.line)

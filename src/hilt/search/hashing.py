@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hilt.context import Context
+from hilt.places import utf8_path
+from hilt.search.guard import SearchGuard
 from hilt.search.selection import EXCLUDED
-from hilt.search.tree import Guard, visible
-from hilt.search.walking import FILE, Folder, walk
+from hilt.search.walking import FILE, WalkedFolder, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Hashes(NamedTuple):
 def hash_tree(ctx: Context, path: str, accepts: Callable[[str], bool] | None) -> Hashes:
     """Hash the files below a folder whose paths, as seen from it, are accepted."""
     with ctx.door.open_folder(path) as (start, place):
-        return _Hashing(ctx, Guard(ctx, place, start).is_open, place.path, accepts).run(start)
+        return _Hashing(ctx, SearchGuard(ctx, place, start).is_open, place.path, accepts).run(start)
 
 
 class _Hashing:
@@ -66,7 +67,7 @@ class _Hashing:
                     if future.cancel():
                         os.close(descriptor)
                 self._pool.shutdown()
-        ordered = {visible(self._prefix + path): self._digests[path] for path in sorted(self._digests)}
+        ordered = {utf8_path(self._prefix + path): self._digests[path] for path in sorted(self._digests)}
         return Hashes(self._folder, ordered, self._skipped)
 
     def _hash(self, folder: int, path: str, name: str) -> None:
@@ -86,14 +87,14 @@ class _Hashing:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def _wanted(self, folder: Folder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
+    def _wanted(self, folder: WalkedFolder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
         path = folder.path + entry.name
         if is_folder:
             return entry.name not in EXCLUDED and self._is_open(path)
         return (self._accepts is None or self._accepts(path)) and self._is_open(path)
 
     def _skip(self, path: str, reason: str) -> None:
-        self._skipped[visible(self._prefix + path)] = reason
+        self._skipped[utf8_path(self._prefix + path)] = reason
 
     def _failed(self, path: str, error: OSError) -> None:
         self._skip(path, os.strerror(error.errno or 0))

@@ -27,7 +27,7 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
-class Reach:
+class SearchReach:
     """Holds the handles of the folders on the way to the last path, so that neighbours are reached by one step."""
 
     def __init__(self, start: int) -> None:
@@ -36,7 +36,7 @@ class Reach:
         self._names: list[str] = []
         self._handles: list[int] = []
 
-    def __enter__(self) -> Reach:
+    def __enter__(self) -> SearchReach:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -147,7 +147,7 @@ class Stillness:
         self._since = time.time_ns() - _TICK_NS
         self._known: dict[str, tuple[bool, bool]] = {}  # folder: whether it kept its own name, and those in it
 
-    def changed_folders(self, reach: Reach, folders: Iterable[str]) -> set[str]:
+    def changed_folders(self, reach: SearchReach, folders: Iterable[str]) -> set[str]:
         """Return the folders that did not keep both their name and the names in them."""
         changed: set[str] = set()
         last: str | None = None
@@ -172,7 +172,7 @@ class Stillness:
             changed.add(folder)
         return changed
 
-    def changed_files(self, reach: Reach, paths: Collection[str]) -> set[str]:
+    def changed_files(self, reach: SearchReach, paths: Collection[str]) -> set[str]:
         """Return the files that did not keep their name."""
         changed = self.changed_folders(reach, {path.rpartition("/")[0] for path in paths})
         if not changed:
@@ -182,7 +182,7 @@ class Stillness:
         same = sorted(path for path in doubtful if path.rpartition("/")[0] in named)
         return doubtful - {path for path, status in reach.statuses(same) if self._is_old(status)}
 
-    def _look(self, reach: Reach, folder: str) -> tuple[bool, bool]:
+    def _look(self, reach: SearchReach, folder: str) -> tuple[bool, bool]:
         pending = []
         while folder not in self._known:
             pending.append(folder)
@@ -206,7 +206,7 @@ class Stillness:
         return status.st_ctime_ns < self._since
 
 
-class Contents:
+class SearchedContents:
     """The bytes of an open file as ripgrep searches them: without a byte order mark, and UTF-16 as UTF-8."""
 
     def __init__(self, descriptor: int) -> None:

@@ -57,7 +57,7 @@ class Unsupported(ValueError):
     """A pattern that ripgrep may understand and Python does not."""
 
 
-class Flags(NamedTuple):
+class RegexFlags(NamedTuple):
     """What the letters i, m, s, U and x switch."""
 
     ignore_case: bool = False
@@ -70,7 +70,7 @@ class Flags(NamedTuple):
 _LETTERS = {"i": "ignore_case", "m": "lines", "s": "dot_all", "U": "lazy", "x": "verbose"}
 
 
-class Translated(NamedTuple):
+class TranslatedRegex(NamedTuple):
     """A pattern for Python's `re`, how many groups it has, and the names of those that have one."""
 
     source: str
@@ -82,13 +82,13 @@ class Translated(NamedTuple):
     verbose: bool  # whether blanks and comments at its end are passed over
 
 
-def translate(pattern: str, *, ignore_case: bool = False, lines: bool = True, crlf: bool = True) -> Translated:
+def translate(pattern: str, *, ignore_case: bool = False, lines: bool = True, crlf: bool = True) -> TranslatedRegex:
     """Read a pattern; `lines` lets `^` and `$` match at every line, which `crlf` lets end with CRLF too."""
     reader = _Reader(pattern, crlf=crlf)
-    source = reader.alternatives(Flags(ignore_case=ignore_case, lines=lines), depth=0)
+    source = reader.alternatives(RegexFlags(ignore_case=ignore_case, lines=lines), depth=0)
     if reader.at < len(pattern):
         raise BadPattern("there is a ) without its (", reader.at)
-    return Translated(source, reader.groups, tuple(reader.names), reader.unsupported, *reader.told)
+    return TranslatedRegex(source, reader.groups, tuple(reader.names), reader.unsupported, *reader.told)
 
 
 def compiled(pattern: str, *, literal: bool, ignore_case: bool, lines: bool, crlf: bool) -> re.Pattern[str]:
@@ -123,7 +123,7 @@ class _Reader:
         """What else is to be known of the pattern."""
         return self.line_ends, self.returns, self.verbose
 
-    def alternatives(self, flags: Flags, depth: int) -> str:
+    def alternatives(self, flags: RegexFlags, depth: int) -> str:
         """Read up to the end or the parenthesis that closes this group."""
         if depth > NESTING_MAX:
             raise BadPattern(f"groups are nested deeper than {NESTING_MAX}", self.at)
@@ -156,7 +156,7 @@ class _Reader:
 
     # --- atoms ----------------------------------------------------------------------------------------------------
 
-    def _atom(self, flags: Flags, depth: int) -> tuple[str | None, Flags]:
+    def _atom(self, flags: RegexFlags, depth: int) -> tuple[str | None, RegexFlags]:
         at = self.at
         character = self.pattern[at]
         self.at += 1
@@ -186,10 +186,10 @@ class _Reader:
         self.line_ends = self.line_ends or character == "\n"
         self.returns = self.returns or character == "\r"
 
-    def _cased(self, atom: str, flags: Flags) -> str:
+    def _cased(self, atom: str, flags: RegexFlags) -> str:
         return f"(?i:{atom})" if flags.ignore_case else atom
 
-    def _group(self, flags: Flags, depth: int, start: int) -> tuple[str | None, Flags]:
+    def _group(self, flags: RegexFlags, depth: int, start: int) -> tuple[str | None, RegexFlags]:
         opening = "("
         inner = flags
         if self._take("?"):
@@ -227,7 +227,7 @@ class _Reader:
         self.names.append(name)
         return f"(?P<{name}>"
 
-    def _flags(self, flags: Flags) -> tuple[Flags, bool]:
+    def _flags(self, flags: RegexFlags) -> tuple[RegexFlags, bool]:
         start = self.at
         on = True
         while self.at < len(self.pattern):
@@ -254,7 +254,7 @@ class _Reader:
 
     # --- repetition -----------------------------------------------------------------------------------------------
 
-    def _repeated(self, atom: str | None, flags: Flags, start: int) -> str:
+    def _repeated(self, atom: str | None, flags: RegexFlags, start: int) -> str:
         if atom is None:  # flags, which stand for no text
             return ""
         while self.at < len(self.pattern):

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.search import regexes, ripgrep
+from hilt.search.engine import SECONDS, failure
 from hilt.search.events import plain
 from hilt.search.ripgrep import MEMORY_BYTES, Pattern
-from hilt.search.tree import SECONDS, failure
 
 _CONTINUATION = frozenset(bytes([number]) for number in range(0x80, 0xC0))
 SMALL_BYTES = 4 << 20
@@ -42,7 +42,7 @@ def find(ctx: Context, pattern: Pattern, texts: Sequence[bytes], *, limit: int) 
         return _found(ctx, pattern, texts, held, limit, None)
 
 
-class _Held(NamedTuple):
+class _TextFiles(NamedTuple):
     """Texts as files: their folder, the name of each by its number, and the descriptors that the names stand for."""
 
     folder: int
@@ -52,7 +52,7 @@ class _Held(NamedTuple):
 
 
 def _found(
-    ctx: Context, pattern: Pattern, texts: Sequence[bytes], held: _Held, limit: int, program: str | None
+    ctx: Context, pattern: Pattern, texts: Sequence[bytes], held: _TextFiles, limit: int, program: str | None
 ) -> list[list[Replaced]]:
     found: list[list[Replaced]] = [[] for _ in texts]
     sizes = [len(text) for text in texts]
@@ -152,7 +152,7 @@ def _command(
 
 
 @contextmanager
-def _in_memory(texts: Sequence[bytes]) -> Iterator[_Held]:
+def _in_memory(texts: Sequence[bytes]) -> Iterator[_TextFiles]:
     """Yield the texts as files that are in no folder: quick to make, and gone with the programs that hold them."""
     with ExitStack() as stack:
         folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -164,7 +164,7 @@ def _in_memory(texts: Sequence[bytes]) -> Iterator[_Held]:
             _write(descriptor, text)
             fds.append(descriptor)
         # as the program sees them: what it inherits begins there
-        yield _Held(folder, "/proc/self/fd/", 3, tuple(fds))
+        yield _TextFiles(folder, "/proc/self/fd/", 3, tuple(fds))
 
 
 def _write(descriptor: int, text: bytes) -> None:
@@ -174,7 +174,7 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 @contextmanager
-def _written(ctx: Context, texts: Sequence[bytes]) -> Iterator[_Held]:
+def _written(ctx: Context, texts: Sequence[bytes]) -> Iterator[_TextFiles]:
     """Yield a folder of our own that holds the texts as files."""
     # beside what is too long to answer with: for this user only, and cleaned by age should we be killed
     os.makedirs(ctx.overflow.directory, mode=0o700, exist_ok=True)
@@ -188,7 +188,7 @@ def _written(ctx: Context, texts: Sequence[bytes]) -> Iterator[_Held]:
                 _write(descriptor, text)
             finally:
                 os.close(descriptor)
-        yield _Held(folder, "./", 0)
+        yield _TextFiles(folder, "./", 0)
     finally:
         for number in range(len(texts)):
             with suppress(FileNotFoundError):

@@ -20,7 +20,7 @@ from hilt.search.ignores import Rules
 from hilt.search.reach import MARKS
 from hilt.search.ripgrep import FIRST_FD
 from hilt.search.selection import EXCLUDED
-from hilt.search.walking import FILE, Folder, walk
+from hilt.search.walking import FILE, WalkedFolder, walk
 
 UNSUPPORTED = 3  # the exit code for a pattern that only ripgrep understands
 # what goes wrong must not look like the 1 of a search that found nothing
@@ -37,9 +37,9 @@ finally:
 def main(task_text: str) -> None:
     """Do the task and exit as ripgrep would: 0 when something was found, 1 when nothing, 2 when something failed."""
     task = json.loads(task_text)
-    writer = _Writer()
+    writer = _EventWriter()
     try:
-        found = _Search(task, writer).run()
+        found = _StandinSearch(task, writer).run()
         writer.flush()
     except regexes.Unsupported as error:
         sys.stderr.write(f"{error}\n")
@@ -50,7 +50,7 @@ def main(task_text: str) -> None:
     os._exit(2 if writer.failures else 0 if found else 1)
 
 
-class _Writer:
+class _EventWriter:
     """Standard output in large pieces, and complaints."""
 
     def __init__(self) -> None:
@@ -81,8 +81,8 @@ class _Writer:
         sys.stderr.write(f"rg: ./{shown}: {os.strerror(error.errno or 0)} (os error {error.errno})\n")
 
 
-class _Search:
-    def __init__(self, task: dict[str, Any], writer: _Writer) -> None:
+class _StandinSearch:
+    def __init__(self, task: dict[str, Any], writer: _EventWriter) -> None:
         self._task = task
         self._writer = writer
         self._totals = [0, 0, 0]  # searched files, matched lines, matches
@@ -142,7 +142,7 @@ class _Search:
                 os.close(descriptor)
 
     def _walk(self, handle: int) -> Iterator[tuple[int, str, str]]:
-        gate = Gate(
+        gate = WalkFilter(
             names=self._task["names"],
             hidden=self._task["hidden"],
             sensitive=self._task["sensitive"],
@@ -260,7 +260,7 @@ class _Search:
                 self._writer.event("context", {**fields, "submatches": []})
 
 
-class Gate:
+class WalkFilter:
     """Decides, on the way down a tree, what is looked at; the rules of each folder hold until it is left."""
 
     def __init__(
@@ -281,7 +281,7 @@ class Gate:
         # (path of the folder, its rules, whether those above it count)
         self._rules: list[tuple[str, Rules | None, bool]] = [("", rules, True)]
 
-    def enter(self, folder: Folder) -> None:
+    def enter(self, folder: WalkedFolder) -> None:
         """Take in the rules of a folder."""
         rules = None
         names = {entry.name for entry in folder.entries}
@@ -290,11 +290,11 @@ class Gate:
         top = self._repository and ".git" in names and bool(folder.path)
         self._rules.append((folder.path, rules, not top))
 
-    def leave(self, folder: Folder) -> None:
+    def leave(self, folder: WalkedFolder) -> None:
         """Forget the rules of a folder."""
         self._rules.pop()
 
-    def wants(self, folder: Folder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
+    def wants(self, folder: WalkedFolder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
         """Whether a file is looked at, or a folder entered."""
         name = entry.name
         if name.lower() in self._sensitive or (not self._hidden and name.startswith(".")):

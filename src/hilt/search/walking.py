@@ -10,7 +10,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Folder(NamedTuple):
+class WalkedFolder(NamedTuple):
     """An open folder on the way down: its handle, its path below the start ("" or ending with "/"), its names."""
 
     handle: int
@@ -21,7 +21,7 @@ class Folder(NamedTuple):
 class Wanted(Protocol):
     """Decides whether a file is yielded, or a folder entered."""
 
-    def __call__(self, folder: Folder, entry: os.DirEntry[str], *, is_folder: bool) -> bool: ...
+    def __call__(self, folder: WalkedFolder, entry: os.DirEntry[str], *, is_folder: bool) -> bool: ...
 
 
 def walk(
@@ -29,20 +29,20 @@ def walk(
     wanted: Wanted,
     *,
     failed: Callable[[str, OSError], None] = lambda path, error: None,
-    enter: Callable[[Folder], None] = lambda folder: None,
-    leave: Callable[[Folder], None] = lambda folder: None,
+    enter: Callable[[WalkedFolder], None] = lambda folder: None,
+    leave: Callable[[WalkedFolder], None] = lambda folder: None,
 ) -> Iterator[tuple[int, str, str]]:
     """Yield handle of the folder, path and name of every regular file below the folder `start`, in the order of paths.
 
     Links are not followed. What vanishes or cannot be read is told to `failed` and passed over.
     """
     # a stack, because trees may be deeper than Python calls
-    stack: list[tuple[Folder, Iterator[tuple[str, os.DirEntry[str]]]]] = []
+    stack: list[tuple[WalkedFolder, Iterator[tuple[str, os.DirEntry[str]]]]] = []
 
     def descend(handle: int, path: str) -> None:
         try:
             with os.scandir(handle) as found:
-                folder = Folder(handle, path, list(found))
+                folder = WalkedFolder(handle, path, list(found))
         except OSError as error:
             failed(path, error)
             os.close(handle)

@@ -30,9 +30,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from hilt import __version__
 from hilt.context import Context
 from hilt.errors import ToolError
-from hilt.servers.declared import Server, expanded, secrets
+from hilt.servers.configured import Server, expanded, secrets
 from hilt.servers.definitions import NOTES_MAX, START_SECONDS, TOOLS_MAX, Raw, clean, cleaned, digest, is_seen, usable
-from hilt.servers.transport import Gate, open_transport
+from hilt.servers.transport import FloodGate, open_transport
 
 IDLE_SECONDS = 600.0
 RELIST_SECONDS = 0.5  # between two looks at what changed, however often a server says so
@@ -218,7 +218,7 @@ class Connection:
         self._active: set[Exchange] = set()
         self._lock = threading.Lock()
         self._client: Client | None = None
-        self._gate: Gate | None = None
+        self._gate: FloodGate | None = None
         self._stale: anyio.Event | None = None
         self._starting: anyio.CancelScope | None = None
         self._closing = False
@@ -320,7 +320,7 @@ class Connection:
     async def _serve(self) -> None:
         failure: ToolError | None = None
         started = False
-        self._gate = gate = Gate()
+        self._gate = gate = FloodGate()
         self._stale = anyio.Event()
         try:
             if self._closing:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from hilt.custom.definition import Definition, Execute, to_tool
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
-from hilt.schema import Checked, check_any, public
-from hilt.servers.declared import Server
+from hilt.schema import CheckedArguments, check_any, public
+from hilt.servers.configured import Server
 from hilt.servers.schema_cost import SIZE_MOST, cost_of, refuse_work, without_patterns
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ _SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01
 Raw = Mapping[str, Any]  # a definition as the server sent it, with the KEYS alone
 
 
-class Kept(NamedTuple):
+class AcceptedTool(NamedTuple):
     """A definition that was accepted, the name it is shown by, and its hash."""
 
     raw: Raw
@@ -182,14 +182,16 @@ def digest(raw: Raw) -> str:
     return sha256(json.dumps(raw, sort_keys=True).encode("utf-8", "surrogatepass")).hex()
 
 
-def named(server: str, definitions: Sequence[Raw], before: Mapping[str, Kept]) -> tuple[list[Kept], list[str]]:
+def named(
+    server: str, definitions: Sequence[Raw], before: Mapping[str, AcceptedTool]
+) -> tuple[list[AcceptedTool], list[str]]:
     """Return the definitions with the names they are shown by, and which names clash.
 
     What was shown before keeps its name. Of two that would have the same one, the tool that is called exactly so has
     it, and the other has a part of its hash behind it.
     """
     taken = {before[raw["name"]].shown for raw in definitions if raw["name"] in before}
-    kept: list[Kept] = []
+    kept: list[AcceptedTool] = []
     notes: list[str] = []
     exact_first = sorted(definitions, key=lambda raw: (_OTHER.search(raw["name"]) is not None, raw["name"]))
     for raw in exact_first:
@@ -206,11 +208,11 @@ def named(server: str, definitions: Sequence[Raw], before: Mapping[str, Kept]) -
             if shown in taken:
                 continue  # the hashes agree too
             taken.add(shown)
-        kept.append(Kept(raw, shown, digest(raw)))
+        kept.append(AcceptedTool(raw, shown, digest(raw)))
     return sorted(kept, key=lambda one: one.shown), notes
 
 
-def difference(kept: Iterable[Kept], now: Iterable[Raw]) -> Difference:
+def difference(kept: Iterable[AcceptedTool], now: Iterable[Raw]) -> Difference:
     """Return how what a server says now differs from what was accepted."""
     old = {one.raw["name"]: one.hash for one in kept}
     new = {raw["name"]: digest(raw) for raw in now}
@@ -229,7 +231,7 @@ def shown_json(raw: Raw) -> str:
 # --- tools ----------------------------------------------------------------------------------------------------------
 
 
-def tool_of(server: Server, kept: Kept, execute: Callable[[str], Execute]) -> Tool:
+def tool_of(server: Server, kept: AcceptedTool, execute: Callable[[str], Execute]) -> Tool:
     """Return the Tool of an accepted definition. Only the user's word makes one that reads."""
     raw = kept.raw
     name = raw["name"]
@@ -257,7 +259,7 @@ def tool_of(server: Server, kept: Kept, execute: Callable[[str], Execute]) -> To
     checked = without_patterns(schema)
     cost = cost_of(checked)
 
-    def check(args: Any) -> Checked:
+    def check(args: Any) -> CheckedArguments:
         _refuse_unsendable(args)
         refuse_work(cost, args)
         return check_any(checked, args)

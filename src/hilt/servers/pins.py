@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Any
 
 from hilt.formats.digests import sha256
-from hilt.servers.declared import Server
-from hilt.servers.definitions import Kept, Raw, digest, usable
+from hilt.servers.configured import Server
+from hilt.servers.definitions import AcceptedTool, Raw, digest, usable
 
 FOLDER = "servers"
 FILE_BYTES = 64 << 20
@@ -23,7 +23,7 @@ FILE_BYTES = 64 << 20
 _VERSION = 1
 
 
-Pinned = dict[str, Kept]  # the accepted definitions of a server, by the server's own names
+Pinned = dict[str, AcceptedTool]  # the accepted definitions of a server, by the server's own names
 
 
 class Pins:
@@ -57,7 +57,7 @@ class Pins:
             self._last = last = stamp, None if stamp is None else _kept(_load(self._path, "tools") or [])
         return last[1]
 
-    def pin(self, kept: Sequence[Kept]) -> Pinned:
+    def pin(self, kept: Sequence[AcceptedTool]) -> Pinned:
         """Accept the first definitions; when another process was quicker, what it accepted counts."""
         fresh = self._write({"version": _VERSION, "tools": [[one.shown, one.raw] for one in kept]})
         try:
@@ -68,7 +68,7 @@ class Pins:
             os.unlink(fresh)
         return self.read() or {}
 
-    def accept(self, kept: Sequence[Kept]) -> None:
+    def accept(self, kept: Sequence[AcceptedTool]) -> None:
         """Accept definitions in place of those before."""
         os.replace(self._write({"version": _VERSION, "tools": [[one.shown, one.raw] for one in kept]}), self._path)
         self.offer(None)
@@ -128,6 +128,6 @@ def _load(path: str, key: str) -> list[Any] | None:
 
 def _kept(rows: list[Any]) -> Pinned:
     try:
-        return {raw["name"]: Kept(raw, shown, digest(raw)) for shown, raw in rows}
+        return {raw["name"]: AcceptedTool(raw, shown, digest(raw)) for shown, raw in rows}
     except (KeyError, TypeError, ValueError):
         return {}

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.servers.definitions import Kept
+    from hilt.servers.definitions import AcceptedTool
     from hilt.servers.tools import Servers
 
 POLL_SECONDS = 1.0
@@ -22,7 +22,7 @@ CLOSE_SECONDS = 5.0
 def watch(servers: Callable[[], Servers | None], callback: Callable[[], None]) -> Callable[[], None]:
     """Have `callback` called, from a thread of its own, after every change from now on; what is returned ends that."""
 
-    def known() -> list[Kept]:
+    def known() -> list[AcceptedTool]:
         found = servers()
         return [] if found is None else found.known()
 

@@ -35,19 +35,19 @@ _OTHERS = ("additionalProperties", "unevaluatedProperties")  # speak of the name
 _DATA = ("enum", "const", "default", "examples")
 
 
-class Cost(NamedTuple):
+class SchemaCost(NamedTuple):
     """What a schema costs."""
 
     size: int = 1
     returns: int = 0
 
 
-def cost_of(schema: Schema) -> Cost:
+def cost_of(schema: Schema) -> SchemaCost:
     """Return what a schema costs; raise ValueError when that cannot be told."""
-    return _Walk(schema).cost(schema)
+    return _SchemaWalk(schema).cost(schema)
 
 
-def refuse_work(cost: Cost, args: Any) -> None:
+def refuse_work(cost: SchemaCost, args: Any) -> None:
     """Raise when holding arguments against a schema could take longer than anybody waits."""
     values, depth = _measured(args)
     if cost.size * values * max(1, cost.returns) ** depth > MOST:
@@ -83,12 +83,12 @@ def without_patterns(schema: Any) -> Any:
     return kept
 
 
-class _Walk:
+class _SchemaWalk:
     """One look through a schema, each part once."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._known: dict[int, Cost | None] = {}  # None: being looked at
+        self._known: dict[int, SchemaCost | None] = {}  # None: being looked at
         self._anchors: dict[str, Any] = {}
         for part in _parts(root):
             if part is not root and "$id" in part:
@@ -97,11 +97,11 @@ class _Walk:
                 if isinstance(part.get(key), str):
                     self._anchors.setdefault(part[key], part)
 
-    def cost(self, schema: Any) -> Cost:
+    def cost(self, schema: Any) -> SchemaCost:
         if not isinstance(schema, dict):
-            return Cost()
+            return SchemaCost()
         if id(schema) in self._known:
-            return self._known[id(schema)] or Cost(1, 1)
+            return self._known[id(schema)] or SchemaCost(1, 1)
         self._known[id(schema)] = None
         same = [self.cost(inner) for key in _SAME for inner in _held(schema, key)]
         same += [self.cost(self._target(schema[key])) for key in _REFERENCES if isinstance(schema.get(key), str)]
@@ -114,7 +114,7 @@ class _Walk:
                 size += sum(one.size for one in costs)
                 returns += max((one.returns for one in costs), default=0)
             below = max(below, returns)
-        found = self._known[id(schema)] = Cost(size, below + sum(one.returns for one in same))
+        found = self._known[id(schema)] = SchemaCost(size, below + sum(one.returns for one in same))
         return found
 
     def _target(self, reference: str) -> Any:

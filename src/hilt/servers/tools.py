@@ -22,8 +22,8 @@ from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.places import command
-from hilt.servers.declared import FILES, Configured, Server, Trusts, configured
-from hilt.servers.definitions import PREFIX, START_SECONDS, Difference, Kept, Raw, difference, named, tool_of
+from hilt.servers.configured import FILES, Configured, Server, Trusts, configured
+from hilt.servers.definitions import PREFIX, START_SECONDS, AcceptedTool, Difference, Raw, difference, named, tool_of
 from hilt.servers.pins import Pins
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ class State(NamedTuple):
     """What people are told of one server."""
 
     server: Server
-    tools: tuple[Kept, ...] | None  # None: it was never started
+    tools: tuple[AcceptedTool, ...] | None  # None: it was never started
     difference: Difference
     running: bool
     failure: str
@@ -97,7 +97,7 @@ class Servers:
                 self._relink()
             return self._configured
 
-    def known(self) -> list[Kept]:
+    def known(self) -> list[AcceptedTool]:
         """Return the definitions that are accepted; nothing is started."""
         return [kept for link in self._usable() for kept in (link.pins.read() or {}).values()]
 
@@ -193,10 +193,10 @@ class Servers:
             )
         return found
 
-    def _tool(self, link: _Link, kept: Kept) -> Tool:
+    def _tool(self, link: _Link, kept: AcceptedTool) -> Tool:
         return link.tool(kept, lambda tool: self._execute(link.server, kept, tool))
 
-    def _execute(self, server: Server, kept: Kept, tool: str) -> Execute:
+    def _execute(self, server: Server, kept: AcceptedTool, tool: str) -> Execute:
         def run(ctx: Context, args: dict[str, Any]) -> Output:
             from hilt.servers.client import Unsent
             from hilt.servers.results import output_of
@@ -226,7 +226,7 @@ class Servers:
                     path=path,
                 )
 
-    def _refuse_new(self, link: _Link, name: str, known: Mapping[str, Kept]) -> None:
+    def _refuse_new(self, link: _Link, name: str, known: Mapping[str, AcceptedTool]) -> None:
         offered = link.pins.offered() or []
         shown, _ = named(link.server.name, offered, known)
         for kept in shown:
@@ -261,7 +261,7 @@ class _Link:
         self._closed = False
         self._retry_at = 0.0
         self._reason = ""
-        self._made: dict[str, tuple[Kept, Tool]] = {}
+        self._made: dict[str, tuple[AcceptedTool, Tool]] = {}
 
     def close(self) -> list[Future[None]]:
         """End the server, if it runs, for good; what is returned tells when it has ended, and those before it."""
@@ -284,7 +284,7 @@ class _Link:
             tools = None if known is None else tuple(known.values())
             return State(self.server, tools, differs, running, self._reason, self.pins.notes(), self.pins.log)
 
-    def tool(self, kept: Kept, execute: Callable[[str], Execute]) -> Tool:
+    def tool(self, kept: AcceptedTool, execute: Callable[[str], Execute]) -> Tool:
         """Return the Tool of a definition, made once."""
         with self._lock:
             made = self._made.get(kept.shown)
@@ -338,7 +338,7 @@ class _Link:
         ready.result()
         return connection
 
-    def refuse_changed(self, connection: Connection, tool: str, kept: Kept) -> None:
+    def refuse_changed(self, connection: Connection, tool: str, kept: AcceptedTool) -> None:
         """Raise when the server does not describe a tool as it was accepted."""
         now = connection.hashes.get(tool)
         accepted = (self.pins.read() or {}).get(tool)

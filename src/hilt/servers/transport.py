@@ -39,7 +39,7 @@ from hilt.custom import launching
 from hilt.custom.workers import pipe
 from hilt.errors import ToolError
 from hilt.sandbox import process
-from hilt.servers.declared import Server
+from hilt.servers.configured import Server
 from hilt.servers.definitions import NOTES_MAX, TOOLS_MAX, clean, visible
 
 MESSAGE_BYTES = 8 << 20
@@ -59,7 +59,7 @@ _SILENCE_SECONDS = 3600.0  # longer than anybody thinks about a form
 _LIST = "tools/list"
 
 
-class Gate:
+class FloodGate:
     """Counts what arrives from one server, and closes when it is more than anybody asked for."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ def _flaw(page: dict[str, Any], version: str) -> str | None:
 class _Reading:
     """What a server sends, through its gate."""
 
-    def __init__(self, inner: ReadStream[SessionMessage | Exception], gate: Gate) -> None:
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], gate: FloodGate) -> None:
         self._inner = inner
         self._gate = gate
 
@@ -186,7 +186,7 @@ class _Reading:
 class _Writing:
     """What is sent to a server; the gate learns which answers to expect."""
 
-    def __init__(self, inner: WriteStream[SessionMessage], gate: Gate) -> None:
+    def __init__(self, inner: WriteStream[SessionMessage], gate: FloodGate) -> None:
         self._inner = inner
         self._gate = gate
 
@@ -206,7 +206,7 @@ class _Writing:
 
 
 def open_transport(
-    server: Server, gate: Gate, *, root: str, environ: Mapping[str, str], log: str
+    server: Server, gate: FloodGate, *, root: str, environ: Mapping[str, str], log: str
 ) -> AbstractAsyncContextManager[TransportStreams]:
     """Return the wire to a server whose variables are filled in."""
     if server.transport == "stdio":
@@ -216,7 +216,7 @@ def open_transport(
 
 @asynccontextmanager
 async def _guarded(
-    transport: AbstractAsyncContextManager[TransportStreams], gate: Gate
+    transport: AbstractAsyncContextManager[TransportStreams], gate: FloodGate
 ) -> AsyncIterator[TransportStreams]:
     async with transport as (reading, writing):
         yield _Reading(reading, gate), _Writing(writing, gate)
@@ -227,7 +227,7 @@ async def _guarded(
 
 @asynccontextmanager
 async def _stdio(
-    server: Server, gate: Gate, root: str, environ: Mapping[str, str], log: str
+    server: Server, gate: FloodGate, root: str, environ: Mapping[str, str], log: str
 ) -> AsyncIterator[TransportStreams]:
     starting = _Starting()
     try:
@@ -260,9 +260,9 @@ class _Starting:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_abandoned = False
-        self._running: _Running | None = None
+        self._running: _RunningServer | None = None
 
-    def run(self, start: Callable[[], _Running]) -> _Running:
+    def run(self, start: Callable[[], _RunningServer]) -> _RunningServer:
         running = start()
         with self._lock:
             self._running = running
@@ -279,7 +279,7 @@ class _Starting:
             threading.Thread(target=running.end, name="hilt-server-end", daemon=True).start()
 
 
-class _Running:
+class _RunningServer:
     """A server's process and our ends of its pipes."""
 
     def __init__(self, child: process.Child, stdin: int, stdout: int, stderr: int, held: ExitStack) -> None:
@@ -312,7 +312,7 @@ class _Running:
                 return  # whoever watched over it is gone, and closing does what can be done
 
 
-def _start(server: Server, root: str, environ: Mapping[str, str]) -> _Running:
+def _start(server: Server, root: str, environ: Mapping[str, str]) -> _RunningServer:
     # a hilt that is a server of hilt has no servers of its own: a circle would have no end
     env = {**launching.environment((), environ), **server.env, "HILT_NESTED": "1"}
     cwd = os.path.join(root, os.path.expanduser(server.cwd))
@@ -347,10 +347,10 @@ def _start(server: Server, root: str, environ: Mapping[str, str]) -> _Running:
             )
             held.enter_context(child)
         unless_started.pop_all()
-        return _Running(child, stdin, stdout, stderr, held)
+        return _RunningServer(child, stdin, stdout, stderr, held)
 
 
-async def _read(running: _Running, gate: Gate, sink: Any) -> None:
+async def _read(running: _RunningServer, gate: FloodGate, sink: Any) -> None:
     unread = bytearray()
     async with sink:
         while data := await _some(running.stdout):
@@ -368,7 +368,7 @@ async def _read(running: _Running, gate: Gate, sink: Any) -> None:
         gate.close(await anyio.to_thread.run_sync(running.how))
 
 
-async def _deliver(line: bytes, gate: Gate, sink: Any) -> bool:
+async def _deliver(line: bytes, gate: FloodGate, sink: Any) -> bool:
     """Hand on one line; False when nothing more is wanted."""
     if not gate.weigh(len(line)) or not line.strip():
         return gate.take(None)
@@ -405,7 +405,7 @@ def _mended(line: bytes) -> JSONRPCMessage | None:
     return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=INTERNAL_ERROR, message="its answer is not valid"))
 
 
-async def _write(running: _Running, gate: Gate, source: Any) -> None:
+async def _write(running: _RunningServer, gate: FloodGate, source: Any) -> None:
     async with source:
         async for item in source:
             text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -420,7 +420,7 @@ async def _write(running: _Running, gate: Gate, source: Any) -> None:
                     return  # its end is told by its output
 
 
-async def _log(running: _Running, gate: Gate, log: str) -> None:
+async def _log(running: _RunningServer, gate: FloodGate, log: str) -> None:
     """Keep the beginning of what the server complains of in a file, and throw the rest away, slowly."""
     os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -453,7 +453,7 @@ async def _some(pipe: int) -> bytes:
 
 
 @asynccontextmanager
-async def _http(server: Server, gate: Gate) -> AsyncIterator[TransportStreams]:
+async def _http(server: Server, gate: FloodGate) -> AsyncIterator[TransportStreams]:
     # packed answers are not asked for: their size says nothing of what they become
     headers = {**server.headers, "accept-encoding": "identity"}
 
@@ -481,7 +481,7 @@ async def _http(server: Server, gate: Gate) -> AsyncIterator[TransportStreams]:
 class _Bounded(httpx2.AsyncBaseTransport):
     """HTTP with answers of a bounded size."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, gate: Gate) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, gate: FloodGate) -> None:
         self._inner = inner
         self._gate = gate
 
@@ -502,7 +502,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
 class _Counted(httpx2.AsyncByteStream):
     """The body of an answer, which breaks off where it grows too long."""
 
-    def __init__(self, inner: Any, most: int | None, gate: Gate) -> None:
+    def __init__(self, inner: Any, most: int | None, gate: FloodGate) -> None:
         self._inner = inner
         self._most = most
         self._gate = gate

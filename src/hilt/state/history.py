@@ -38,7 +38,7 @@ class Snapshot(NamedTuple):
     new_mode: int | None = None  # where the change sets one
 
 
-class Change(NamedTuple):
+class RecordedChange(NamedTuple):
     """One call's set of snapshots."""
 
     id: str
@@ -315,7 +315,7 @@ class History:
 
         return self._db.exists() and self._db.read(work)
 
-    def cut_off(self) -> Iterator[tuple[Change, Recording]]:
+    def cut_off(self) -> Iterator[tuple[RecordedChange, Recording]]:
         """Yield the changes whose process is gone, each with its marker locked by the caller until it lets it go."""
         with writing(self.directory):
             for id in self._open_ids():
@@ -388,7 +388,7 @@ class History:
 
     # --- looking back ---------------------------------------------------------------------------------------------
 
-    def changes(self, limit: int | None = None, *, session: str | None = None) -> list[Change]:
+    def changes(self, limit: int | None = None, *, session: str | None = None) -> list[RecordedChange]:
         """Return finished changes, of one session or of all, newest first."""
         if not self._db.exists():
             return []
@@ -403,7 +403,7 @@ class History:
         query = "SELECT count(*) FROM snapshots JOIN changes ON change=number WHERE workspace=? AND NOT open"
         return int(self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchone()[0]))
 
-    def find(self, prefix: str) -> Change:
+    def find(self, prefix: str) -> RecordedChange:
         """Return the finished change with this id, or the only one whose id begins so."""
         if not prefix or prefix.strip("0123456789abcdef"):
             raise _no_snapshot(prefix)
@@ -478,12 +478,12 @@ class History:
         """Close the database."""
         self._db.close()
 
-    def _load(self, condition: str, values: Sequence[object], limit: int | None = None) -> list[Change]:
+    def _load(self, condition: str, values: Sequence[object], limit: int | None = None) -> list[RecordedChange]:
         query = f"SELECT number, id, session, operation, at FROM changes WHERE {condition} ORDER BY number DESC LIMIT ?"  # noqa: S608
 
-        def work(db: sqlite3.Connection) -> list[Change]:
+        def work(db: sqlite3.Connection) -> list[RecordedChange]:
             found = db.execute(query, (*values, -1 if limit is None else limit)).fetchall()
-            return [Change(row[1], row[2], row[3], row[4], _snapshots(db, row[0])) for row in found]
+            return [RecordedChange(row[1], row[2], row[3], row[4], _snapshots(db, row[0])) for row in found]
 
         return self._db.read(work)
 

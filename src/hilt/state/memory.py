@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from hilt.errors import ToolError
+from hilt.places import utf8_path
 from hilt.state.db import Database
 from hilt.state.locks import held
 
@@ -62,7 +63,7 @@ _SAVE = (
 )
 
 
-class Kept(NamedTuple):
+class MemoryEntry(NamedTuple):
     """One entry; times in nanoseconds since 1970."""
 
     key: str
@@ -73,10 +74,10 @@ class Kept(NamedTuple):
     snippet: str = ""
 
 
-class Page(NamedTuple):
+class MemoryPage(NamedTuple):
     """Some of the entries that fit, and how many fit in all."""
 
-    entries: list[Kept]
+    entries: list[MemoryEntry]
     total: int
 
 
@@ -102,16 +103,16 @@ class Memory:
                 suggestion=f'Leave scope out for the current project, or pass "{GLOBAL}".',
             )
         _encodable("scope", given)
-        return _stored(os.path.realpath(given))
+        return utf8_path(os.path.realpath(given))
 
     def _project(self) -> str:
         folder = self._workspace
         while not os.path.lexists(os.path.join(folder, ".git")):
             parent = os.path.dirname(folder)
             if parent == folder:
-                return _stored(self._workspace)
+                return utf8_path(self._workspace)
             folder = parent
-        return _stored(folder)
+        return utf8_path(folder)
 
     def save(
         self,
@@ -143,7 +144,7 @@ class Memory:
 
         self._write(work)
 
-    def recall(self, scope: str, key: str) -> Kept | None:
+    def recall(self, scope: str, key: str) -> MemoryEntry | None:
         """Return an entry that has not expired, or None."""
         query = f"SELECT {_columns(whole=True)} FROM memories WHERE scope=? AND key=? AND {_ALIVE}"  # noqa: S608
         row = self._read(lambda db: db.execute(query, (scope, key, time.time_ns())).fetchone())
@@ -161,15 +162,15 @@ class Memory:
 
     def entries(
         self, scope: str, *, tags: Sequence[str] = (), whole: bool = True, limit: int = -1, offset: int = 0
-    ) -> Page:
+    ) -> MemoryPage:
         """Return the entries of a scope that have all these tags, by key; unless `whole`, the beginnings of values."""
         condition, values = _conditions(scope, tags)
         query = f"SELECT {_columns(whole=whole)} FROM memories WHERE {condition} ORDER BY key LIMIT ? OFFSET ?"  # noqa: S608
         count = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608
 
-        def work(db: sqlite3.Connection) -> Page:
+        def work(db: sqlite3.Connection) -> MemoryPage:
             found = [_kept(row) for row in db.execute(query, (*values, limit, min(offset, _FARTHEST))).fetchall()]
-            return Page(found, int(db.execute(count, values).fetchone()[0]))
+            return MemoryPage(found, int(db.execute(count, values).fetchone()[0]))
 
         return self._read(work)
 
@@ -182,12 +183,12 @@ class Memory:
         whole: bool = True,
         limit: int = 20,
         offset: int = 0,
-    ) -> Page:
+    ) -> MemoryPage:
         """Return the entries of a scope that hold any of the words, best first, each with a snippet."""
         given = list(dict.fromkeys(_WORD.findall(words.lower())))
         terms = ([word for word in given if word not in _FILLERS] or given)[:_QUERY_WORDS]
         if not terms:
-            return Page([], 0)
+            return MemoryPage([], 0)
         condition, values = _conditions(scope, tags)
         if max(map(max, terms)) >= _UNDIVIDED:
             hits = " + ".join(["(instr(lower(key || ' ' || value || tags), ?) > 0)"] * len(terms))
@@ -204,9 +205,9 @@ class Memory:
         )
         count = f"SELECT count(*) FROM {source}"  # noqa: S608
 
-        def work(db: sqlite3.Connection) -> Page:
+        def work(db: sqlite3.Connection) -> MemoryPage:
             found = [_kept(row) for row in db.execute(query, (*values, limit, min(offset, _FARTHEST))).fetchall()]
-            return Page(found, int(db.execute(count, values).fetchone()[0]))
+            return MemoryPage(found, int(db.execute(count, values).fetchone()[0]))
 
         return self._read(work)
 
@@ -331,11 +332,6 @@ def _importable(found: dict[str, Any]) -> tuple[list[tuple[str, str]], list[str]
     return rows, refused
 
 
-def _stored(path: str) -> str:
-    """Return a path as the database can hold it."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 def _encodable(what: str, text: str) -> bytes:
     try:
         return text.encode()
@@ -359,6 +355,6 @@ def _columns(*, whole: bool) -> str:
     return f"memories.key, {value}, memories.tags, memories.updated, memories.expires"
 
 
-def _kept(row: Sequence[Any]) -> Kept:
+def _kept(row: Sequence[Any]) -> MemoryEntry:
     key, value, tags, updated, expires, *rest = row
-    return Kept(key, value, tuple(tags.split()), updated, expires, rest[0] if rest else "")
+    return MemoryEntry(key, value, tuple(tags.split()), updated, expires, rest[0] if rest else "")

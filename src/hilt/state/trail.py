@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.places import utf8_path
 from hilt.state.db import Database
 from hilt.state.head import Head
 from hilt.state.reserve import Reserve
@@ -89,7 +90,7 @@ _ADD_UP = (
 )
 
 
-class Entry(NamedTuple):
+class TrailEntry(NamedTuple):
     """What is kept of one call."""
 
     at: int  # nanoseconds since the epoch
@@ -117,7 +118,7 @@ class Row(NamedTuple):
     """An entry with its place in the chain."""
 
     seq: int
-    entry: Entry
+    entry: TrailEntry
     hash: bytes
 
 
@@ -149,7 +150,7 @@ class Use(NamedTuple):
     plot: tuple[int, ...]  # calls in each of equal parts of the time
 
 
-class Usage(NamedTuple):
+class UsageReport(NamedTuple):
     """The calls within some time, by tool, and how often each error code was the outcome."""
 
     start: float
@@ -178,7 +179,7 @@ def digest(args: object) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hex()
 
 
-def chained(previous: bytes, entry: Entry) -> bytes:
+def chained(previous: bytes, entry: TrailEntry) -> bytes:
     """Return the hash of an entry that follows a row with the hash `previous`."""
     at, workspace, session, tool, args, decision, reason, approver, outcome, micros, agent = entry
     at, micros = str(at), str(micros)  # type: ignore[assignment]
@@ -222,7 +223,7 @@ class Trail:
         """Free some space on a full disk, for what frees more."""
         self._reserve.give_up_ballast()
 
-    def record(self, entry: Entry, stamps: Mapping[str, Stamp | None], *, ran: bool = True) -> None:
+    def record(self, entry: TrailEntry, stamps: Mapping[str, Stamp | None], *, ran: bool = True) -> None:
         """Append the call and store what it saw of files (None forgets a file), in one transaction.
 
         The row of a call that `ran` waits in the reserve when the database cannot take it. What the call saw is then
@@ -238,7 +239,7 @@ class Trail:
     def _take_in(self) -> None:
         """Append the rows that wait in the reserve."""
         with self._reserve.taken() as waiting:
-            entries = [Entry(*json.loads(line)) for line in waiting]
+            entries = [TrailEntry(*json.loads(line)) for line in waiting]
 
             def work(db: sqlite3.Connection) -> tuple[int, bytes]:
                 end = self._behind(_end(db))
@@ -258,7 +259,7 @@ class Trail:
             with suppress(ToolError):
                 self._take_in()
 
-    def _record(self, entry: Entry, stamps: Mapping[str, Stamp | None]) -> None:
+    def _record(self, entry: TrailEntry, stamps: Mapping[str, Stamp | None]) -> None:
         seconds = entry.at // 1_000_000_000
         key = (entry.workspace, entry.session)
         renew = seconds - self._used.get(key, 0) > USED_SECONDS
@@ -285,7 +286,7 @@ class Trail:
         self._last = end
         self._head.note(*end)
 
-    def _append_alone(self, entry: Entry, stamps: Mapping[str, Stamp | None]) -> tuple[int, bytes] | None:
+    def _append_alone(self, entry: TrailEntry, stamps: Mapping[str, Stamp | None]) -> tuple[int, bytes] | None:
         """Append the call with the one statement that is then its own transaction, if nothing else is to be stored.
 
         None when there is more, or when another process has gone on from the end of the chain.
@@ -296,7 +297,7 @@ class Trail:
         values: list[str | int | bytes | None] = []
         for path, stamp in stamps.items():
             conditions.append(_NOT_STAMPED if stamp is None else _AS_STAMPED)
-            values += [entry.workspace, entry.session, _name(path), *(stamp or ())]
+            values += [entry.workspace, entry.session, utf8_path(path), *(stamp or ())]
         # one statement looks and appends: two would each lock the file
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
@@ -330,7 +331,7 @@ class Trail:
             ).fetchone()
             if used is not None and used[0] < time.time() - SESSION_IDLE_SECONDS:
                 return {}
-            names = {_name(path): path for path in paths}
+            names = {utf8_path(path): path for path in paths}
             found: dict[str, Stamp] = {}
             left = list(names)
             while left:
@@ -454,7 +455,7 @@ class Trail:
             db.execute(_ADD_UP, (last,))
             gone = db.execute("DELETE FROM audit WHERE seq<=?", (last,)).rowcount
             reason = f"rows {first} to {last} were removed: kept are {rows} rows and {days} days"
-            entry = Entry(now, "", "", "hilt audit", hash.hex(), "allow", reason, "", "ok", 0)
+            entry = TrailEntry(now, "", "", "hilt audit", hash.hex(), "allow", reason, "", "ok", 0)
             end = _append(db, self._behind(end), entry)
             marks = ("removed", last, hash), ("said", end[0], b"")
             db.executemany("INSERT OR REPLACE INTO marks VALUES (?,?,?)", marks)
@@ -487,7 +488,7 @@ class Trail:
         session: str | None = None,
         workspace: str | None = None,
         parts: int = 1,
-    ) -> Usage:
+    ) -> UsageReport:
         """Return what the calls since then were, with the time until now divided into so many parts."""
         self._settle()
         now = time.time_ns()
@@ -524,17 +525,12 @@ class Trail:
         return [_row(row) for row in self._db.read(lambda db: db.execute(query, (after,)).fetchall())]
 
 
-def _name(path: str) -> str:
-    """Return a path as SQLite can hold it: a link may lead to a name that is not UTF-8."""
-    return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 def _end(db: sqlite3.Connection) -> tuple[int, bytes]:
     row = db.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
     return (0, b"") if row is None else (row[0], row[1])
 
 
-def _append(db: sqlite3.Connection, last: tuple[int, bytes], entry: Entry) -> tuple[int, bytes]:
+def _append(db: sqlite3.Connection, last: tuple[int, bytes], entry: TrailEntry) -> tuple[int, bytes]:
     """Add a row behind the last one; IntegrityError when that is not the last one any more."""
     number, hash = last[0] + 1, chained(last[1], entry)
     db.execute(_INSERT, (number, *entry, hash))
@@ -542,7 +538,7 @@ def _append(db: sqlite3.Connection, last: tuple[int, bytes], entry: Entry) -> tu
 
 
 def _row(row: Sequence[Any]) -> Row:
-    return Row(row[0], Entry(*row[1:-1]), row[-1])
+    return Row(row[0], TrailEntry(*row[1:-1]), row[-1])
 
 
 def _follows(row: Row, previous: bytes) -> bool:
@@ -579,7 +575,7 @@ def _counter(tool: str, status: str, counts: Sequence[tuple[int, int, int]]) -> 
     return Counter(tool, status, calls, micros / 1000, buckets)
 
 
-def _usage(db: sqlite3.Connection, chosen: str, values: list[Any], now: int, parts: int) -> Usage:
+def _usage(db: sqlite3.Connection, chosen: str, values: list[Any], now: int, parts: int) -> UsageReport:
     """Return what a choice of calls was; `values` are what the choice is made by, first since when."""
     start = values[0] or db.execute(f"SELECT min(at) FROM {chosen}", values).fetchone()[0] or now  # noqa: S608
     width = max(1, -(-(now - start) // parts))
@@ -596,7 +592,7 @@ def _usage(db: sqlite3.Connection, chosen: str, values: list[Any], now: int, par
     )
     tools = [Use(name, *use, tuple(plots[name])) for name, *use in db.execute(query, values)]  # type: ignore[call-arg]
     query = f"SELECT outcome, count(*) FROM {chosen} WHERE outcome<>'ok' GROUP BY 1 ORDER BY 2 DESC, 1"  # noqa: S608
-    return Usage(start / 1_000_000_000, now / 1_000_000_000, tools, dict(db.execute(query, values).fetchall()))
+    return UsageReport(start / 1_000_000_000, now / 1_000_000_000, tools, dict(db.execute(query, values).fetchall()))
 
 
 def _news(
@@ -604,7 +600,7 @@ def _news(
 ) -> Iterator[tuple[str, Stamp | None]]:
     """Yield what is not stored yet: reading the same file again is common, and looking is cheaper than writing."""
     for path, stamp in stamps.items():
-        name = _name(path)
+        name = utf8_path(path)
         if db.execute(_STAMPED, (workspace, session, name)).fetchone() != stamp:
             yield name, stamp
 

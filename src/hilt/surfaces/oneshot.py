@@ -100,7 +100,7 @@ def request(runtime: Runtime, options: dict[str, str], call: Call) -> Result:
     return resident.hand_over(call, options)
 
 
-def answer_all(ask: Callable[[Call], Result], reader: wire.Reader, writer: Writer) -> int:
+def answer_all(ask: Callable[[Call], Result], reader: wire.RequestSource, writer: Writer) -> int:
     """Answer each request in order with what `ask` says to its call; 1 when any failed, or there was none."""
     failed = answered = False
     for request in wire.read_requests(reader):

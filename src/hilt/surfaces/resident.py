@@ -191,7 +191,7 @@ def _exchange(kind: str, options: dict[str, str], request: bytes = b"") -> bytes
     return answer
 
 
-class _Stream(wire.Reader, Writer, Protocol):
+class _SocketStream(wire.RequestSource, Writer, Protocol):
     """A connection, both ways."""
 
 
@@ -318,7 +318,7 @@ class Resident:
                 self._active -= 1
                 self._last = time.monotonic()
 
-    def _answer(self, connection: socket.socket, stream: _Stream) -> None:
+    def _answer(self, connection: socket.socket, stream: _SocketStream) -> None:
         fields = _read_header(stream)
         if fields is None or not self._is_like_us(connection):
             stream.write(DECLINED)
@@ -463,7 +463,7 @@ def _label(pid: int) -> str:
         return ""
 
 
-def _read_header(stream: wire.Reader) -> list[str] | None:
+def _read_header(stream: wire.RequestSource) -> list[str] | None:
     received = b""
     while not received.endswith(b"\0\n"):
         line = stream.readline(HEADER_BYTES)

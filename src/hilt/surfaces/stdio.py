@@ -89,10 +89,10 @@ def _die(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def serve(runtime: Runtime, reader: wire.Reader, writer: Writer) -> None:
+def serve(runtime: Runtime, reader: wire.RequestSource, writer: Writer) -> None:
     """Answer requests as they end, until the input does and everything was answered."""
     runtime.watch_deadlines()
-    session = _Session(runtime, writer)
+    session = _StdioSession(runtime, writer)
     _Readers(session, reader).run()
     session.drain()
 
@@ -104,7 +104,7 @@ class _Readers:
     reading, and the first one ends with its call.
     """
 
-    def __init__(self, session: _Session, reader: wire.Reader) -> None:
+    def __init__(self, session: _StdioSession, reader: wire.RequestSource) -> None:
         self._session = session
         self._lines = wire.read_lines(reader)
         self._lock = threading.Lock()
@@ -162,7 +162,7 @@ class _Readers:
                 seen = self._taken
 
 
-class _Session:
+class _StdioSession:
     def __init__(self, runtime: Runtime, writer: Writer) -> None:
         self._runtime = runtime
         self._writer = writer

@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from hilt.text.lines import split_lines, strip_ending
-from hilt.text.sequences import Run, equal_runs
+from hilt.text.sequences import EqualRun, equal_runs
 
 _CHUNK = 1 << 16
 
 
-class Change(NamedTuple):
+class DiffLine(NamedTuple):
     """One line of a hunk without its ending: "context", "removed" or "added"."""
 
     kind: str
@@ -26,7 +26,7 @@ class Hunk(NamedTuple):
     old_lines: int
     new_start: int
     new_lines: int
-    changes: tuple[Change, ...]
+    changes: tuple[DiffLine, ...]
 
 
 def diff_hunks(old: str, new: str, context: int = 3) -> list[Hunk]:
@@ -37,7 +37,8 @@ def diff_hunks(old: str, new: str, context: int = 3) -> list[Hunk]:
 def stripped(hunks: list[Hunk]) -> list[Hunk]:
     """Return the hunks with the endings taken off their lines."""
     return [
-        hunk._replace(changes=tuple(Change(kind, strip_ending(line)) for kind, line in hunk.changes)) for hunk in hunks
+        hunk._replace(changes=tuple(DiffLine(kind, strip_ending(line)) for kind, line in hunk.changes))
+        for hunk in hunks
     ]
 
 
@@ -184,10 +185,10 @@ def _skip_lines(text: str, offset: int, count: int) -> int:
     return offset
 
 
-def _groups(runs: Sequence[Run], old_length: int, new_length: int, context: int) -> Iterator[list[Run]]:
+def _groups(runs: Sequence[EqualRun], old_length: int, new_length: int, context: int) -> Iterator[list[EqualRun]]:
     """Yield the equal runs around and between changes that belong to one hunk, an empty run where a side has none."""
-    edges = [Run(0, 0, 0), *runs, Run(old_length, new_length, 0)]
-    group: list[Run] = []
+    edges = [EqualRun(0, 0, 0), *runs, EqualRun(old_length, new_length, 0)]
+    group: list[EqualRun] = []
     for run, after in pairwise(edges):
         changed = (run.old + run.length, run.new + run.length) != (after.old, after.new)
         if group and (run.length > 2 * context or not changed):
@@ -200,17 +201,17 @@ def _groups(runs: Sequence[Run], old_length: int, new_length: int, context: int)
         yield group
 
 
-def _hunk(group: Sequence[Run], old: Sequence[str], new: Sequence[str], context: int, above: int) -> Hunk:
+def _hunk(group: Sequence[EqualRun], old: Sequence[str], new: Sequence[str], context: int, above: int) -> Hunk:
     """Build a hunk of the changes between the runs of a group; `above` lines lie before both sequences."""
     first, last = group[0], group[-1]
     lead, trail = min(context, first.length), min(context, last.length)
     x, y = first.old + first.length, first.new + first.length
-    changes = [Change("context", line) for line in old[x - lead : x]]
+    changes = [DiffLine("context", line) for line in old[x - lead : x]]
     for run in group[1:]:
-        changes += (Change("removed", line) for line in old[x : run.old])
-        changes += (Change("added", line) for line in new[y : run.new])
+        changes += (DiffLine("removed", line) for line in old[x : run.old])
+        changes += (DiffLine("added", line) for line in new[y : run.new])
         shown = trail if run is last else run.length
-        changes += (Change("context", line) for line in old[run.old : run.old + shown])
+        changes += (DiffLine("context", line) for line in old[run.old : run.old + shown])
         x, y = run.old + run.length, run.new + run.length
     old_at, new_at = first.old + first.length - lead, first.new + first.length - lead
     old_count, new_count = last.old + trail - old_at, last.new + trail - new_at

@@ -16,7 +16,7 @@ _TRAILING = BLANKS + "\r"
 MOST_PLACES = 100  # a copy that fits more places than this is not looked at further
 
 
-class Page:
+class TextPage:
     """A text, what its lines end with, the lines as they are and as they compare, and where each starts."""
 
     def __init__(self, text: str, feed: str, lines: list[str], plain: list[str], starts: list[int]) -> None:
@@ -42,7 +42,7 @@ class Page:
         return frozenset(line.strip() for line in self.plain)
 
 
-class Place(NamedTuple):
+class TextPlace(NamedTuple):
     """Characters start to end of a page and the plain lines of the copy that lie there, one for one.
 
     Where the copy ends with a line ending that the file lacks, `unended` is set and the copy has no line for it.
@@ -56,15 +56,15 @@ class Place(NamedTuple):
     indents: Mapping[str, str] = {}
 
 
-def read_page(text: str) -> Page:
+def read_page(text: str) -> TextPage:
     """Prepare a text for comparison; CR ends its lines only where it has no LF at all (classic Mac)."""
     feed = "\r" if "\r" in text and "\n" not in text else "\n"
     lines = text.split(feed)
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    return Page(text, feed, lines, _plain_lines(text, feed), starts)
+    return TextPage(text, feed, lines, _plain_lines(text, feed), starts)
 
 
-def alike(page: Page, copy: str) -> list[Place]:
+def alike(page: TextPage, copy: str) -> list[TextPlace]:
     """Return the first places that differ from the copy in trailing blanks, quotes, dashes, spaces or endings only."""
     lines = _plain_lines(copy, "\n")
     if lines == [""]:
@@ -80,7 +80,7 @@ def alike(page: Page, copy: str) -> list[Place]:
     return [_place(page, haystack, at, end, lines) for at, end in found]
 
 
-def indented(page: Page, copy: str) -> list[Place]:
+def indented(page: TextPage, copy: str) -> list[TextPlace]:
     """Return the first places whose lines differ from those of the copy by a shift of indentation as well."""
     lines = _plain_lines(copy, "\n")
     body = lines[:-1] if len(lines) > 1 and not lines[-1] else lines
@@ -98,11 +98,11 @@ def indented(page: Page, copy: str) -> list[Place]:
         unended = body is not lines and after == len(page.lines)
         whole = body is not lines and not unended
         end = page.starts[after] if whole else page.starts[after - 1] + len(page.lines[after - 1].removesuffix("\r"))
-        places.append(Place(page.starts[first], end, lines if whole else body, unended, indents))
+        places.append(TextPlace(page.starts[first], end, lines if whole else body, unended, indents))
     return places
 
 
-def rewrite(page: Page, place: Place, new_text: str, ending: str) -> str:
+def rewrite(page: TextPage, place: TextPlace, new_text: str, ending: str) -> str:
     """Return new_text for the place: lines that the copy has too stay as the file has them, others get the ending."""
     theirs = page.text[place.start : place.end].split(page.feed)
     fresh, plain = new_text.split("\n"), _plain_lines(new_text, "\n")
@@ -126,13 +126,13 @@ def _plain_lines(text: str, feed: str) -> list[str]:
     return [line.rstrip(_TRAILING) for line in fold(text).split(feed)]
 
 
-def _place(page: Page, haystack: str, at: int, end: int, lines: list[str]) -> Place:
+def _place(page: TextPage, haystack: str, at: int, end: int, lines: list[str]) -> TextPlace:
     """Return the place of haystack[at:end], which is the joined plain lines, in the text of the page."""
     first, last = haystack.count("\n", 0, at), haystack.count("\n", 0, end)
     start = page.starts[first] + at - (haystack.rfind("\n", 0, at) + 1)
     if last == len(page.lines):
-        return Place(start, len(page.text), lines[:-1], unended=True)
-    return Place(start, page.starts[last] + end - (haystack.rfind("\n", 0, end) + 1), lines)
+        return TextPlace(start, len(page.text), lines[:-1], unended=True)
+    return TextPlace(start, page.starts[last] + end - (haystack.rfind("\n", 0, end) + 1), lines)
 
 
 def _restore_strays(theirs: Sequence[str], fresh: list[str], kept: Mapping[int, int]) -> list[str]:

@@ -12,13 +12,13 @@ from hilt.text.encodings import Span
 from hilt.text.lines import count_lines, dominant_ending, line_number, occurrences
 
 if TYPE_CHECKING:
-    from hilt.text.likeness import Page
+    from hilt.text.likeness import TextPage
 
 _LISTED = 10  # line numbers that an error names
 _BARE_FEED = re.compile(r"(?<!\r)\n")
 
 
-class Match(NamedTuple):
+class EditMatch(NamedTuple):
     """The change to make, whether old_text was found as it stands, and the lines, from 1, that it covers."""
 
     span: Span
@@ -34,9 +34,9 @@ def find_edit(
     *,
     path: str,
     fuzzy_indent: bool = False,
-    read: Callable[[str], Page] | None = None,
+    read: Callable[[str], TextPage] | None = None,
     nearest: bool = True,
-) -> Match:
+) -> EditMatch:
     """Return the only change that puts new_text in place of old_text; an error says why there is none.
 
     `read` prepares the text for comparison, for callers that keep pages. Without `nearest`, an error does not name the
@@ -60,7 +60,7 @@ def find_edit(
     return match
 
 
-def match_at(text: str, at: int, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> Match:
+def match_at(text: str, at: int, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch:
     """Return the change that puts new_text in place of the old_text at an offset of the text."""
     start, end = at, at + len(old_text)
     if fuzzy_indent:
@@ -81,7 +81,7 @@ def match_at(text: str, at: int, old_text: str, new_text: str, *, path: str, fuz
     return _match(text, Span(start, end, new), path, exact=True)
 
 
-def match_alike(page: Page, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> Match | None:
+def match_alike(page: TextPage, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch | None:
     """Return the only change at a place that is like old_text, None when no place is."""
     # imported here: most edits are exact and need none of it
     from hilt.text.indentation import settle
@@ -105,13 +105,13 @@ def match_alike(page: Page, old_text: str, new_text: str, *, path: str, fuzzy_in
     return _match(text, Span(place.start, place.end, new), path, exact=False)
 
 
-def _match(text: str, span: Span, path: str, *, exact: bool) -> Match:
+def _match(text: str, span: Span, path: str, *, exact: bool) -> EditMatch:
     if span.new == text[span.start : span.end]:
         raise ToolError(
             "edit_no_change", f"The edit would leave {path} as it is: old_text and new_text are equivalent."
         )
     first = line_number(text, span.start)
-    return Match(span, exact, first, first + text.count("\n", span.start, span.end - 1))
+    return EditMatch(span, exact, first, first + text.count("\n", span.start, span.end - 1))
 
 
 def _ending_at(text: str, start: int, end: int) -> str:
@@ -135,7 +135,7 @@ def _not_unique(text: str, offsets: Sequence[int], count: int, path: str, *, lea
     )
 
 
-def _not_found(page: Page, old_text: str, path: str, *, fuzzy_indent: bool, nearest: bool) -> ToolError:
+def _not_found(page: TextPage, old_text: str, path: str, *, fuzzy_indent: bool, nearest: bool) -> ToolError:
     from hilt.text.likeness import indented
     from hilt.text.nearest import nearest_line, quote
 

@@ -24,7 +24,7 @@ _MOST_APART = 256  # replacements whose surroundings are searched one by one
 _BLOCKS = 256  # parts of the text whose lines are counted together
 
 
-class _Window(NamedTuple):
+class _SampleWindow(NamedTuple):
     """The samples of a part by which it is found: where in it they begin, how many there are, how long they are."""
 
     start: int
@@ -36,7 +36,7 @@ class _Window(NamedTuple):
             yield offset, part[offset : offset + self.size]
 
 
-class Places:
+class SamplePlaces:
     """Where samples of the parts that will be looked for occur in a text."""
 
     def __init__(self, text: str, parts: Sequence[str]) -> None:
@@ -44,10 +44,10 @@ class Places:
         self.hits: dict[str, list[int]] = {}
         self.sizes: set[int] = set()
         self._parts = parts
-        self._windows: dict[str, _Window] = {}
+        self._windows: dict[str, _SampleWindow] = {}
         self._searches = 0
 
-    def window(self, part: str) -> _Window | None:
+    def window(self, part: str) -> _SampleWindow | None:
         """Return how a part is found by its samples; None when it must be looked for in the whole text."""
         self._searches += 1
         if self._searches == SEARCHES:
@@ -79,7 +79,7 @@ class Places:
         for part in parts:
             counts = [len(found[part[at : at + size]]) for at in range(min(len(part) - size + 1, _LOOKED))]
             sums = [sum(counts[at : at + stride]) for at in range(len(counts) - stride + 1)]
-            window = _Window(sums.index(min(sums)), stride, size)
+            window = _SampleWindow(sums.index(min(sums)), stride, size)
             samples = [sample for _, sample in window.samples(part)]
             if all(len(found[sample]) <= _MOST_HITS for sample in samples):
                 self._windows[part] = window
@@ -93,7 +93,7 @@ class Revision:
     Offsets are those of the text without them. What is found holds for the text with them.
     """
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: SamplePlaces) -> None:
         self.text = places.text
         self.spans: list[Span] = []  # in the order of the text
         self.latest = Span(0, 0, "")
@@ -125,7 +125,7 @@ class Revision:
                 return None
         return places
 
-    def _by_samples(self, part: str, window: _Window) -> set[int] | None:
+    def _by_samples(self, part: str, window: _SampleWindow) -> set[int] | None:
         if self._fresh is None:
             self._fresh = {}
             for span in self.spans:

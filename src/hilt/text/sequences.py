@@ -17,7 +17,7 @@ _SLACK = 1 << 17
 _DEPTH = 16
 
 
-class Run(NamedTuple):
+class EqualRun(NamedTuple):
     """`length` equal items, from `old` in one sequence and from `new` in the other."""
 
     old: int
@@ -31,12 +31,12 @@ class _Area(NamedTuple):
     depth: int
 
 
-def equal_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Run]:
+def equal_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[EqualRun]:
     """Return the runs that both sequences keep, in order; what lies between them was removed or added."""
     numbers: dict[Hashable, int] = {}
     a = [numbers.setdefault(item, len(numbers)) for item in old]
     b = [numbers.setdefault(item, len(numbers)) for item in new]
-    found: list[Run] = []
+    found: list[EqualRun] = []
     areas = [_Area(range(len(a)), range(len(b)), 0)]
     while areas:
         area = _trim(a, b, areas.pop(), found)
@@ -47,12 +47,12 @@ def equal_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Run]:
         xs = [x for x in area.old if a[x] in common]
         ys = [y for y in area.new if b[y] in common]
         runs, anchors = _align([a[x] for x in xs], [b[y] for y in ys], area.depth)
-        found += (Run(xs[run.old + i], ys[run.new + i], 1) for run in runs for i in range(run.length))
+        found += (EqualRun(xs[run.old + i], ys[run.new + i], 1) for run in runs for i in range(run.length))
         areas += _between(area, [(xs[x], ys[y]) for x, y in anchors], found)
     return _merge(found)
 
 
-def _trim(a: Sequence[int], b: Sequence[int], area: _Area, found: list[Run]) -> _Area:
+def _trim(a: Sequence[int], b: Sequence[int], area: _Area, found: list[EqualRun]) -> _Area:
     """Move what the area begins and ends with in common to the runs that were found."""
     old, new, _ = area
     head, limit = 0, min(len(old), len(new))
@@ -61,14 +61,14 @@ def _trim(a: Sequence[int], b: Sequence[int], area: _Area, found: list[Run]) -> 
     tail, limit = 0, limit - head
     while tail < limit and a[old.stop - 1 - tail] == b[new.stop - 1 - tail]:
         tail += 1
-    found += (Run(old.start, new.start, head), Run(old.stop - tail, new.stop - tail, tail))
+    found += (EqualRun(old.start, new.start, head), EqualRun(old.stop - tail, new.stop - tail, tail))
     return area._replace(
         old=range(old.start + head, old.stop - tail),
         new=range(new.start + head, new.stop - tail),
     )
 
 
-def _align(a: Sequence[int], b: Sequence[int], depth: int) -> tuple[list[Run], list[tuple[int, int]]]:
+def _align(a: Sequence[int], b: Sequence[int], depth: int) -> tuple[list[EqualRun], list[tuple[int, int]]]:
     """Return the runs to keep; or, where too much differs, pairs of unique items at which to divide the work."""
     runs, x, y = _walk(a, b, 0, 0, _LOOKAHEAD if depth else _EXACT)
     if (x, y) == (len(a), len(b)):
@@ -82,7 +82,7 @@ def _align(a: Sequence[int], b: Sequence[int], depth: int) -> tuple[list[Run], l
     return runs, []
 
 
-def _walk(a: Sequence[int], b: Sequence[int], x0: int, y0: int, edits: int) -> tuple[list[Run], int, int]:
+def _walk(a: Sequence[int], b: Sequence[int], x0: int, y0: int, edits: int) -> tuple[list[EqualRun], int, int]:
     """Follow the shortest edit path (Myers) from x0, y0; where the edits run out, the path that came furthest."""
     skew = y0 - x0
     reach = [x0] * (2 * edits + 3)  # by k = removals - additions, the furthest x; a negative k counts from the end
@@ -112,14 +112,14 @@ def _adds(reach: Sequence[int], k: int, edit: int) -> bool:
     return k == -edit or (k != edit and reach[k - 1] < reach[k + 1])
 
 
-def _retrace(history: Sequence[Sequence[int]], x: int, y: int, skew: int) -> Iterator[Run]:
+def _retrace(history: Sequence[Sequence[int]], x: int, y: int, skew: int) -> Iterator[EqualRun]:
     """Yield the runs of the path that ends at x, y, last run first."""
     for edit in range(len(history) - 1, -1, -1):
         reach, k = history[edit], x - y + skew
         adds = _adds(reach, k, edit)
         before = reach[k + 1] if adds else reach[k - 1]
         start = before if adds else before + 1
-        yield Run(start, start - k + skew, x - start)
+        yield EqualRun(start, start - k + skew, x - start)
         x, y = before, before - (k + 1 if adds else k - 1) + skew
 
 
@@ -144,7 +144,7 @@ def _unique_pairs(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
     return series[::-1]
 
 
-def _between(area: _Area, anchors: Sequence[tuple[int, int]], found: list[Run]) -> Iterator[_Area]:
+def _between(area: _Area, anchors: Sequence[tuple[int, int]], found: list[EqualRun]) -> Iterator[_Area]:
     """Keep the anchors, and yield the areas around them; without anchors there is nothing left to look at."""
     if not anchors:
         return
@@ -153,12 +153,12 @@ def _between(area: _Area, anchors: Sequence[tuple[int, int]], found: list[Run]) 
         if x < next_x and y < next_y:
             yield _Area(range(x, next_x), range(y, next_y), area.depth + 1)
         x, y = next_x + 1, next_y + 1
-    found += (Run(x, y, 1) for x, y in anchors)
+    found += (EqualRun(x, y, 1) for x, y in anchors)
 
 
-def _merge(runs: Iterable[Run]) -> list[Run]:
+def _merge(runs: Iterable[EqualRun]) -> list[EqualRun]:
     """Return the runs in order, those that touch as one."""
-    merged: list[Run] = []
+    merged: list[EqualRun] = []
     for run in sorted(run for run in runs if run.length):
         if merged and merged[-1].old + merged[-1].length == run.old and merged[-1].new + merged[-1].length == run.new:
             merged[-1] = merged[-1]._replace(length=merged[-1].length + run.length)

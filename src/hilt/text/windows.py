@@ -15,7 +15,7 @@ _CLOSERS = frozenset(("end", "}", "fi", "done", "esac"))
 _CLOSED = frozenset(["rb", "sh", "bash", "zsh", "lua", "ex", "exs", "jl", "pl", "pm", "tcl"])
 
 
-class Part(NamedTuple):
+class WindowPart(NamedTuple):
     """A run of lines: number of the first one, and the lines without their endings."""
 
     first: int
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 class Window(NamedTuple):
     """What is shown of a text: one part, or the two ends of it; `cut` when a limit took lines away."""
 
-    parts: list[Part]
+    parts: list[WindowPart]
     cut: bool
     clipped: bool = False  # the only line shown is itself cut: its end is missing, with "tail" its beginning
 
@@ -97,17 +97,17 @@ def select(lines: list[str], first: int, truncate: str, extension: str, *, numbe
 
 def _by_lines(lines: list[str], first: int, truncate: str, extension: str) -> Window:
     if len(lines) <= LINES_MAX or truncate == "none":
-        return Window([Part(first, lines)], cut=False)
+        return Window([WindowPart(first, lines)], cut=False)
     if truncate == "tail":
-        return Window([Part(first + len(lines) - LINES_MAX, lines[-LINES_MAX:])], cut=True)
+        return Window([WindowPart(first + len(lines) - LINES_MAX, lines[-LINES_MAX:])], cut=True)
     if truncate == "middle":
         half = LINES_MAX // 2
-        ends = [Part(first, lines[:half]), Part(first + len(lines) - half, lines[-half:])]
+        ends = [WindowPart(first, lines[:half]), WindowPart(first + len(lines) - half, lines[-half:])]
         return Window(ends, cut=True)
     count = LINES_MAX
     if truncate == "smart":
         count = block_end(lines, LINES_MAX, extension) or LINES_MAX
-    return Window([Part(first, lines[:count])], cut=True)
+    return Window([WindowPart(first, lines[:count])], cut=True)
 
 
 def _by_bytes(window: Window, truncate: str, extension: str, *, numbered: bool) -> Window:
@@ -125,13 +125,13 @@ def _by_bytes(window: Window, truncate: str, extension: str, *, numbered: bool) 
         if len(parts) == 1:
             middle = len(parts[0].lines) // 2
             (part,) = parts
-            parts = [Part(part.first, part.lines[:middle]), Part(part.first + middle, part.lines[middle:])]
+            parts = [WindowPart(part.first, part.lines[:middle]), WindowPart(part.first + middle, part.lines[middle:])]
             sizes = [sizes[0][:middle], sizes[0][middle:]]
         kept = [_from_start(parts[0], sizes[0], BYTES_MAX // 2), _from_end(parts[1], sizes[1], BYTES_MAX // 2)]
     else:
         kept = [_from_start(parts[0], sizes[0], BYTES_MAX)]
         if truncate == "smart" and (end := block_end(parts[0].lines, len(kept[0].lines), extension)):
-            kept = [Part(kept[0].first, kept[0].lines[:end])]
+            kept = [WindowPart(kept[0].first, kept[0].lines[:end])]
     kept = [part for part in kept if part.lines]
     return Window(kept, cut=True) if kept else _clipped(window, truncate, BYTES_MAX - extra)
 
@@ -141,29 +141,29 @@ def _clipped(window: Window, truncate: str, size: int) -> Window:
     if truncate == "tail":
         part = window.parts[-1]
         text = part.lines[-1].encode("utf-8", "surrogatepass")[-size:].decode("utf-8", "ignore")
-        return Window([Part(part.last, [text])], cut=True, clipped=True)
+        return Window([WindowPart(part.last, [text])], cut=True, clipped=True)
     part = window.parts[0]
     text = part.lines[0].encode("utf-8", "surrogatepass")[:size].decode("utf-8", "ignore")
-    return Window([Part(part.first, [text])], cut=True, clipped=True)
+    return Window([WindowPart(part.first, [text])], cut=True, clipped=True)
 
 
-def _from_start(part: Part, sizes: list[int], budget: int) -> Part:
+def _from_start(part: WindowPart, sizes: list[int], budget: int) -> WindowPart:
     count = 0
     for size in sizes:
         if size > budget:
             break
         budget -= size
         count += 1
-    return Part(part.first, part.lines[:count])
+    return WindowPart(part.first, part.lines[:count])
 
 
-def _from_end(part: Part, sizes: list[int], budget: int) -> Part:
+def _from_end(part: WindowPart, sizes: list[int], budget: int) -> WindowPart:
     count = len(_from_start(part, sizes[::-1], budget).lines)
     start = len(part.lines) - count
-    return Part(part.first + start, part.lines[start:])
+    return WindowPart(part.first + start, part.lines[start:])
 
 
-def numbered(parts: list[Part]) -> list[str]:
+def numbered(parts: list[WindowPart]) -> list[str]:
     """Return the lines with their numbers, right-justified to the width of the last one, and a tab."""
     width = len(str(parts[-1].last))
     return [

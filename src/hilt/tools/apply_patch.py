@@ -7,8 +7,8 @@ from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
-from hilt.files.editing import Document, Shown, changed, diff_text, open_document, preview, require, shown_bytes
-from hilt.files.workspace import Draft
+from hilt.files.draft import Draft
+from hilt.files.editing import Document, ShownChange, changed, diff_text, open_document, preview, require, shown_bytes
 from hilt.text.encodings import UTF8, encode
 from hilt.text.patching import Operation, apply_hunks, parse_patch
 
@@ -121,7 +121,7 @@ def _patched(draft: Draft, path: str, operation: Operation) -> Document:
     return document
 
 
-def _changes(draft: Draft, done: list[tuple[str, Operation]]) -> list[Shown]:
+def _changes(draft: Draft, done: list[tuple[str, Operation]]) -> list[ShownChange]:
     """Return what the patch as a whole does to each file, a move as a move."""
     origins: dict[str, str] = {}
     for _, operation in done:

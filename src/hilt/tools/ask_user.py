@@ -8,7 +8,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
-from hilt.output import shapes
+from hilt.output import foreign_views
 from hilt.params import Items
 from hilt.schema import STRING, array, mapping, record
 
@@ -112,7 +112,7 @@ def _view(asked: list[Question], answers: dict[str, Any]) -> dict[str, Any]:
         for question in asked
     ]
     columns = [{"key": "question", "label": "Question"}, {"key": "answer", "label": "Answer"}]
-    return shapes.validate({"type": "table", "columns": columns, "rows": rows})
+    return foreign_views.validate({"type": "table", "columns": columns, "rows": rows})
 
 
 def _shown(answer: Any) -> str:

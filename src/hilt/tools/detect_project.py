@@ -10,6 +10,7 @@ from hilt.errors import ToolError
 from hilt.knowledge import projects
 from hilt.knowledge.projects import Project
 from hilt.params import ReadPath
+from hilt.places import utf8_path
 from hilt.schema import BOOLEAN, INTEGER, STRING, Schema, array, record
 
 DEPTH = 3
@@ -68,10 +69,12 @@ def detect_project(ctx: Context, path: ReadPath = ".") -> Output:
     for field in ("languages", "frameworks"):
         data[field] = list(projects.merged([data[field], *(getattr(project, field) for _, project in inner)]))
     if inner:
-        data["projects"] = [{"path": _utf8(folder), **project.as_data()} for folder, project in inner[:PROJECTS_MAX]]
+        data["projects"] = [
+            {"path": utf8_path(folder), **project.as_data()} for folder, project in inner[:PROJECTS_MAX]
+        ]
     if len(inner) > PROJECTS_MAX:
         data |= {"truncated": True, "total_count": len(inner)}
-    return Output(data=data, view=_view(shown, whole, inner[:PROJECTS_MAX]), meta={"path": _utf8(shown)})
+    return Output(data=data, view=_view(shown, whole, inner[:PROJECTS_MAX]), meta={"path": utf8_path(shown)})
 
 
 def _names(ctx: Context, folder: str) -> set[str]:
@@ -133,7 +136,7 @@ def _view(path: str, whole: Project, inner: list[tuple[str, Project]]) -> dict[s
     ]
     rows = [
         {
-            "path": _utf8(folder),
+            "path": utf8_path(folder),
             "languages": ", ".join(project.languages),
             "frameworks": ", ".join(project.frameworks),
             "build": project.build_tool or "",
@@ -143,7 +146,3 @@ def _view(path: str, whole: Project, inner: list[tuple[str, Project]]) -> dict[s
         for folder, project in [(path, whole), *inner]
     ]
     return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
-
-
-def _utf8(path: str) -> str:
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -7,6 +7,7 @@ from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.params import Bounds, Count, ReadPath
+from hilt.places import utf8_path
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record
 
 _DETAILED = record(
@@ -66,7 +67,7 @@ def list_dir(
                 continue
         total += 1
         if offset < total <= end:
-            entries.append(_detailed(name, entry) if details else name if name.isascii() else _utf8(name))
+            entries.append(_detailed(name, entry) if details else name if name.isascii() else utf8_path(name))
     shown = offset + len(entries)
     data: dict[str, Any] = {"entries": entries, "truncated": shown < total, "total_count": total}
     if shown < total and entries:
@@ -78,11 +79,6 @@ def list_dir(
     return Output(data=data, view=views.file_list(files, total=total), meta={"path": folder})
 
 
-def _utf8(name: str) -> str:
-    """Return a name with bytes that are not UTF-8 shown as escapes."""
-    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 def _detailed(name: str, entry: Any) -> dict[str, Any]:
     from hilt.formats.times import rfc3339
 
@@ -91,5 +87,5 @@ def _detailed(name: str, entry: Any) -> dict[str, Any]:
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError:
-        return {"name": _utf8(name), "type": kind, "size": 0, "modified": None}
-    return {"name": _utf8(name), "type": kind, "size": status.st_size, "modified": rfc3339(status.st_mtime_ns)}
+        return {"name": utf8_path(name), "type": kind, "size": 0, "modified": None}
+    return {"name": utf8_path(name), "type": kind, "size": status.st_size, "modified": rfc3339(status.st_mtime_ns)}

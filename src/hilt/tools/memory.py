@@ -1,6 +1,5 @@
 """Keep things from one call to the next."""
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -8,18 +7,17 @@ from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
-from hilt.formats.times import rfc3339
+from hilt.formats.times import duration_seconds, rfc3339
 from hilt.output import views
 from hilt.params import Bounds, Count, Items
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
-from hilt.state.memory import TAG_CHARACTERS, TAGS_MAX, Kept, Page, check_name
+from hilt.state.memory import TAG_CHARACTERS, TAGS_MAX, MemoryEntry, MemoryPage, check_name
 
 ANSWER_CHARACTERS = 256 * 1024  # values beyond this come with the next call
 SEARCH_LIMIT = 20
 LIST_LIMIT = 1000
 CELL_CHARACTERS = 80
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _LONGEST_SECONDS = 100 * 366 * 86_400
 
 
@@ -142,8 +140,7 @@ def _missing(action: str, name: str) -> ToolError:
 
 def _seconds(text: str) -> int:
     """Return a duration such as 12h in seconds."""
-    match = re.fullmatch(r"([0-9]{1,12})([smhdw])", text.strip())
-    seconds = int(match[1]) * _UNITS[match[2]] if match else 0
+    seconds = duration_seconds(text.strip()) or 0
     if not 0 < seconds <= _LONGEST_SECONDS:
         raise ToolError(
             "invalid_args",
@@ -157,7 +154,7 @@ def _said(text: str) -> Output:
     return Output(text, view=views.none(text))
 
 
-def _facts(entry: Kept) -> dict[str, Any]:
+def _facts(entry: MemoryEntry) -> dict[str, Any]:
     facts: dict[str, Any] = {"updated": rfc3339(entry.updated)}
     if entry.tags:
         facts["tags"] = list(entry.tags)
@@ -166,7 +163,7 @@ def _facts(entry: Kept) -> dict[str, Any]:
     return facts
 
 
-def _listed(page: Page, offset: int, again: dict[str, Any], *, keys_only: bool) -> Output:
+def _listed(page: MemoryPage, offset: int, again: dict[str, Any], *, keys_only: bool) -> Output:
     """Return as many entries as one answer holds, and how to get the others."""
     items: list[Any] = []
     size = 0
@@ -183,11 +180,11 @@ def _listed(page: Page, offset: int, again: dict[str, Any], *, keys_only: bool) 
     return Output(data=data, view=_table(page.entries[: len(items)], page.total))
 
 
-def _item(entry: Kept, *, whole: bool) -> dict[str, Any]:
+def _item(entry: MemoryEntry, *, whole: bool) -> dict[str, Any]:
     return {"key": entry.key, **({"value": entry.value} if whole else {"snippet": entry.snippet}), **_facts(entry)}
 
 
-def _table(entries: list[Kept], total: int) -> dict[str, Any]:
+def _table(entries: list[MemoryEntry], total: int) -> dict[str, Any]:
     rows = [
         {"key": entry.key, "value": _cell(entry.value), "tags": ", ".join(entry.tags)}
         for entry in entries[: views.CHANGED_LINES]

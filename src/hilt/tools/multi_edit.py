@@ -7,6 +7,7 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
+from hilt.files.draft import Draft
 from hilt.files.editing import (
     Document,
     changed,
@@ -18,9 +19,8 @@ from hilt.files.editing import (
     preview,
     require,
 )
-from hilt.files.workspace import Draft
 from hilt.params import Count, Items, WritePath
-from hilt.text.matching import Match
+from hilt.text.matching import EditMatch
 from hilt.text.ranges import Ranges
 
 NEAREST_MOST = 10  # failures that name the nearest line
@@ -63,7 +63,7 @@ def multi_edit(
         if not edit.old_text:
             raise ToolError("old_text_empty", f"edits[{index}] ({edit.path}): old_text is empty.", index=index)
     with ctx.workspace.change("multi_edit", [edit.path for edit in edits], force=force) as draft:
-        batch = _Batch(draft, edits)
+        batch = _EditBatch(draft, edits)
         for index, edit in enumerate(edits):
             ctx.fence.check()
             batch.add(index, edit)
@@ -92,7 +92,7 @@ class _Done(NamedTuple):
     position: int
     edit: Edit
     document: Document
-    match: Match
+    match: EditMatch
     context: str
 
 
@@ -111,7 +111,7 @@ class _Failure(NamedTuple):
     details: dict[str, Any]
 
 
-class _Batch:
+class _EditBatch:
     """Edits checked one after the other, with everything that is wrong collected."""
 
     def __init__(self, draft: Draft, edits: Sequence[Edit]) -> None:

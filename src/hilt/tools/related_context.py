@@ -13,10 +13,11 @@ from hilt.errors import ToolError
 from hilt.files.workspace import Workspace
 from hilt.formats.times import rfc3339
 from hilt.knowledge.folders import DEPTH_MAX, FILES_MAX, SKILL, Listing, Stamp, Survey, settled
-from hilt.knowledge.index import Entry
+from hilt.knowledge.index import RankedDocument
 from hilt.knowledge.locations import CLIENTS, PERSONAL, kind_of_folder
 from hilt.output import views
 from hilt.params import Bounds, Items
+from hilt.places import utf8_path
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
 
 Kind = Literal["kb", "skill", "agent", "command"]
@@ -86,7 +87,7 @@ def related_context(
         kinds=types or (),
         limit=limit,
         rebuild=rebuild,
-        project=[_Shelf(ctx.workspace, name) for name in PERSONAL],
+        project=[_WorkspaceShelf(ctx.workspace, name) for name in PERSONAL],
         check=ctx.fence.check,
     )
     results = [_result(ctx, entry) for entry in answer.entries]
@@ -117,8 +118,8 @@ def _client(ctx: Context, client: str | None) -> tuple[str, list[str]]:
     return "none", [f"{fact}; pass top-level client=claude|codex|pi to include client-specific skills"]
 
 
-def _result(ctx: Context, entry: Entry) -> dict[str, Any]:
-    path = entry.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+def _result(ctx: Context, entry: RankedDocument) -> dict[str, Any]:
+    path = utf8_path(entry.path)
     found = {
         "type": entry.kind,
         "name": entry.name,
@@ -148,7 +149,7 @@ def _view(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
 
 
-class _Shelf:
+class _WorkspaceShelf:
     """The skills, agents or commands of the workspace, reached through its door."""
 
     def __init__(self, workspace: Workspace, name: str) -> None:

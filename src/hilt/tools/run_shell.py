@@ -17,7 +17,7 @@ from hilt.schema import STRING, TEXT, record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.commands.risk import Risk
-    from hilt.processes.children import Folder
+    from hilt.processes.children import WorkingFolder
     from hilt.sandbox.process import Finished
 
 LONGEST_SECONDS = 300
@@ -134,7 +134,7 @@ def _preview(command: str, risk: Risk) -> Output:
 
 
 def _job(
-    ctx: Context, argv: list[str], command: str, risk: Risk, folder: Folder, network: str | None, *, tty: bool
+    ctx: Context, argv: list[str], command: str, risk: Risk, folder: WorkingFolder, network: str | None, *, tty: bool
 ) -> Output:
     job = ctx.processes.start(argv, command=command, cwd=folder, network=network, tty=tty, seconds=None)
     view = views.none(f"Started {job.id}: {command}")

@@ -8,10 +8,11 @@ from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.params import Bounds, ReadPath
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
-from hilt.search.events import Match, Matched
+from hilt.search.events import MatchedFile, SearchMatch
+from hilt.search.patterns import read_pattern
 from hilt.search.ripgrep import Pattern
 from hilt.search.selection import Selection
-from hilt.search.tree import Counted, Found, Tree, open_tree, read_pattern
+from hilt.search.tree import MatchCounts, Matches, Tree, open_tree
 
 LITTLE = 3  # fewer matches than this make one wonder what ignore rules hide
 OFFSET_MAX = 100_000
@@ -104,13 +105,13 @@ def search_files(
         chosen = [] if include is None else [tree.below(include.removeprefix("!"))]
         only, never = ([], chosen) if include and include[0] == "!" else (chosen, [])
         selection = Selection(include=only, exclude=never, kind=type, hidden=hidden, no_ignore=no_ignore)
-        page = _Page(tree, wanted, selection, offset, max_matches, following)
+        page = _ResultPage(tree, wanted, selection, offset, max_matches, following)
         if format == "filenames":
             return page.filenames(timeout)
         return page.matches(timeout, context_lines, format)
 
 
-class _Page:
+class _ResultPage:
     """One page of an answer: from the offset on, as much as was asked for."""
 
     def __init__(
@@ -152,7 +153,7 @@ class _Page:
         lines = [f"{_one_line(path)}:{count}" for path, count in shown]
         return self._text(lines, len(shown), "files", facts, views.file_list(listed, total=found.total_files))
 
-    def _facts(self, found: Found | Counted, count: int, total: int, noun: str) -> dict[str, Any]:
+    def _facts(self, found: Matches | MatchCounts, count: int, total: int, noun: str) -> dict[str, Any]:
         end = self._offset + count
         facts: dict[str, Any] = {"truncated": end < total or found.is_minimum, "total_count": total}
         if found.is_minimum:
@@ -201,7 +202,7 @@ class _Page:
         return Output("\n".join(lines), view=view, meta=meta, bounded=True)
 
 
-def _skipped(files: list[Matched], offset: int) -> list[Matched]:
+def _skipped(files: list[MatchedFile], offset: int) -> list[MatchedFile]:
     """Return the files without their first matches."""
     left = []
     for file in files:
@@ -212,7 +213,7 @@ def _skipped(files: list[Matched], offset: int) -> list[Matched]:
     return left
 
 
-def _result(path: str, file: Matched, match: Match, around: int) -> dict[str, Any]:
+def _result(path: str, file: MatchedFile, match: SearchMatch, around: int) -> dict[str, Any]:
     result: dict[str, Any] = {"file": path, "line": match.line, "column": match.column, "text": match.text}
     if match.end_line != match.line:
         result["end_line"] = match.end_line
@@ -225,7 +226,7 @@ def _result(path: str, file: Matched, match: Match, around: int) -> dict[str, An
     return result
 
 
-def _listing(path: str, file: Matched, around: int) -> list[str]:
+def _listing(path: str, file: MatchedFile, around: int) -> list[str]:
     """Return path:line:text of each match; with context, the lines around as path-line-text, in groups."""
     matched: dict[int, str] = {}
     for match in file.matches:

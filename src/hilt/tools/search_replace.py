@@ -7,15 +7,17 @@ from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
-from hilt.files.editing import Document, Shown, changed, diff_text, diff_view
+from hilt.files.editing import Document, ShownChange, changed, diff_text, diff_view
 from hilt.files.workspace import FORCED_BYTES, MAX_BYTES
 from hilt.output import views
 from hilt.params import Items
+from hilt.places import utf8_path
 from hilt.search import replacing
+from hilt.search.patterns import read_pattern
 from hilt.search.replacing import Replaced
 from hilt.search.ripgrep import Pattern
 from hilt.search.selection import Selection
-from hilt.search.tree import open_tree, read_pattern, visible
+from hilt.search.tree import open_tree
 from hilt.text import encodings
 from hilt.text.diffing import Hunk, compare
 from hilt.text.encodings import Span
@@ -74,7 +76,7 @@ def search_replace(
                 documents.append(Document(path, draft.old(path) or b""))
             except ToolError as error:
                 targets.fail(path, error)
-        work = _Work(ctx, wanted, documents)
+        work = _Replacing(ctx, wanted, documents)
         work.replace(limit=FORCED_BYTES if force else MAX_BYTES)
         changes = work.changes
         meta: dict[str, Any] = {
@@ -205,7 +207,7 @@ class _Targets:
             path.encode()
             self._ctx.workspace.judge(path, write=True)
         except UnicodeEncodeError:
-            self.errors[visible(path)] = {"error": "its name is not UTF-8", "error_code": "unsupported_file"}
+            self.errors[utf8_path(path)] = {"error": "its name is not UTF-8", "error_code": "unsupported_file"}
         except ToolError as error:
             self.fail(path, error)
         else:
@@ -249,7 +251,7 @@ def _too_many(count: int) -> ToolError:
     )
 
 
-class _Work:
+class _Replacing:
     """Documents, and what is replaced in them."""
 
     def __init__(self, ctx: Context, pattern: Pattern, documents: list[Document]) -> None:
@@ -260,7 +262,7 @@ class _Work:
         self._told: dict[str, list[int]] = {}
         self.matched: list[Document] = []
         self.changed: list[Document] = []
-        self.changes: list[Shown] = []
+        self.changes: list[ShownChange] = []
 
     @property
     def first_line(self) -> int:
@@ -324,7 +326,7 @@ class _Work:
         return told
 
 
-def _nothing(work: _Work, pattern: Pattern, searched: list[Document]) -> str:
+def _nothing(work: _Replacing, pattern: Pattern, searched: list[Document]) -> str:
     files = f"{len(searched)} file{'s' * (len(searched) != 1)}"
     if work.counts:
         return f"Nothing changes: the {work.told()} are already what they would be replaced by."
@@ -347,7 +349,7 @@ def _errors(document: Document) -> str:
     return "surrogateescape" if document.encoding.name == "utf-8" else "surrogatepass"
 
 
-def _shown(document: Document, spans: list[Span]) -> Shown:
+def _shown(document: Document, spans: list[Span]) -> ShownChange:
     """Return the change with its hunks made from the places that are known, instead of by comparing whole files."""
     shown = document.change
     old = shown.before or ""

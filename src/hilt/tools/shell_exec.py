@@ -27,7 +27,7 @@ def _touches(args: dict[str, Any]) -> Iterable[Touch]:
 
 
 def _refused(args: dict[str, Any]) -> str | None:
-    from hilt.commands.argv import refuse_argv
+    from hilt.commands.allowlist import refuse_argv
 
     return refuse_argv(args["argv"])
 
@@ -68,7 +68,7 @@ def shell_exec(
         timeout: Milliseconds, up to 600000; then exitCode 124.
         force: The user wants exactly this dangerous command.
     """
-    from hilt.commands.argv import harden_argv, refuse_argv
+    from hilt.commands.allowlist import harden_argv, refuse_argv
     from hilt.commands.risk import classify
 
     refusal = refuse_argv(argv)

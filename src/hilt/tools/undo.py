@@ -7,13 +7,13 @@ from hilt.call import Output, Touch
 from hilt.context import Context
 from hilt.declaration import tool
 from hilt.errors import ToolError
-from hilt.files.editing import Shown, changed, diff_text, diff_view, require, shown_bytes
-from hilt.files.workspace import Draft
+from hilt.files.draft import Draft
+from hilt.files.editing import ShownChange, changed, diff_text, diff_view, require, shown_bytes
 from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds
 from hilt.schema import BOOLEAN, INTEGER, STRING, TEXT, array, record
-from hilt.state.history import Change, Snapshot
+from hilt.state.history import RecordedChange, Snapshot
 
 
 def _touches(args: dict[str, Any]) -> Iterator[Touch]:
@@ -125,7 +125,7 @@ def _action(entry: dict[str, Any]) -> str:
     return "created" if "created" in entry else "deleted" if "deleted" in entry else "modified"
 
 
-def _chosen(change: Change, path: str | None) -> list[Snapshot]:
+def _chosen(change: RecordedChange, path: str | None) -> list[Snapshot]:
     files = [file for file in change.snapshots if path is None or file.path == path]
     if not files:
         known = ", ".join(file.path for file in change.snapshots[:20])
@@ -133,7 +133,7 @@ def _chosen(change: Change, path: str | None) -> list[Snapshot]:
     return files
 
 
-def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[Shown]:
+def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[ShownChange]:
     """Put the old contents into the draft and return what that changes."""
     changes = []
     for file in files:
@@ -150,7 +150,7 @@ def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[Shown]:
     return changes
 
 
-def _preview(ctx: Context, change: Change, files: list[Snapshot], *, force: bool) -> Output:
+def _preview(ctx: Context, change: RecordedChange, files: list[Snapshot], *, force: bool) -> Output:
     with ctx.workspace.change("undo", [file.path for file in files], force=force, fresh=False) as draft:
         changes = _drafted(ctx, draft, files)
     text = (
@@ -159,7 +159,9 @@ def _preview(ctx: Context, change: Change, files: list[Snapshot], *, force: bool
     return Output(text, view=diff_view(changes) if changes else views.none(text), meta={"id": change.id})
 
 
-def _restore(ctx: Context, change: Change, files: list[Snapshot], *, if_checksum: str | None, force: bool) -> Output:
+def _restore(
+    ctx: Context, change: RecordedChange, files: list[Snapshot], *, if_checksum: str | None, force: bool
+) -> Output:
     with ctx.workspace.change("undo", [file.path for file in files], force=force, fresh=False) as draft:
         if if_checksum:
             if len(files) != 1:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from hilt.state.trail import Entry, Trail, digest
+from hilt.state.trail import Trail, TrailEntry, digest
 from tests.surfaces.commands import HILT
 
 SECOND = 1_000_000_000
@@ -27,8 +27,8 @@ def filled(command):
         outcome = ["ok", "ok", "ok", "ok", "file_not_found"][number % 5]
         at = now - (100 - number) * 360 * SECOND
         micros = number * (50_000 if tool == "run_shell" else 10)
-        trail.record(Entry(at, "w", f"s{number % 2}", tool, digest({}), "allow", "", "", outcome, micros), {})
-    trail.record(Entry(now, "w", "s0", "\x1b[31minvented", "", "deny", "", "", "unknown_tool", 5), {})
+        trail.record(TrailEntry(at, "w", f"s{number % 2}", tool, digest({}), "allow", "", "", outcome, micros), {})
+    trail.record(TrailEntry(now, "w", "s0", "\x1b[31minvented", "", "deny", "", "", "unknown_tool", 5), {})
     trail.close()
     return command
 

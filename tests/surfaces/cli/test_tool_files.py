@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from hilt.call import Result
-from hilt.custom import folders, python_tools, scripts
-from hilt.custom.definition import Definition, Example, Problem, fingerprint, to_tool
-from hilt.custom.discovery import NOTHING, Found, Untrusted, open_discovery
+from hilt.custom import folder_tools, python_tools, scripts
+from hilt.custom.candidates import Untrusted
+from hilt.custom.definition import Definition, Example, ToolProblem, fingerprint, to_tool
+from hilt.custom.discovery import open_discovery
+from hilt.custom.layers import NOTHING, CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
@@ -94,7 +96,7 @@ def trusts(command: Command, name: str) -> bool:
 
 
 @pytest.fixture
-def find(command) -> Iterator[Callable[[], Found]]:
+def find(command) -> Iterator[Callable[[], CustomTools]]:
     with Workers() as workers:
         yield lambda: open_discovery(command.folder.path, command.environ, workers).current()
 
@@ -112,13 +114,13 @@ def no_call(name: str, args: Mapping[str, Any]) -> Result:
 
 
 def test_tools_are_listed_by_source_with_what_is_wrong():
-    found = Found(
+    found = CustomTools(
         {
             "b": definition(name="b", dangerous=True),
             "a": definition(name="a", source="project", description="Evil \x1b[2J\nmore"),
         },
         (),
-        (Problem("/x/c.md", "It is broken.", 3),),
+        (ToolProblem("/x/c.md", "It is broken.", 3),),
         (Untrusted("/w/d.md", ("/w/d.md",)),),
         {},
         {},
@@ -169,7 +171,7 @@ def test_a_new_tool_loads_at_once_and_does_what_its_example_says(command, run, k
         assert made.origin.startswith(done.stdout.strip())
         executors = {
             "markdown": scripts.executor(environ),
-            "folder": folders.executor(environ, NoGrants()),
+            "folder": folder_tools.executor(environ, NoGrants()),
             "python": python_tools.executor(workers, environ, root),
         }
         tool = to_tool(made, executors[kind](made))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hilt.surfaces.mcp.attendant import NOTE_CHARACTERS, NOTES_AT_ONCE, Attending, Told
+from hilt.surfaces.mcp.attendant import NOTE_CHARACTERS, NOTES_AT_ONCE, Attending, ClientAnswers
 
 
 @pytest.fixture
@@ -17,7 +17,9 @@ def sent() -> list[tuple[str, tuple[Any, ...]]]:
 
 @pytest.fixture
 def attending(sent) -> Attending:
-    return Attending(Told(), frozenset(), by="test", send=lambda kind, values: sent.append((kind, values)), wait=None)
+    return Attending(
+        ClientAnswers(), frozenset(), by="test", send=lambda kind, values: sent.append((kind, values)), wait=None
+    )
 
 
 @pytest.mark.parametrize("done", ["a", None, {}, True, math.nan, math.inf])

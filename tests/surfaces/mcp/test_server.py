@@ -11,7 +11,7 @@ import pytest
 from mcp import MCPError
 
 from hilt.surfaces.mcp.attendant import AUTOMATIC_SECONDS
-from hilt.surfaces.mcp.command import Flags, read_flags
+from hilt.surfaces.mcp.command import ServeOptions, read_flags
 from hilt.surfaces.mcp.forms import OTHER
 from hilt.surfaces.mcp.instructions import CHARACTERS
 from tests.marks import Mark, wait_until
@@ -775,12 +775,12 @@ def test_a_tool_that_waits_for_the_client_is_gone_when_its_call_is_cancelled(com
 @pytest.mark.parametrize(
     "words, flags",
     [
-        ([], Flags()),
-        (["--http"], Flags(http="")),
-        (["--http", "127.0.0.1:80", "--no-token"], Flags(http="127.0.0.1:80", token=False)),
-        (["--http=:80"], Flags(http=":80")),
-        (["--http", "--lean"], Flags(http="", lean=True)),
-        (["--search"], Flags(search=True)),
+        ([], ServeOptions()),
+        (["--http"], ServeOptions(http="")),
+        (["--http", "127.0.0.1:80", "--no-token"], ServeOptions(http="127.0.0.1:80", token=False)),
+        (["--http=:80"], ServeOptions(http=":80")),
+        (["--http", "--lean"], ServeOptions(http="", lean=True)),
+        (["--search"], ServeOptions(search=True)),
     ],
 )
 def test_flags_are_read(words, flags):

@@ -7,7 +7,7 @@ import sys
 from hilt import places
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
-from hilt.servers.definitions import Difference, Kept, Raw, difference, named, shown_json, visible
+from hilt.servers.definitions import AcceptedTool, Difference, Raw, difference, named, shown_json, visible
 from hilt.servers.tools import Servers, State
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.approve import answered
@@ -68,7 +68,7 @@ def summary(state: State) -> str:
     return f"{tools}, changed: not accepted" if state.difference else tools
 
 
-def _first(kept: Kept) -> str:
+def _first(kept: AcceptedTool) -> str:
     return str(kept.raw.get("description") or kept.raw.get("title") or "").strip().partition("\n")[0][:100]
 
 
@@ -115,7 +115,7 @@ def _trust(screen: Terminal, options: dict[str, str], name: str) -> int:
     return 0
 
 
-def _accepted(found: Servers, name: str) -> dict[str, Kept] | None:
+def _accepted(found: Servers, name: str) -> dict[str, AcceptedTool] | None:
     for state in found.states():
         if state.server.name == name:
             return None if state.tools is None else {kept.raw["name"]: kept for kept in state.tools}
@@ -131,7 +131,7 @@ def _accepted(found: Servers, name: str) -> dict[str, Kept] | None:
     )
 
 
-def _show(screen: Terminal, page: Page, known: dict[str, Kept], now: list[Raw], differs: Difference) -> None:
+def _show(screen: Terminal, page: Page, known: dict[str, AcceptedTool], now: list[Raw], differs: Difference) -> None:
     new = {raw["name"]: raw for raw in now}
     for name in differs.new:
         screen.write(f"new: {one_line(visible(name))}\n" + page.text(shown_json(new[name]), whole=True))

@@ -10,7 +10,7 @@ from typing import Any
 
 from hilt.output.metrics import bars, prometheus
 from hilt.output.terminal import inert
-from hilt.state.trail import BOUNDS_MS, Usage
+from hilt.state.trail import BOUNDS_MS, UsageReport
 from hilt.surfaces import cli
 from hilt.surfaces.cli.audit import moment, open_trail, valued, workspace_id
 
@@ -52,12 +52,12 @@ def _width() -> int:
     return max(_WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
 
 
-def _as_json(usage: Usage) -> str:
+def _as_json(usage: UsageReport) -> str:
     fields = usage._asdict() | {"tools": [use._asdict() for use in usage.tools]}
     return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
-def _table(usage: Usage, width: int) -> str:
+def _table(usage: UsageReport, width: int) -> str:
     if not usage.tools:
         return "no calls are on record\n"
     calls, failed = sum(use.calls for use in usage.tools), sum(use.failed for use in usage.tools)

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, NoReturn
 
 from hilt import places
 from hilt.catalog import built_in_names
-from hilt.custom import discovery
+from hilt.custom import candidates, discovery
+from hilt.custom.candidates import is_tool
 from hilt.custom.definition import Definition, Example
-from hilt.custom.discovery import Found, is_tool
+from hilt.custom.layers import CustomTools
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
@@ -80,7 +81,7 @@ def _root(options: Mapping[str, str]) -> str:
 # --- list and show --------------------------------------------------------------------------------------------------
 
 
-def listed(found: Found) -> str:
+def listed(found: CustomTools) -> str:
     """Return the custom tools by source, then what is wrong, what waits for trust, and what was changed."""
     lines: list[str] = []
     width = max(map(len, found.definitions), default=0)
@@ -287,7 +288,7 @@ def _nobody(asked: Asked) -> NoReturn:
     raise ToolError("no_one_to_ask", f"{asked.tool} asks, and nobody is here to answer; --approve once does it.")
 
 
-def check(found: Found, call: Call, altered: Sequence[str] = ()) -> Checked:
+def check(found: CustomTools, call: Call, altered: Sequence[str] = ()) -> Checked:
     """Look at all tools there are, and run their examples; `altered` were changed since they were installed."""
     lines = [f"{problem.place}: {problem.message}" for problem in found.problems]
     ok = not lines
@@ -304,7 +305,7 @@ def check(found: Found, call: Call, altered: Sequence[str] = ()) -> Checked:
     return Checked(tuple(lines) or ("There are no custom tools.",), ok)
 
 
-def check_path(path: str, found: Found, root: str, call: Call) -> Checked:
+def check_path(path: str, found: CustomTools, root: str, call: Call) -> Checked:
     """Look at the tool at one path. What is not loaded as a tool is only read: nothing of it runs."""
     inside = os.path.join(path, "")
     mine = [one for one in found.definitions.values() if one.origin == path or one.origin.startswith(inside)]
@@ -316,11 +317,11 @@ def check_path(path: str, found: Found, root: str, call: Call) -> Checked:
         return Checked(tuple(f"{problem.place}: {problem.message}" for problem in only["problems"]), ok=False)
     if not os.path.lexists(path):
         raise ToolError("file_not_found", f"{one_line(path)} does not exist.", suggestion="Name the file of a tool.")
-    if discovery.format_of(path) in ("python", "javascript"):
+    if candidates.format_of(path) in ("python", "javascript"):
         return Checked((f"{path}: not trusted, so not loaded; {places.command('tools', 'trust')} shows it",), ok=False)
     with Workers() as workers:
         known = discovery.readers(workers, os.environ, root, places.state_dir(os.environ))
-        loaded = discovery.read_tool(path, "project", known)
+        loaded = candidates.read_tool(path, "project", known)
     lines = [f"{problem.place}: {problem.message}" for problem in loaded.problems]
     for definition in loaded.definitions:
         lines += [*_wrong(definition), f"{definition.name}: read; its examples run once it is loaded from its place"]
@@ -329,7 +330,7 @@ def check_path(path: str, found: Found, root: str, call: Call) -> Checked:
     return Checked(tuple(lines) or (f"{path}: no tool",), ok and bool(loaded.definitions))
 
 
-def _only(found: Found, path: str) -> dict[str, Any]:
+def _only(found: CustomTools, path: str) -> dict[str, Any]:
     inside = os.path.join(path, "")
     problems = [one for one in found.problems if one.origin == path or one.origin.startswith(inside)]
     return {"problems": tuple(problems), "untrusted": (), "hidden": ()}
@@ -393,11 +394,11 @@ def _trust(screen: Terminal, options: dict[str, str], path: str | None) -> int:
     root = _root(options)
     folders = [os.path.join(root, inner) for inner in TOOL_FOLDERS]
     if path is None:
-        tools = [tool for folder in folders for tool in discovery.tool_paths(folder)]
+        tools = [tool for folder in folders for tool in candidates.tool_paths(folder)]
     elif is_tool(os.path.abspath(path)):
         tools = [os.path.abspath(path)]
     else:
-        tools = discovery.tool_paths(os.path.abspath(path))
+        tools = candidates.tool_paths(os.path.abspath(path))
     if not tools:
         screen.write("There is no tool that needs trust.\n")
         return 0
@@ -408,5 +409,5 @@ def _trust(screen: Terminal, options: dict[str, str], path: str | None) -> int:
             suggestion=f"Such folders are {' and '.join(TOOL_FOLDERS)}.",
         )
     with closing(Trust(places.state_dir(os.environ))) as trusted:
-        answers = [trust_file(screen, trusted, file) for tool in tools for file in discovery.tool_files(tool)]
+        answers = [trust_file(screen, trusted, file) for tool in tools for file in candidates.tool_files(tool)]
     return 0 if all(answers) else 1

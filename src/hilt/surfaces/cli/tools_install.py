@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hilt import places
-from hilt.custom import discovery
-from hilt.custom.definition import FILE_BYTES, Loaded, Problem, fingerprint
-from hilt.custom.discovery import is_tool
+from hilt.custom import candidates, discovery
+from hilt.custom.candidates import is_tool
+from hilt.custom.definition import FILE_BYTES, Loaded, ToolProblem, fingerprint
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
@@ -75,7 +75,7 @@ def _tools_of(source: str, folder: str) -> list[str]:
             return [root]
         for inner in _INSIDE:
             place = os.path.join(root, inner)
-            found = [path for path in discovery.tool_paths(place) if _declares(path)]
+            found = [path for path in candidates.tool_paths(place) if _declares(path)]
             if found:
                 return found
     raise ToolError(
@@ -139,16 +139,16 @@ def _promises(staged: Staged) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="hilt-install-") as folder:
         path = os.path.join(folder, staged.name)
         _write(staged, path)
-        if discovery.format_of(path) in ("python", "javascript"):
+        if candidates.format_of(path) in ("python", "javascript"):
             return ["a program: it can do whatever you can, from the moment it is loaded"]
         with Workers() as workers:
             known = discovery.readers(workers, os.environ, folder, folder)
-            loaded: Loaded = discovery.read_tool(path, "personal", known)
+            loaded: Loaded = candidates.read_tool(path, "personal", known)
     facts = [fact for definition in loaded.definitions for fact in (definition.name, *abilities(definition))]
     return [*facts, *(f"broken: {_inside(problem, path)}" for problem in loaded.problems)]
 
 
-def _inside(problem: Problem, path: str) -> str:
+def _inside(problem: ToolProblem, path: str) -> str:
     line = "" if problem.line is None else f"line {problem.line}: "
     return line + problem.message.replace(path, os.path.basename(path))
 
@@ -250,8 +250,8 @@ class _Room:
         """Refuse what is too much, or leads outside."""
         self._files += 1
         self._bytes += size
-        if self._files > discovery.FOLDER_FILES or self._bytes > discovery.FOLDER_BYTES:
-            most = f"{discovery.FOLDER_FILES} files or {discovery.FOLDER_BYTES >> 20} MiB"
+        if self._files > candidates.FOLDER_FILES or self._bytes > candidates.FOLDER_BYTES:
+            most = f"{candidates.FOLDER_FILES} files or {candidates.FOLDER_BYTES >> 20} MiB"
             raise ToolError("file_too_large", f"The archive holds more than {most}.")
         parts = name.replace("\\", "/").split("/")
         if name.startswith(("/", "\\")) or ".." in parts or "\0" in name:
@@ -275,7 +275,7 @@ def _refused(message: str) -> ToolError:
 def remove(screen: Terminal, name: str) -> int:
     """Remove a personal tool, if the person means it; return the exit status."""
     folder = tools_installed.own_folder()
-    there = discovery.tool_paths(folder, "personal")
+    there = candidates.tool_paths(folder, "personal")
     found = [path for path in there if name in (os.path.basename(path), _stem(path))] or _declaring(name, there)
     if not found:
         raise ToolError(
@@ -309,7 +309,7 @@ def _declaring(name: str, paths: Sequence[str]) -> list[str]:
 
 
 def _definitions(path: str) -> list[str]:
-    return [os.path.join(path, name) for name in discovery.DEFINITIONS]
+    return [os.path.join(path, name) for name in candidates.DEFINITIONS]
 
 
 def _forget(name: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hilt import places
-from hilt.custom import discovery
+from hilt.custom import candidates
 from hilt.custom.definition import FILE_BYTES, fingerprint
 from hilt.errors import ToolError
 from hilt.surfaces.cli.prompt import one_line
@@ -35,7 +35,7 @@ def contents(path: str) -> Contents:
     """Read all files of a tool; raise when one of them is no regular file, or too large."""
     files: dict[str, bytes] = {}
     runs = set()
-    for file in discovery.tool_files(path):
+    for file in candidates.tool_files(path):
         name = os.path.relpath(file, path) if file != path else ""
         if name.split(os.sep)[0] == ".git":
             continue

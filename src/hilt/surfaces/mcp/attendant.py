@@ -43,7 +43,7 @@ Responses = dict[str, dict[str, Any] | None]
 
 
 @dataclass
-class Told:
+class ClientAnswers:
     """What the client has answered so far in one call, through all its rounds."""
 
     approvals: dict[str, UserAnswer | None] = field(
@@ -59,7 +59,7 @@ class Attending:
 
     def __init__(
         self,
-        told: Told,
+        told: ClientAnswers,
         can: frozenset[str],
         *,
         by: str,

@@ -27,7 +27,7 @@ from hilt.pipeline import Prepared
 from hilt.places import command
 from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
-from hilt.surfaces.mcp.attendant import Attending, Responses, Told
+from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses
 from hilt.surfaces.mcp.content import call_result, error_result, sound
 from hilt.surfaces.mcp.names import APPROVAL, SESSION
 from hilt.surfaces.mcp.sessions import Session
@@ -43,11 +43,11 @@ NAME_CHARACTERS = 60  # of a client
 EVENTS_MAX = 256  # that a client has not been told yet; more are not kept for it
 
 
-class Open(NamedTuple):
+class OpenCall(NamedTuple):
     """A call that was answered with questions, and what is known of it when it comes again."""
 
-    run: Run
-    told: Told
+    run: CallRun
+    told: ClientAnswers
     session: Session
     key: str
     until: float
@@ -57,19 +57,19 @@ class Rounds:
     """Calls that go on with the client's next request, by a secret that counts once."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Open] = {}
+        self._open: dict[str, OpenCall] = {}
 
-    def keep(self, run: Run, told: Told, session: Session, key: str) -> str:
+    def keep(self, run: CallRun, told: ClientAnswers, session: Session, key: str) -> str:
         """Keep a call, and return what names it."""
         now = time.monotonic()
         self.end(before=now)
         while len(self._open) >= ROUNDS_MAX:
             self._end(next(iter(self._open)))
         state = secrets.token_urlsafe(24)
-        self._open[state] = Open(run, told, session, key, now + ROUND_SECONDS)
+        self._open[state] = OpenCall(run, told, session, key, now + ROUND_SECONDS)
         return state
 
-    def take(self, state: str, key: str, named: str | None) -> Open:
+    def take(self, state: str, key: str, named: str | None) -> OpenCall:
         """Return the call that a request goes on with, which must be the same call of the same session."""
         found = self._open.get(state)
         if found is None or found.key != key or found.until < time.monotonic():
@@ -130,7 +130,7 @@ class Calls:
         modern = is_modern(ctx)
         raw = ctx.params or {}
         meta = raw.get("_meta") or {}
-        told = Told()
+        told = ClientAnswers()
         responses = raw.get("inputResponses") or {}
         if modern and params.request_state is not None:
             named = session_of().name if SESSION in meta else None
@@ -152,7 +152,7 @@ class Calls:
         try:
             while True:
                 session.alone = session.alone or None in told.approvals.values()
-                run = Run(self, ctx, call, told, can, progress, by=by, alone=session.alone)
+                run = CallRun(self, ctx, call, told, can, progress, by=by, alone=session.alone)
                 result = await run.result()
                 attending = run.attending
                 if attending.missing is not None and modern:
@@ -192,7 +192,7 @@ class Calls:
                 return result._replace(text="", data=json.loads(result.text))
         return result
 
-    def _answer(self, session: Session, call: Call, result: Result, run: Run) -> dict[str, Any]:
+    def _answer(self, session: Session, call: Call, result: Result, run: CallRun) -> dict[str, Any]:
         error, prepared = result.error, run.prepared
         # a name inside the arguments is the model's to correct
         if error is not None and error.code == "unknown_tool" and prepared is None and not run.is_forwarded:
@@ -277,7 +277,7 @@ class Progress:
         await self._session.report_progress(done, total, sound(message) or None)
 
 
-class Run:
+class CallRun:
     """One run of a call, from the event loop's side."""
 
     def __init__(
@@ -285,7 +285,7 @@ class Run:
         calls: Calls,
         ctx: Ctx,
         call: Call,
-        told: Told,
+        told: ClientAnswers,
         can: frozenset[str],
         progress: Progress,
         *,

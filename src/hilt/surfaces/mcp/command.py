@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from hilt.call import Call, Result
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.resources import Provider
-    from hilt.surfaces.mcp.wires import Wires
+    from hilt.surfaces.mcp.standard_streams import Wires
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Flags(NamedTuple):
+class ServeOptions(NamedTuple):
     """What the command line says beside the options of every command."""
 
     http: str | None = None  # the address, empty for any
@@ -48,9 +48,9 @@ def mcp(options: dict[str, str], words: list[str]) -> int:
     return serve(options, read_flags(words))
 
 
-def read_flags(words: Sequence[str]) -> Flags:
+def read_flags(words: Sequence[str]) -> ServeOptions:
     """Read the flags of the command."""
-    flags = Flags()
+    flags = ServeOptions()
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -74,7 +74,7 @@ def read_flags(words: Sequence[str]) -> Flags:
     return flags
 
 
-def serve(options: dict[str, str], flags: Flags, providers: Sequence[Provider] = ()) -> int:
+def serve(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider] = ()) -> int:
     """Serve until the client goes, or a signal comes."""
     # what an import makes stays: looking through it again and again while more comes costs a tenth of the start
     gc.disable()
@@ -99,8 +99,8 @@ def _named(options: dict[str, str]) -> str | None:
     return options.get("session") or os.environ.get("HILT_SESSION")
 
 
-def _serve_stdio(options: dict[str, str], flags: Flags, providers: Sequence[Provider]) -> int:
-    from hilt.surfaces.mcp.wires import Wires
+def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider]) -> int:
+    from hilt.surfaces.mcp.standard_streams import Wires
 
     wires = Wires()
     named = _named(options)
@@ -126,7 +126,7 @@ def _to_resident(options: dict[str, str]) -> HandOver:
 
 async def _over_stdio(
     runtime: Runtime,
-    flags: Flags,
+    flags: ServeOptions,
     wires: Wires,
     session: str,
     providers: Sequence[Provider],

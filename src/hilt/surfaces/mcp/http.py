@@ -26,7 +26,7 @@ from hilt import wire
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.surfaces.cli import Usage
-from hilt.surfaces.mcp.command import Flags
+from hilt.surfaces.mcp.command import ServeOptions
 from hilt.surfaces.mcp.messages import BATCHES, Wrong, batch_of, message_of
 from hilt.surfaces.mcp.replies import Joined, Reply, Send
 from hilt.surfaces.mcp.resources import Provider
@@ -66,7 +66,7 @@ class Address(NamedTuple):
         return f"http://{host}:{self.port}{PATH}"
 
 
-async def over_http(runtime: Runtime, flags: Flags, single: str | None, providers: Sequence[Provider]) -> None:
+async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, providers: Sequence[Provider]) -> None:
     """Serve HTTP until cancelled."""
     address = read_address(flags.http or "")
     token = _token(runtime, address, wanted=flags.token)
@@ -81,8 +81,8 @@ async def over_http(runtime: Runtime, flags: Flags, single: str | None, provider
         max_sessions=SESSIONS_MAX,
     )
     config = uvicorn.Config(
-        Guard(manager.handle_request, address, token),
-        http=_Connection,
+        RequestGuard(manager.handle_request, address, token),
+        http=_HttpConnection,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -107,7 +107,7 @@ async def over_http(runtime: Runtime, flags: Flags, single: str | None, provider
         listener.close()
 
 
-class _Connection(H11Protocol):
+class _HttpConnection(H11Protocol):
     """A connection that makes room for itself: when there are too many, one that asks for nothing is ended."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -116,7 +116,9 @@ class _Connection(H11Protocol):
         self.since = time.monotonic()
         if len(self.connections) < (self.limit_concurrency or CONNECTIONS_MAX):
             return
-        silent = [one for one in self.connections if isinstance(one, _Connection) and one is not self and one.is_silent]
+        silent = [
+            one for one in self.connections if isinstance(one, _HttpConnection) and one is not self and one.is_silent
+        ]
         if silent:
             oldest = min(silent, key=lambda one: (one.cycle is not None, one.since))
             self.connections.discard(oldest)
@@ -238,7 +240,7 @@ def _kept_token(path: str) -> str:
     return token
 
 
-class Guard:
+class RequestGuard:
     """Lets in who has the token and comes to the right address; a page of a browser, from nowhere else."""
 
     def __init__(self, app: Callable[..., Awaitable[None]], address: Address, token: str | None) -> None:

@@ -27,7 +27,7 @@ from mcp_types import INVALID_PARAMS
 from hilt import __version__
 from hilt.authority.visibility import Shown, shown
 from hilt.errors import ToolError
-from hilt.running.threads import Workers
+from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, capabilities, connection_of, is_modern
 from hilt.surfaces.mcp.content import COMPLETE, tool_entry
@@ -76,7 +76,7 @@ class Serving:
         self._runtime = runtime
         self._choice = choice
         self._loop = asyncio.get_running_loop()
-        self._threads = Workers(16)  # for what takes a while and is no call
+        self._threads = CallThreads(16)  # for what takes a while and is no call
         self._sessions = Sessions(runtime, single, self._threads.put)
         self._calls = Calls(runtime, self.offload, hand_over)
         self._calls.mode_set = lambda: self._tell("tools")  # a mode hides some of them
@@ -130,7 +130,7 @@ class Serving:
 
     def _server(self, *, has_prompts: bool) -> Server[Any]:
         listen = ListenHandler(self._bus, max_subscriptions=SUBSCRIPTIONS_MAX)
-        server = _Server(
+        server = _McpServer(
             "hilt",
             version=__version__,
             title="hilt",
@@ -296,7 +296,7 @@ def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
         raise MCPError(code=INVALID_PARAMS, message="Invalid cursor")
 
 
-class _Server(Server[Any]):
+class _McpServer(Server[Any]):
     """Says on every transport that lists may change."""
 
     def create_initialization_options(

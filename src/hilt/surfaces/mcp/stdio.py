@@ -25,7 +25,7 @@ from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCRe
 from hilt import wire
 from hilt.errors import ToolError
 from hilt.surfaces.mcp.messages import BATCHES, Message, Wrong, batch_of, message_of
-from hilt.surfaces.mcp.wires import Wires
+from hilt.surfaces.mcp.standard_streams import Wires
 
 REQUESTS_MAX = 512  # under way; beyond, reading waits
 UNREAD_BYTES = 16 << 20  # of answers that the client has not read; beyond, reading waits
@@ -39,7 +39,7 @@ _IN_USE = "a request with this id is under way"
 
 async def serve(server: Server[Any], wires: Wires, asks: Callable[[], bool]) -> None:
     """Serve one client until its input ends; `asks` says whether a call waits for an answer of the client."""
-    output = await _Output.open(wires.output)
+    output = await _ReplyStream.open(wires.output)
     input = _Input(output, asks)
     stop = await input.open(wires.input)
     try:
@@ -49,7 +49,7 @@ async def serve(server: Server[Any], wires: Wires, asks: Callable[[], bool]) -> 
         await output.flush(FLUSH_SECONDS)
 
 
-class _Batch:
+class _RequestBatch:
     """Requests that came together, whose answers go back together."""
 
     def __init__(self, open: set[Any], answers: list[dict[str, Any]]) -> None:
@@ -57,7 +57,7 @@ class _Batch:
         self.answers = answers
 
 
-class _Output(asyncio.BaseProtocol):
+class _ReplyStream(asyncio.BaseProtocol):
     """The stream that the SDK writes messages to."""
 
     def __init__(self) -> None:
@@ -73,10 +73,10 @@ class _Output(asyncio.BaseProtocol):
         self.has_asked: Callable[[], None] = lambda: None
         self.asked: set[Any] = set()  # the requests of ours that the client has not answered
         self.version = ""  # of the protocol, once a client has shaken hands
-        self.batches: dict[Any, _Batch] = {}  # by the ids of requests that are not answered yet
+        self.batches: dict[Any, _RequestBatch] = {}  # by the ids of requests that are not answered yet
 
     @classmethod
-    async def open(cls, descriptor: int) -> _Output:
+    async def open(cls, descriptor: int) -> _ReplyStream:
         """Return a stream to a descriptor, of whatever kind."""
         output = cls()
         output._descriptor = descriptor
@@ -180,7 +180,7 @@ class _Output(asyncio.BaseProtocol):
 class _Input(asyncio.Protocol):
     """The stream that the SDK reads messages from; lines that are none are answered here."""
 
-    def __init__(self, output: _Output, asks: Callable[[], bool]) -> None:
+    def __init__(self, output: _ReplyStream, asks: Callable[[], bool]) -> None:
         self._output = output
         self._asks = asks
         self._lines: deque[bytes | ToolError] = deque()
@@ -340,7 +340,7 @@ class _Input(asyncio.Protocol):
     async def _take(self, messages: list[Message], wrong: list[Wrong]) -> None:
         """Take the messages of a batch; what is wrong in it is answered with the others."""
         known = self._output.batches
-        batch = _Batch(set(), [])
+        batch = _RequestBatch(set(), [])
         for message in messages:
             if not isinstance(message, JSONRPCRequest):
                 self._parts.append(message)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
-from hilt.servers.declared import CALL_SECONDS, SERVERS_MAX, configured, expanded
+from hilt.servers.configured import CALL_SECONDS, SERVERS_MAX, configured, expanded
 
 
 def anything(kind: str, path: str, data: bytes) -> bool:

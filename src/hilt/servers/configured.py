@@ -57,7 +57,7 @@ class Server(NamedTuple):
     disabled: bool = False
 
 
-class Problem(NamedTuple):
+class ServerProblem(NamedTuple):
     """Why an entry, or a whole file, does not count."""
 
     origin: str
@@ -68,14 +68,14 @@ class Configured(NamedTuple):
     """The servers by name, what is broken, and the servers of files that are not trusted."""
 
     servers: Mapping[str, Server] = {}
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ServerProblem, ...] = ()
     untrusted: Mapping[str, tuple[str, ...]] = {}  # the path of a file, and the names in it
 
 
 def configured(root: str, personal: Mapping[str, Any], trusts: Trusts) -> Configured:
     """Read every place; a personal server keeps its name from those of a project."""
     servers: dict[str, Server] = {}
-    problems: list[Problem] = []
+    problems: list[ServerProblem] = []
     untrusted: dict[str, tuple[str, ...]] = {}
     read = _read(personal.items(), "config.toml", "personal", problems)
     servers.update((server.name, server) for server in read)
@@ -87,10 +87,10 @@ def configured(root: str, personal: Mapping[str, Any], trusts: Trusts) -> Config
             data = rulebook.contents(path, follow=True)
             entries = [(key, entry) for key, entry in _entries(decode_value(data)) if not _is_hilt(entry)]
         except ToolError as error:
-            problems.append(Problem(path, error.message.replace("The request", "The file", 1)))
+            problems.append(ServerProblem(path, error.message.replace("The request", "The file", 1)))
             continue
         except (OSError, ValueError) as error:
-            problems.append(Problem(path, f"It cannot be used: {error}."))
+            problems.append(ServerProblem(path, f"It cannot be used: {error}."))
             continue
         if not entries:
             continue
@@ -99,11 +99,11 @@ def configured(root: str, personal: Mapping[str, Any], trusts: Trusts) -> Config
             continue
         for server in _read(entries, path, "project", problems):
             if server.name in servers:
-                problems.append(Problem(path, f"{server.name} is the name of another server already."))
+                problems.append(ServerProblem(path, f"{server.name} is the name of another server already."))
             else:
                 servers[server.name] = server
     if len(servers) > SERVERS_MAX:
-        problems.append(Problem(root, f"There are {len(servers)} servers; only the first {SERVERS_MAX} count."))
+        problems.append(ServerProblem(root, f"There are {len(servers)} servers; only the first {SERVERS_MAX} count."))
         servers = dict(list(servers.items())[:SERVERS_MAX])
     return Configured(servers, tuple(problems), untrusted)
 
@@ -175,13 +175,13 @@ def _is_hilt(entry: Any) -> bool:
 
 
 def _read(
-    entries: Any, origin: str, source: Literal["personal", "project"], problems: list[Problem]
+    entries: Any, origin: str, source: Literal["personal", "project"], problems: list[ServerProblem]
 ) -> Iterator[Server]:
     for name, entry in entries:
         try:
             yield _server(name, entry, origin, source)
         except ValueError as error:
-            problems.append(Problem(origin, f"{str(name)[:80]!r}: {error}."))
+            problems.append(ServerProblem(origin, f"{str(name)[:80]!r}: {error}."))
 
 
 def _server(name: str, entry: Any, origin: str, source: Literal["personal", "project"]) -> Server:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hilt.state.sessions import SessionValues
+from hilt.state.session_values import SessionValues
 
 
 @pytest.fixture

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from hilt.policy import forms
-from hilt.policy.forms import Acting, BadForm, Beginning, Below, Exactly, Matching, Names, Reaching, Whole
+from hilt.policy import rule_forms
+from hilt.policy.rule_forms import Acting, BadForm, Beginning, Below, Exactly, Matching, Names, Reaching, Whole
 from tests.policy.calls import HOME, NAMES
 
 SHELL = NAMES.twins["Bash"]
 
 
-def parse(text: str) -> forms.Form:
-    return forms.parse(text, NAMES, HOME)
+def parse(text: str) -> rule_forms.Form:
+    return rule_forms.parse(text, NAMES, HOME)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_longest_of_several_known_names_wins():
     names = Names(twins, lambda name: frozenset(("read",)))
 
     found = {
-        text: sorted(forms.parse(text, names).scope.names or ())
+        text: sorted(rule_forms.parse(text, names).scope.names or ())
         for text in ("a::b", "a::b:x", "a::b:c", "a::b:c:x", "a:x")
     }
 
@@ -105,4 +105,4 @@ def test_a_name_that_is_almost_one_is_broken_and_governs_that_one(text, meant):
 
 def test_a_rule_that_is_too_long_is_broken():
     with pytest.raises(BadForm):
-        parse("Bash(=" + "x" * forms.MAX_LENGTH + ")")
+        parse("Bash(=" + "x" * rule_forms.MAX_LENGTH + ")")

@@ -14,18 +14,20 @@ from typing import Any
 
 from hilt import variables
 from hilt.custom.definition import (
+    FILE_BYTES,
     Content,
     Definition,
     Loaded,
-    Problem,
+    ToolProblem,
     effects_from,
     examples_from,
     fingerprint,
     sandbox_from,
 )
-from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter
 from hilt.custom.templates import binding
 from hilt.errors import ToolError
+from hilt.formats import front_matter
+from hilt.formats.front_matter import BadFrontMatter, FrontMatter
 from hilt.schema import ARTICLES, LISTED_MAX, TOLD_MAX, Schema, kind_of, numbered_groups, shown
 
 TIMEOUT_MS = 30_000
@@ -62,9 +64,9 @@ def read(content: Content) -> Loaded:
     ):
         return Loaded()
     try:
-        written = front_matter(data)
+        written = front_matter.read(data, limit=FILE_BYTES)
     except BadFrontMatter as error:
-        return Loaded(problems=(Problem(content.path, error.message, error.line),))
+        return Loaded(problems=(ToolProblem(content.path, error.message, error.line),))
     reading = _Reading(written)
     definition = reading.definition(content)
     if not reading.problems:
@@ -72,7 +74,7 @@ def read(content: Content) -> Loaded:
     name = written.fields.get("name")
     known = name if isinstance(name, str) else None
     found = sorted(reading.problems, key=lambda problem: problem[0])
-    return Loaded(problems=tuple(Problem(content.path, message, line, known) for line, message in found))
+    return Loaded(problems=tuple(ToolProblem(content.path, message, line, known) for line, message in found))
 
 
 class _Reading:

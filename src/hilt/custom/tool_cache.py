@@ -21,7 +21,7 @@ SLOW_SECONDS = 1.0  # a file that took longer to fail is not tried again by itse
 Signature = list[list[Any]]  # of the files of a tool: name, size, mtime, ctime, inode
 
 
-class Entry:
+class RememberedTool:
     """A tool as it was last read: its bytes only until its reader has had them."""
 
     __slots__ = ("around", "at", "files", "hashes", "loaded", "settled", "signature", "source", "took")
@@ -50,9 +50,11 @@ class Entry:
         """Whether the tool has not changed since."""
         return self.settled and self.signature == signature and self.source == source
 
-    def again(self, signature: Signature, *, settled: bool) -> Entry:
+    def again(self, signature: Signature, *, settled: bool) -> RememberedTool:
         """Return the same content with other times."""
-        entry = Entry(self.source, signature, self.hashes, settled=settled, files=self.files, loaded=self.loaded)
+        entry = RememberedTool(
+            self.source, signature, self.hashes, settled=settled, files=self.files, loaded=self.loaded
+        )
         entry.at, entry.took, entry.around = self.at, self.took, self.around
         return entry
 
@@ -77,7 +79,7 @@ class Cache:
         self._path = path
         self._saved: dict[str, Any] = {}
 
-    def load(self) -> dict[str, Entry]:
+    def load(self) -> dict[str, RememberedTool]:
         """Return what was kept; nothing when the file is missing or not ours."""
         try:
             with open(self._path, encoding="utf-8") as file:
@@ -90,7 +92,7 @@ class Cache:
         self._saved = {path: row[1] for path, row in kept["tools"].items()}
         return found
 
-    def save(self, known: Mapping[str, Entry]) -> None:
+    def save(self, known: Mapping[str, RememberedTool]) -> None:
         """Keep what is known, if it differs from what is kept."""
         signatures = {
             path: entry.signature
@@ -122,10 +124,10 @@ def _row(definition: Definition) -> dict[str, Any]:
     return row
 
 
-def _entry(row: Sequence[Any]) -> Entry:
+def _entry(row: Sequence[Any]) -> RememberedTool:
     source, signature, hashes, definitions = row
     kept = {name: bytes.fromhex(digest) for name, digest in hashes}
-    return Entry(source, signature, kept, settled=True, loaded=Loaded(tuple(map(_definition, definitions))))
+    return RememberedTool(source, signature, kept, settled=True, loaded=Loaded(tuple(map(_definition, definitions))))
 
 
 def _definition(row: dict[str, Any]) -> Definition:

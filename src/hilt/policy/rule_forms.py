@@ -27,7 +27,7 @@ from hilt.policy.subject import Subject, Touched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.commands.risk import Part
+    from hilt.commands.risk import CommandPart
 
 MAX_LENGTH = 4000
 
@@ -92,7 +92,7 @@ class Form(Protocol):
     def covers(self, subject: Subject) -> bool:
         """Whether an allow of this form covers the whole call."""
 
-    def covers_part(self, subject: Subject, part: Part) -> bool:
+    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
         """Whether an allow of this form covers one simple command of the call."""
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
@@ -116,7 +116,7 @@ class Whole(NamedTuple):
         """Return whether the call is one of that tool."""
         return self.names is None or bool(self.names & subject.names)
 
-    def covers_part(self, subject: Subject, part: Part) -> bool:
+    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
         """Return whether the call is one of that tool."""
         return self.covers(subject)
 
@@ -129,7 +129,7 @@ class Whole(NamedTuple):
         return "yes" if self.covers(subject) else "no"
 
 
-class Serving(NamedTuple):
+class ServedBy(NamedTuple):
     """`mcp__server`, `mcp__server__*` or `mcp__server__get_*`: tools of an MCP server by how their names begin."""
 
     server: str
@@ -143,7 +143,7 @@ class Serving(NamedTuple):
         """Return whether the call is one of that server."""
         return subject.tool.startswith(self.server)
 
-    def covers_part(self, subject: Subject, part: Part) -> bool:
+    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
         """Return whether the call is one of that server."""
         return self.covers(subject)
 
@@ -174,7 +174,7 @@ class Matching(NamedTuple):
         texts = subject.texts or tuple(_shown(touched) for touched in subject.touches)
         return bool(texts) and all(self.expression.fits(text) for text in texts)
 
-    def covers_part(self, subject: Subject, part: Part) -> bool:
+    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
         """Return whether all of one simple command matches."""
         text = _allowed_text(part)
         if text is None or not self.names & subject.names or not self.expression.fits(text):
@@ -196,7 +196,7 @@ class Matching(NamedTuple):
             return "no"
         return "yes" if any(self.expression.found_in(text) for text in _all_texts(subject)) else "no"
 
-    def _fits_path(self, part: Part) -> bool:
+    def _fits_path(self, part: CommandPart) -> bool:
         """Whether the expression speaks of this program, and not of a name that a path only begins with.
 
         `ls.*` matches the letters of `lsx/evil` and of `ls/../evil` and means neither; `.*` means both.
@@ -228,7 +228,7 @@ class Beginning(NamedTuple):
             tuple(text.split())[: len(self.words)] == self.words for text in subject.texts
         )
 
-    def covers_part(self, subject: Subject, part: Part) -> bool:
+    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
         """Return whether one simple command begins so."""
         return (
             bool(self.names & subject.names)
@@ -271,7 +271,7 @@ class Exactly(NamedTuple):
         """Return that the parts of a command are judged one by one."""
         return False
 
-    def covers_part(self, subject: Subject, part: Part) -> bool:
+    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
         """Return whether the part belongs to that command line."""
         return self.finds(subject) == "yes" and (is_allowable(part) or part.kind == "unseen")
 
@@ -289,7 +289,7 @@ class Below(NamedTuple):
 
     names: frozenset[str] | None
     effect: str | None
-    glob: path_globs.Glob
+    glob: path_globs.PathGlob
 
     @property
     def scope(self) -> Scope:
@@ -300,7 +300,7 @@ class Below(NamedTuple):
         """Return that a path never speaks of a whole call."""
         return False
 
-    def covers_part(self, subject: Subject, part: Part) -> bool:
+    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
         """Return that a path speaks of no command."""
         return False
 
@@ -339,7 +339,7 @@ class Reaching(NamedTuple):
         """Return that a domain never speaks of a whole call."""
         return False
 
-    def covers_part(self, subject: Subject, part: Part) -> bool:
+    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
         """Return that a domain speaks of no command."""
         return False
 
@@ -377,7 +377,7 @@ class Acting(NamedTuple):
         """Return whether the call is that action of that tool."""
         return bool(self.names & subject.names) and self._is(subject)
 
-    def covers_part(self, subject: Subject, part: Part) -> bool:
+    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
         """Return whether the call is that action of that tool."""
         return self.covers(subject)
 
@@ -400,7 +400,7 @@ def parse(text: str, names: Names, home: str = "") -> Form:
     if len(text) > MAX_LENGTH:
         raise BadForm(f"the rule is longer than {MAX_LENGTH} characters")
     if text not in names.twins and _SERVER.match(text):
-        return Serving(text[:-1] if text.endswith("*") else text + "__")
+        return ServedBy(text[:-1] if text.endswith("*") else text + "__")
     name, rest = _divide(text, names)
     twins = names.twins.get(name, frozenset()) | {name}
     scope = Scope(twins)
@@ -414,7 +414,7 @@ def parse(text: str, names: Names, home: str = "") -> Form:
         if not rest.endswith(")"):
             raise BadForm("the closing parenthesis is missing", scope)
         return _inside(rest[1:-1], name, twins, names, home)
-    except (expressions.BadExpression, path_globs.BadGlob, hosts.BadHost) as problem:
+    except (expressions.BadExpression, path_globs.BadPathGlob, hosts.BadHost) as problem:
         raise BadForm(str(problem), _reach(rest, name, twins, names)) from None
 
 
@@ -492,7 +492,7 @@ def _reach(rest: str, name: str, twins: frozenset[str], names: Names) -> Scope:
     return Scope(twins, "network" if rest.startswith("(domain:") else None)
 
 
-def is_allowable(part: Part) -> bool:
+def is_allowable(part: CommandPart) -> bool:
     """Whether a rule can allow this part by its command: a redirection, and words that are computed, it never can."""
     if part.kind != "command" or None in part.words:
         return False
@@ -501,7 +501,7 @@ def is_allowable(part: Part) -> bool:
     return program in _TESTS or not any(character.isspace() or character in "*?[" for character in program)
 
 
-def _allowed_text(part: Part) -> str | None:
+def _allowed_text(part: CommandPart) -> str | None:
     """Return the text that an allow must match of a simple command; None when none can."""
     if not is_allowable(part) or _is_turned(part):
         return None
@@ -511,7 +511,7 @@ def _allowed_text(part: Part) -> str | None:
     return " ".join(word or "" for word in part.words)
 
 
-def _is_turned(part: Part) -> bool:
+def _is_turned(part: CommandPart) -> bool:
     """Whether a command is dangerous here, such as behind a pipe, and by itself is not."""
     return part.level == "dangerous" and bool(part.words) and not _is_dangerous(part.words)
 
@@ -525,7 +525,7 @@ def _is_dangerous(words: tuple[str | None, ...]) -> bool:
     return classify(shlex.join(word or "" for word in words)).level == "dangerous"
 
 
-def _is_by_path(part: Part) -> bool:
+def _is_by_path(part: CommandPart) -> bool:
     return bool(part.words) and "/" in (part.words[0] or "") and not _PREPARED.match(part.text)
 
 
@@ -559,7 +559,7 @@ def _all_words(subject: Subject) -> Iterator[tuple[str | None, ...]]:
         yield from (tuple(text.split()) for text in subject.texts)
 
 
-def _runs_unseen(part: Part) -> bool:
+def _runs_unseen(part: CommandPart) -> bool:
     """Whether a program is given code that is not rated, or a shell commands that only show at run time."""
     if part.kind == "unseen":
         return True

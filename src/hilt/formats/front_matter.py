@@ -1,17 +1,17 @@
-"""The front matter of a tool's file, YAML or JSON between two lines `---`, and the text that follows it.
+"""Front matter, YAML or JSON between two lines `---`, and the text that follows it.
 
-Nothing of it is evaluated, whatever language it says it is in. A definition that is JSON as a whole is read here too.
+Nothing of it is evaluated, whatever language it says it is in. `read` takes all of it and says what is wrong; a file
+that is JSON as a whole is read by `read_json`. `skim` takes a few keys and passes over everything else.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hilt.custom.definition import FILE_BYTES
-from hilt.formats import yaml12
+SKIMMED_LINES = 200
 
 _FENCE = re.compile(r"---[ \t]*(\w*)[ \t]*\Z")
 
@@ -42,16 +42,24 @@ class BadFrontMatter(Exception):
         self.line = line
 
 
-def front_matter(data: bytes) -> FrontMatter:
+class Skimmed(NamedTuple):
+    """The texts and the lists of some keys, and what follows the front matter."""
+
+    texts: dict[str, str]
+    lists: dict[str, list[str]]
+    body: str
+
+
+def read(data: bytes, *, limit: int) -> FrontMatter:
     """Split a file into its front matter and its body; raise BadFrontMatter when that cannot be."""
-    lines = _text(data).split("\n")
+    lines = _text(data, limit).split("\n")
     opening = _FENCE.match(lines[0])
     if opening is None:
         raise BadFrontMatter("The file must begin with a line ---, the front matter.", 1)
     language = opening[1].lower() or "yaml"
     if language not in ("yaml", "json"):
         raise BadFrontMatter(f"Front matter in {language} is not read: it is never evaluated. Use YAML or JSON.", 1)
-    end = next((number for number, line in enumerate(lines) if number and line.rstrip() == "---"), None)
+    end = _end(lines, ("---",))
     if end is None:
         raise BadFrontMatter("The front matter has no end: a line --- is missing.", 1)
     front = "\n" + "\n".join(lines[1:end])  # so that its lines are those of the file
@@ -61,18 +69,69 @@ def front_matter(data: bytes) -> FrontMatter:
     return FrontMatter(value, places, "\n".join(lines[end + 1 :]), end + 2)
 
 
-def json_file(data: bytes) -> FrontMatter:
+def read_json(data: bytes, *, limit: int) -> FrontMatter:
     """Read a file that is JSON as a whole."""
-    text = _text(data)
+    text = _text(data, limit)
     value, places = _json(text)
     if not isinstance(value, dict):
         raise BadFrontMatter("The definition must be a JSON object.", 1)
     return FrontMatter(value, places, "", text.count("\n") + 1)
 
 
-def _text(data: bytes) -> str:
-    if len(data) > FILE_BYTES:
-        raise BadFrontMatter(f"The file is larger than {FILE_BYTES >> 20} MiB.", 1)
+def skim(text: str, texts: Collection[str], lists: Collection[str]) -> Skimmed:
+    """Take the keys that are `texts` and `lists` from lines of `key: value`, lists and folded texts.
+
+    That is what notes hold; anything else is passed over. A text without front matter is all body.
+    """
+    if not text.startswith("---\n"):
+        return Skimmed({}, {}, text)
+    lines = text.split("\n", SKIMMED_LINES + 2)
+    end = _end(lines[: SKIMMED_LINES + 1], ("---", "..."))
+    if end is None:
+        return Skimmed({}, {}, text)
+    found = Skimmed({}, {}, "\n".join(lines[end + 1 :]))
+    key = ""
+    for line in lines[1:end]:
+        inner = line.strip()
+        if not inner or inner.startswith("#"):
+            continue
+        if line[0] not in " \t-":
+            name, colon, value = inner.partition(":")
+            key = name.strip().strip("\"'").lower().replace("-", "_") if colon else ""
+            value = value.strip()
+            if key in lists:
+                found.lists[key] = _items(value)
+            elif key in texts:
+                found.texts[key] = "" if value[:1] in (">", "|") else _scalar(value)
+        elif inner.startswith("- ") and key in lists:
+            found.lists[key].append(_scalar(inner[2:]))
+        elif key in texts:
+            # the text goes on, folded
+            found.texts[key] = f"{found.texts[key]} {inner}".strip()
+    return found
+
+
+def _end(lines: Sequence[str], fences: Collection[str]) -> int | None:
+    """Return the line that closes the front matter."""
+    return next((number for number, line in enumerate(lines) if number and line.rstrip() in fences), None)
+
+
+def _items(value: str) -> list[str]:
+    if value.startswith("[") and value.endswith("]"):
+        value = value[1:-1]
+    return [item for item in (_scalar(part) for part in value.split(",")) if item]
+
+
+def _scalar(value: str) -> str:
+    value = value.strip()
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value.partition(" #")[0].rstrip()
+
+
+def _text(data: bytes, limit: int) -> str:
+    if len(data) > limit:
+        raise BadFrontMatter(f"The file is larger than {limit >> 20} MiB.", 1)
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -81,6 +140,8 @@ def _text(data: bytes) -> str:
 
 
 def _yaml(text: str) -> tuple[Any, Lines]:
+    from hilt.formats import yaml12
+
     try:
         return yaml12.load_with_lines(text, "front matter")
     except yaml12.BadYaml as error:

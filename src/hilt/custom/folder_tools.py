@@ -15,19 +15,22 @@ from hilt import schema as schemas
 from hilt.call import Output
 from hilt.custom import answers, launching, security
 from hilt.custom.definition import (
+    FILE_BYTES,
     Content,
     Definition,
     Execute,
     Loaded,
-    Problem,
+    ToolProblem,
     effects_from,
     examples_from,
     fingerprint,
     sandbox_from,
 )
-from hilt.custom.front_matter import BadFrontMatter, FrontMatter, front_matter, json_file
-from hilt.custom.script_sandbox import Confine, confined
+from hilt.custom.script_sandbox import ConfineDeclared, confined
 from hilt.errors import ToolError
+from hilt.formats import front_matter
+from hilt.formats.front_matter import BadFrontMatter, FrontMatter
+from hilt.formats.times import is_settled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +48,6 @@ SECURITY_TIMEOUT_MS = 10_000
 LARGEST_TIMEOUT_MS = 86_400_000
 SECURITY_SCRIPT = "security.ts"
 
-_SETTLED_NS = 50_000_000  # clocks of file systems are no finer than some milliseconds
 
 _KEYS = frozenset(
     (
@@ -69,15 +71,16 @@ def read(content: Content) -> Loaded:
     try:
         # a definition is no script: every kind of line end is one
         data = content.files[name].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        written = front_matter(data) if name == MARKDOWN else json_file(data)
+        read_as = front_matter.read if name == MARKDOWN else front_matter.read_json
+        written = read_as(data, limit=FILE_BYTES)
     except BadFrontMatter as error:
-        return Loaded(problems=(Problem(origin, error.message, error.line),))
+        return Loaded(problems=(ToolProblem(origin, error.message, error.line),))
     reading = _Reading(written, content)
     definition = reading.definition(origin)
     if reading.problems:
         tool = written.fields.get("name")
         known = tool if isinstance(tool, str) else None
-        found = (Problem(origin, message, line, known) for line, message in reading.problems)
+        found = (ToolProblem(origin, message, line, known) for line, message in reading.problems)
         return Loaded(problems=tuple(found))
     return Loaded((definition,))
 
@@ -263,7 +266,10 @@ class _Reading:
 
 
 def executor(
-    environ: Mapping[str, str], grants: security.Grants, confine: Confine | None = None, workers: Workers | None = None
+    environ: Mapping[str, str],
+    grants: security.Grants,
+    confine: ConfineDeclared | None = None,
+    workers: Workers | None = None,
 ) -> Callable[[Definition], Execute]:
     """Return what makes folder tools run: with the user's environment and grants, and what confines those that ask.
 
@@ -284,7 +290,7 @@ class _FolderTool:
         definition: Definition,
         environ: Mapping[str, str],
         grants: security.Grants,
-        confine: Confine | None,
+        confine: ConfineDeclared | None,
         workers: Workers | None,
     ) -> None:
         self._definition = definition
@@ -362,7 +368,7 @@ class _Seal:
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
         self._lock = threading.Lock()
-        self._stamps: list[_Stamp] | None = None
+        self._stamps: list[_FileStamp] | None = None
 
     def check(self) -> None:
         """Return when the files are what was loaded, raise when not."""
@@ -381,7 +387,7 @@ class _Seal:
             raise self._changed("its files have just changed")
         with self._lock:
             # what was written just now could be written again and look the same
-            self._stamps = stamps if time.time_ns() - max(stamps).changed_ns > _SETTLED_NS else None
+            self._stamps = stamps if is_settled(max(stamps).changed_ns, time.time_ns()) else None
 
     def _changed(self, what: str) -> ToolError:
         return ToolError(
@@ -400,7 +406,7 @@ def _files(folder: str) -> list[str]:
     return sorted(os.path.relpath(path, folder) for path in found)
 
 
-class _Stamp(NamedTuple):
+class _FileStamp(NamedTuple):
     """What changes when a file changes."""
 
     changed_ns: int
@@ -410,9 +416,9 @@ class _Stamp(NamedTuple):
     device: int
 
 
-def _stamp(path: str) -> _Stamp:
+def _stamp(path: str) -> _FileStamp:
     status = os.stat(path)
-    return _Stamp(status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev)
+    return _FileStamp(status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev)
 
 
 def _contents(path: str) -> bytes:

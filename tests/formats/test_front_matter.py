@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.custom.definition import FILE_BYTES
-from hilt.custom.front_matter import BadFrontMatter, front_matter, json_file
+from hilt.formats.front_matter import SKIMMED_LINES, BadFrontMatter, read, read_json, skim
+
+LIMIT = 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ from hilt.custom.front_matter import BadFrontMatter, front_matter, json_file
     ],
 )
 def test_fields_lines_and_body_are_read_in_every_spelling(text):
-    found = front_matter(text.encode())
+    found = read(text.encode(), limit=LIMIT)
 
     assert found.fields == {"a": 1, "b": {"c": "x"}}
     assert (found.line("a"), found.line("b")) == (2, 3)
@@ -31,7 +32,7 @@ def test_fields_lines_and_body_are_read_in_every_spelling(text):
 
 
 def test_a_carriage_return_alone_stays_in_the_body():
-    assert front_matter(b"---\na: 1\n---\nprintf 'a\rb'\n").body == "printf 'a\rb'\n"
+    assert read(b"---\na: 1\n---\nprintf 'a\rb'\n", limit=LIMIT).body == "printf 'a\rb'\n"
 
 
 @pytest.mark.parametrize(
@@ -49,23 +50,23 @@ def test_a_carriage_return_alone_stays_in_the_body():
         (b"---\na: [\n---\n", 3, "not understood"),
         (b"---\na: !!python/object:os.system x\n---\n", 2, "tag"),
         (b"---\na: 1\nb: \xff\n---\n", 3, "not UTF-8: byte 0xff"),
-        (b"---\n" + b"a" * FILE_BYTES, 1, "larger than 1 MiB"),
+        (b"---\n" + b"a" * LIMIT, 1, "larger than 1 MiB"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text, line, says):
     with pytest.raises(BadFrontMatter) as caught:
-        front_matter(text)
+        read(text, limit=LIMIT)
 
     assert says in caught.value.message
     assert caught.value.line in (line, line - 1)
 
 
 def test_a_file_of_json_is_all_fields():
-    found = json_file(b'{"a": 1,\n "b": 2}')
+    found = read_json(b'{"a": 1,\n "b": 2}', limit=LIMIT)
 
     assert (found.fields, found.line("b"), found.body) == ({"a": 1, "b": 2}, 2, "")
     with pytest.raises(BadFrontMatter, match="must be a JSON object"):
-        json_file(b"[1]")
+        read_json(b"[1]", limit=LIMIT)
 
 
 @given(
@@ -75,6 +76,22 @@ def test_a_file_of_json_is_all_fields():
     )
 )
 def test_any_file_is_read_or_refused(data):
-    for read in (front_matter, json_file):
+    for reader in (read, read_json):
         with suppress(BadFrontMatter):
-            assert isinstance(read(data).fields, dict)
+            assert isinstance(reader(data, limit=LIMIT).fields, dict)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_skimmed(text):
+    found = skim(f"---\n{text}\n---\nbody", ("title",), ("tags",))
+
+    assert found.body.endswith("body")
+    assert set(found.texts) <= {"title"}
+    assert set(found.lists) <= {"tags"}
+
+
+@pytest.mark.parametrize(
+    "text", ["a: 1\n", "---\na: 1\n", "--- yaml\na: 1\n---\n", "---\n" + "\n" * SKIMMED_LINES + "---\n"]
+)
+def test_what_has_no_front_matter_is_all_body(text):
+    assert skim(text, ("a",), ()) == ({}, {}, text)

@@ -15,13 +15,13 @@ from hilt.custom.definition import (
     Execute,
     Format,
     Loaded,
-    Problem,
+    ToolProblem,
     fingerprint,
     verified,
 )
 from hilt.custom.workers import Recipe, Workers
 from hilt.errors import CODES, ToolError
-from hilt.output import shapes
+from hilt.output import foreign_views
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ def read(content: Content, form: Format, workers: Workers, start: Start, describ
     try:
         reply = workers.greeted(start(content.path, data), seconds=LOAD_SECONDS)
     except ToolError as error:
-        return Loaded(problems=(Problem(content.path, error.message),))
+        return Loaded(problems=(ToolProblem(content.path, error.message),))
     if "problem" in reply:
         problem = reply["problem"]
-        return Loaded(problems=(Problem(content.path, _sentence(problem["message"]), problem.get("line")),))
+        return Loaded(problems=(ToolProblem(content.path, _sentence(problem["message"]), problem.get("line")),))
     found = tuple(
         Definition(
             origin=content.path,
@@ -57,7 +57,7 @@ def read(content: Content, form: Format, workers: Workers, start: Start, describ
         for told in reply["tools"]
     )
     if not found:
-        return Loaded(problems=(Problem(content.path, "It declares no tool."),))
+        return Loaded(problems=(ToolProblem(content.path, "It declares no tool."),))
     return Loaded(found)
 
 
@@ -124,12 +124,12 @@ def _output(reply: dict[str, Any], definition: Definition, limit: int) -> Output
     if not isinstance(told, dict) or not isinstance(told.get("text", ""), str):
         raise ToolError("tool_failed", f"The host of {definition.name} sent a reply that is not understood.")
     meta = told.get("meta")
-    data, view = shapes.extract(told.get("data"))
+    data, view = foreign_views.extract(told.get("data"))
     text, data = sized(told.get("text", ""), data, limit)
     return Output(
         text,
         data,
-        view=view if told.get("view") is None else shapes.validate(told["view"]),
+        view=view if told.get("view") is None else foreign_views.validate(told["view"]),
         meta=meta if isinstance(meta, dict) else {},
         content=_content(told.get("content"), definition),
         classification=told.get("classification"),

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.call import Call
-from hilt.custom import folders
-from hilt.custom.definition import Content, Example, Problem
+from hilt.custom import folder_tools
+from hilt.custom.definition import Content, Example, ToolProblem
 from hilt.errors import ToolError
 from hilt.processes.declared_sandbox import DeclaredSandbox
 from tests.custom.folder_tools import OBJECT, Bench, markdown
@@ -84,14 +84,14 @@ def printing(text: str) -> str:
 def problems(text: str | bytes, name: str = "tool.md", **files: str) -> list[tuple[int | None, str]]:
     data = text if isinstance(text, bytes) else text.encode()
     held = {name: data, "script.sh": b"", **{path: body.encode() for path, body in files.items()}}
-    loaded = folders.read(Content("/tools/my-tool", held, "project"))
+    loaded = folder_tools.read(Content("/tools/my-tool", held, "project"))
     assert bool(loaded.definitions) != bool(loaded.problems)
     return [(problem.line, problem.message) for problem in loaded.problems]
 
 
 def defined(**fields: Any) -> Any:
     files = {"tool.md": markdown({**WHOLE, **fields}).encode(), "script.sh": b""}
-    loaded = folders.read(Content("/tools/my-tool", files, "project"))
+    loaded = folder_tools.read(Content("/tools/my-tool", files, "project"))
     assert loaded.problems == ()
     return loaded.definitions[0]
 
@@ -137,7 +137,7 @@ When to use it.
 """
     files = {"tool.md": text.encode(), "script.sh": b"", "check.sh": b""}
 
-    (found,) = folders.read(Content("/tools/my-tool", files, "personal")).definitions
+    (found,) = folder_tools.read(Content("/tools/my-tool", files, "personal")).definitions
 
     assert (found.name, found.description) == ("my-tool", "What it does.\n\nWhen to use it.")
     assert (found.origin, found.folder, found.line) == ("/tools/my-tool/tool.md", "/tools/my-tool", 2)
@@ -212,13 +212,13 @@ def test_front_matter_is_read_as_editors_write_it(change):
     text = change(markdown(WHOLE))
     files = {"tool.md": text.encode(), "script.sh": b""}
 
-    (found,) = folders.read(Content("/t", files, "project")).definitions
+    (found,) = folder_tools.read(Content("/t", files, "project")).definitions
 
     assert (found.name, found.description) == ("my-tool", "Does something.")
 
 
 def test_a_folder_without_a_definition_is_none_of_ours():
-    assert folders.read(Content("/t", {"README.md": b"Hello", "tool.txt": b""}, "project")) == ((), ())
+    assert folder_tools.read(Content("/t", {"README.md": b"Hello", "tool.txt": b""}, "project")) == ((), ())
 
 
 def lines(**fields: Any) -> str:
@@ -294,13 +294,13 @@ def test_a_file_of_json_tells_its_lines_too():
 def test_everything_that_is_wrong_is_told_at_once_and_names_the_tool():
     files = {"tool.md": b"---\nname: my-tool\nruntime: perl\ntimeout: 0\n---\n"}
 
-    loaded = folders.read(Content("/t", files, "project"))
+    loaded = folder_tools.read(Content("/t", files, "project"))
 
     assert loaded.definitions == ()
     assert {problem.message.split()[0] for problem in loaded.problems} == {
         *("script", "runtime", "timeout", "inputSchema", "outputSchema")
     }
-    assert loaded.problems[0] == Problem("/t/tool.md", loaded.problems[0].message, 3, "my-tool")
+    assert loaded.problems[0] == ToolProblem("/t/tool.md", loaded.problems[0].message, 3, "my-tool")
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_what_is_odd_is_a_note_and_no_problem(fields, note):
 def test_a_tool_without_a_description_has_a_note():
     files = {"tool.md": markdown(WHOLE, body="").encode(), "script.sh": b""}
 
-    (found,) = folders.read(Content("/t", files, "project")).definitions
+    (found,) = folder_tools.read(Content("/t", files, "project")).definitions
 
     assert "no description" in found.notes[0]
 
@@ -331,7 +331,7 @@ def test_words_that_look_like_other_types_stay_text():
     text = markdown(WHOLE).replace("---\n", "---\nexamples: [{args: {a: yes, b: on, c: 12:30, d: 2024-01-01}}]\n", 1)
     files = {"tool.md": text.encode(), "script.sh": b""}
 
-    (found,) = folders.read(Content("/t", files, "project")).definitions
+    (found,) = folder_tools.read(Content("/t", files, "project")).definitions
 
     assert found.examples[0].args == {"a": "yes", "b": "on", "c": "12:30", "d": "2024-01-01"}
 
@@ -349,7 +349,7 @@ def test_the_script_of_a_personal_tool_is_looked_for_on_disk(bench):
 )
 def test_whatever_a_file_holds_reading_it_raises_nothing(data):
     for name in ("tool.md", "tool.json"):
-        loaded = folders.read(Content("/t", {name: data, "script.sh": b""}, "project"))
+        loaded = folder_tools.read(Content("/t", {name: data, "script.sh": b""}, "project"))
         assert bool(loaded.definitions) != bool(loaded.problems)
 
 
@@ -382,7 +382,7 @@ def test_arguments_are_checked_against_the_whole_of_the_schema(bench):
         "additionalProperties": False,
     }
     bench.add("my-tool", "touch ran; echo '{}'", inputSchema=schema)
-    execute = folders.executor(bench.environ, bench)(bench.load("my-tool"))
+    execute = folder_tools.executor(bench.environ, bench)(bench.load("my-tool"))
 
     with pytest.raises(ToolError) as raised:
         execute(None, {"a": "y", "c": 1})  # type: ignore[arg-type]  # nothing of the context is needed to refuse
@@ -738,7 +738,7 @@ def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
         yield Confined(prefix=("/usr/bin/env", "INSIDE=1"))
 
     definition = bench.load("my-tool")
-    tool = to_tool(definition, folders.executor(bench.environ, bench, confine)(definition))
+    tool = to_tool(definition, folder_tools.executor(bench.environ, bench, confine)(definition))
     with Runtime(str(bench.workspace), tools=[tool], environ=bench.environ) as runtime:
         result = runtime.call("my-tool")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hilt.output import shapes
+from hilt.output import foreign_views
 
 # the nine views as the format's documentation prints them
 DOCUMENTED: dict[str, Any] = {
@@ -103,19 +103,19 @@ def nested(depth: int) -> Any:
 
 
 def test_every_documented_type_is_known():
-    assert set(shapes.TYPES) == set(DOCUMENTED)
+    assert set(foreign_views.TYPES) == set(DOCUMENTED)
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_a_documented_view_passes_unchanged(name):
-    assert shapes.validate(DOCUMENTED[name]) == DOCUMENTED[name]
+    assert foreign_views.validate(DOCUMENTED[name]) == DOCUMENTED[name]
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_title_and_collapsed_are_kept_on_every_type(name):
     view = {**DOCUMENTED[name], "title": "A title", "collapsed": True}
 
-    assert shapes.validate(view) == view
+    assert foreign_views.validate(view) == view
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_title_and_collapsed_are_kept_on_every_type(name):
     ids=json.dumps,
 )
 def test_a_view_with_only_what_its_type_needs_passes_unchanged(view):
-    assert shapes.validate(view) == view
+    assert foreign_views.validate(view) == view
 
 
 def test_unknown_fields_are_left_out_at_every_level():
@@ -144,11 +144,11 @@ def test_unknown_fields_are_left_out_at_every_level():
         "extra": nested(50_000),
     }
 
-    assert shapes.validate(view) == {"type": "diffs", "items": [DIFF]}
+    assert foreign_views.validate(view) == {"type": "diffs", "items": [DIFF]}
 
 
 def test_null_counts_as_absent_for_optional_fields():
-    assert shapes.validate({**CODE, "title": None, "language": None}) == without(CODE, "language")
+    assert foreign_views.validate({**CODE, "title": None, "language": None}) == without(CODE, "language")
 
 
 @pytest.mark.parametrize(
@@ -206,20 +206,20 @@ def test_null_counts_as_absent_for_optional_fields():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_broken_view_becomes_none_and_says_what_is_wrong(value, said):
-    view = shapes.validate(value)
+    view = foreign_views.validate(value)
 
     assert view["type"] == "none"
     assert said in view["message"]
 
 
 def test_several_faults_are_reported_together():
-    assert shapes.validate({"type": "diff", "path": 1})["message"] == (
+    assert foreign_views.validate({"type": "diff", "path": 1})["message"] == (
         "The diff view is not valid: path must be text; hunks is missing; additions is missing; deletions is missing."
     )
 
 
 def test_many_faults_are_not_all_listed():
-    message = shapes.validate({"type": "todo-list", "items": [None] * 10_000})["message"]
+    message = foreign_views.validate({"type": "todo-list", "items": [None] * 10_000})["message"]
 
     assert message.endswith("items[4] must be an object; and more.")
 
@@ -234,13 +234,13 @@ def test_many_faults_are_not_all_listed():
     ids=["text", "rows", "cells"],
 )
 def test_a_view_too_large_to_keep_becomes_none(view):
-    assert shapes.validate(view)["message"] == f"The {view['type']} view is larger than 4,000,000 characters."
+    assert foreign_views.validate(view)["message"] == f"The {view['type']} view is larger than 4,000,000 characters."
 
 
 def test_what_json_or_utf8_cannot_hold_is_replaced_in_a_table():
     rows = [{"name\ud800": math.nan, "status": "a\udc00"}, {"name": -math.inf}]
 
-    view = shapes.validate({**TABLE, "rows": rows})
+    view = foreign_views.validate({**TABLE, "rows": rows})
 
     assert view["rows"] == [{"name\ufffd": "nan", "status": "a\ufffd"}, {"name": "-inf"}]
 
@@ -250,7 +250,7 @@ texts = st.text(characters, max_size=20)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
 json_values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts | st.just(shapes.KEY), inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts | st.just(foreign_views.KEY), inner, max_size=4),
     max_leaves=12,
 )
 
@@ -280,10 +280,10 @@ def almost_views(draw):
 @given(almost_views() | json_values)
 @example({**TABLE, "rows": [{"a": math.inf}]})
 def test_the_result_for_any_value_is_a_view_that_validates_to_itself(value):
-    view = shapes.validate(value)
+    view = foreign_views.validate(value)
 
     assert view["type"] in DOCUMENTED
-    assert shapes.validate(view) == view
+    assert foreign_views.validate(view) == view
     json.dumps(view, allow_nan=False, ensure_ascii=False).encode()
 
 
@@ -291,27 +291,27 @@ def test_extract_takes_views_out_at_any_depth_and_returns_the_outermost():
     inner, outer = {"type": "none", "message": "inner"}, {"type": "none", "message": "outer"}
     value = {"files": [{"name": "a", "_visualization": inner}], "data": {"ok": True, "_visualization": outer}}
 
-    assert shapes.extract(value) == ({"files": [{"name": "a"}], "data": {"ok": True}}, outer)
+    assert foreign_views.extract(value) == ({"files": [{"name": "a"}], "data": {"ok": True}}, outer)
 
 
 def test_extract_leaves_its_argument_as_it_was():
     value = {"a": [1, {"_visualization": {"type": "none"}}]}
 
-    shapes.extract(value)
+    foreign_views.extract(value)
 
     assert value == {"a": [1, {"_visualization": {"type": "none"}}]}
 
 
 @pytest.mark.parametrize("value", [None, 3, "_visualization", [], {"a": 1}, {"a": 1, "_visualization": None}])
 def test_extract_finds_no_view_where_there_is_none(value):
-    rest, view = shapes.extract(value)
+    rest, view = foreign_views.extract(value)
 
     assert view is None
     assert rest == ({"a": 1} if isinstance(value, dict) else value)
 
 
 def test_extract_says_what_is_wrong_with_a_broken_view():
-    assert shapes.extract({"_visualization": "pretty"}) == (
+    assert foreign_views.extract({"_visualization": "pretty"}) == (
         {},
         {"type": "none", "message": "Not a view: an object is needed, not text."},
     )
@@ -322,7 +322,7 @@ def test_extract_goes_deeper_than_the_recursion_limit():
     for _ in range(100_000):
         value = [value]
 
-    rest, view = shapes.extract(value)
+    rest, view = foreign_views.extract(value)
 
     assert view == DIFF
     for _ in range(100_000):
@@ -334,10 +334,10 @@ def test_extract_goes_deeper_than_the_recursion_limit():
 def test_extract_removes_every_view_and_nothing_else(value):
     def stripped(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: stripped(item) for key, item in value.items() if key != shapes.KEY}
+            return {key: stripped(item) for key, item in value.items() if key != foreign_views.KEY}
         return [stripped(item) for item in value] if isinstance(value, list) else value
 
-    rest, _ = shapes.extract(value)
+    rest, _ = foreign_views.extract(value)
 
     # compared as text: NaN is not equal to itself
     assert repr(rest) == repr(stripped(value))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.custom import markdown
+from hilt.custom import markdown_tools
 from hilt.custom.definition import Content, Example
 from hilt.errors import ToolError
 from hilt.processes.declared_sandbox import DeclaredSandbox
@@ -38,7 +38,7 @@ SMALL = "---\nname: small\ndescription: Small.\n---\necho hi\n"
 
 def read(text, path="/tools/tool.md", source="personal"):
     data = text if isinstance(text, bytes) else text.encode()
-    return markdown.read(Content(path, {"": data}, source))
+    return markdown_tools.read(Content(path, {"": data}, source))
 
 
 def load(text, **named):
@@ -60,7 +60,7 @@ def problems(text):
 
 def refused(definition, args):
     with pytest.raises(ToolError) as caught:
-        markdown.check_arguments(definition.parameters, args)
+        markdown_tools.check_arguments(definition.parameters, args)
     assert caught.value.code == "invalid_args"
     return caught.value.message
 
@@ -342,7 +342,7 @@ def test_all_that_is_wrong_is_told_at_once_with_the_name_of_the_tool():
 
 @given(st.one_of(st.binary(), st.text().map(lambda text: f"---\n{text}\n---\necho\n".encode())))
 def test_no_file_makes_the_reader_raise(data):
-    loaded = markdown.read(Content("/tools/tool.md", {"": data}, "personal"))
+    loaded = markdown_tools.read(Content("/tools/tool.md", {"": data}, "personal"))
 
     assert bool(loaded.definitions) != bool(loaded.problems)
 
@@ -402,7 +402,7 @@ def test_arguments_are_filled_and_what_is_not_declared_is_dropped():
     parameters = load(TYPED).parameters
 
     args = {"text": "abc", "whole": 3.0, "number": 1, "list": "[1, 2]", "flag": None, "other": 1, "choice": "b"}
-    assert markdown.check_arguments(parameters, args) == {
+    assert markdown_tools.check_arguments(parameters, args) == {
         "text": "abc",
         "whole": 3,
         "number": 1,
@@ -410,7 +410,7 @@ def test_arguments_are_filled_and_what_is_not_declared_is_dropped():
         "choice": "b",
         "filled": "x",
     }
-    assert markdown.check_arguments(parameters, {"filled": None}) == {"filled": "x"}
+    assert markdown_tools.check_arguments(parameters, {"filled": None}) == {"filled": "x"}
 
 
 def test_a_missing_argument_is_told_in_the_words_of_the_format():
@@ -472,7 +472,7 @@ def test_a_pattern_means_what_it_means_in_javascript(pattern, value, matches):
     definition = load(declared(f"parameters:\n  a: {{type: string, pattern: '{pattern}'}}"))
 
     if matches:
-        assert markdown.check_arguments(definition.parameters, {"a": value}) == {"a": value}
+        assert markdown_tools.check_arguments(definition.parameters, {"a": value}) == {"a": value}
     else:
         assert "must match" in refused(definition, {"a": value})
 

@@ -1,0 +1,272 @@
+"""Where the custom tools of a workspace are, and which files and folders there may be one.
+
+A candidate of a project is a file in it: links are refused, and all of its files count. Of the user's own only the
+definition is read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from hilt.custom.definition import FILE_BYTES, Content, Format, Loaded, Reader, Source, ToolProblem
+from hilt.errors import ToolError
+from hilt.places import command, config_dir
+from hilt.state.trust import TOOL_FOLDERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.custom.tool_cache import RememberedTool, Signature
+
+DEFINITIONS = ("tool.md", "tool.json")  # what makes a folder a tool
+
+FOLDER_FILES = 500  # a project's tool is trusted file by file
+FOLDER_BYTES = 8 << 20
+
+_PASSED_OVER = ("__pycache__", "node_modules", "__init__.py")
+_FORMATS: dict[str, Format] = {
+    ".md": "markdown",
+    ".py": "python",
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts"), "javascript"),
+}
+
+Trusted = Callable[[str, bytes], bool]  # whether the file at this real path may have this SHA-256
+
+
+class ToolPlace(NamedTuple):
+    """A folder of tools."""
+
+    path: str
+    source: Source
+
+
+class Untrusted(NamedTuple):
+    """A tool of the project that is not loaded: the person has not seen it, or not as it is now."""
+
+    path: str
+    files: tuple[str, ...]  # those that are not trusted
+
+    @property
+    def message(self) -> str:
+        """Why the tool is not loaded."""
+        return f"{self.path} is not trusted, or has changed since; {command('tools', 'trust', self.path)} shows it."
+
+
+def places(root: str, environ: Mapping[str, str], directories: Sequence[str] = ()) -> list[ToolPlace]:
+    """Return the folders of tools, highest first; `directories` are those of --tools-dir, if any was given."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    named = directories or [part for part in environ.get("HILT_TOOLS_DIR", "").split(os.pathsep) if part]
+    listed = [ToolPlace(os.path.abspath(os.path.join(root, path)), "directory") for path in named]
+    listed += [ToolPlace(os.path.join(root, inner), "project") for inner in TOOL_FOLDERS]
+    own = (
+        os.path.join(config_dir(environ), "tools"),
+        os.path.join(home, ".config", "nanocoder", "tools"),
+        os.path.join(home, ".jean2", "tools"),
+    )
+    listed += [ToolPlace(path, "personal") for path in own]
+    # a folder that is there twice counts where it is highest: a project's is then not the user's own
+    seen: dict[str, ToolPlace] = {}
+    for place in listed:
+        seen.setdefault(os.path.realpath(place.path), place)
+    return list(seen.values())
+
+
+class UnreadableTool(Exception):
+    """Why a tool cannot be read."""
+
+
+class Candidate(NamedTuple):
+    """A file or folder that may be a tool."""
+
+    path: str
+    format: Format
+    place: ToolPlace
+
+    @property
+    def stem(self) -> str:
+        """The name that the tool probably has."""
+        name = os.path.basename(self.path)
+        return name if self.format == "folder" else os.path.splitext(name)[0]
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the user's, not the project's: links are followed then, and only its definition is read."""
+        return self.place.source != "project"
+
+    def around(self) -> object:
+        """Return what changes when files come to a folder of which only the definition counts."""
+        if self.format != "folder" or not self.own:
+            return None
+        try:
+            facts = os.stat(self.path)
+        except OSError:
+            return None
+        return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
+
+    def problem(self, error: UnreadableTool) -> ToolProblem:
+        """Return why it is not loaded; its own path is told with that anyway."""
+        message = str(error)
+        itself = f"{self.path} "
+        told = f"It {message.removeprefix(itself)}" if message.startswith(itself) else message
+        return ToolProblem(self.path, told, name=self.stem)
+
+    def names(self) -> list[str]:
+        """Return the files that count, by their names in the tool."""
+        if self.format != "folder":
+            return [""]
+        if self.own:
+            return [name for name in DEFINITIONS if os.path.exists(os.path.join(self.path, name))]
+        found: list[str] = []
+        folders = [""]
+        for inner in folders:
+            try:
+                with os.scandir(f"{self.path}/{inner}") as listing:
+                    for entry in listing:
+                        name = f"{inner}{entry.name}"
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(name + "/")
+                        else:
+                            found.append(name)
+            except OSError as error:
+                raise UnreadableTool(f"{inner or 'It'} cannot be read: {os.strerror(error.errno or 0)}.") from None
+            if len(found) + len(folders) > FOLDER_FILES:
+                raise UnreadableTool(f"It holds more than {FOLDER_FILES} files, which nobody looks through.")
+        return sorted(found)
+
+    def signature(self) -> Signature:
+        """Return what changes when the tool changes."""
+        return [[name, *self._facts(name)] for name in self.names()]
+
+    def _facts(self, name: str) -> tuple[int, int, int, int]:
+        path = self.file(name)
+        try:
+            facts = os.stat(path, follow_symlinks=self.own)
+        except OSError as error:
+            raise UnreadableTool(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
+        if stat.S_ISLNK(facts.st_mode):
+            raise UnreadableTool(f"{path} is a link; the tools of a project are files in it.")
+        if not stat.S_ISREG(facts.st_mode):
+            raise UnreadableTool(f"{path} is not a regular file.")
+        if facts.st_size > FILE_BYTES:
+            raise UnreadableTool(f"{path} is larger than {FILE_BYTES >> 20} MiB.")
+        return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
+
+    def file(self, name: str) -> str:
+        """Return the path of one of its files."""
+        return f"{self.path}/{name}" if name else self.path
+
+    def read(self, signature: Signature) -> dict[str, bytes]:
+        """Return the bytes of all files that count."""
+        if sum(item[1] for item in signature) > FOLDER_BYTES:
+            raise UnreadableTool(f"Its files are larger than {FOLDER_BYTES >> 20} MiB together.")
+        return {item[0]: _contents(self.file(item[0]), follow=self.own) for item in signature}
+
+    def untrusted(self, entry: RememberedTool, folder: str, trusted: Trusted) -> Untrusted | None:
+        """Return what keeps a project's tool from being loaded; `folder` is the real path of its place."""
+        if self.own:
+            return None
+        real = folder + self.path[len(self.place.path) :]
+        refused = [
+            self.file(name)
+            for name, digest in entry.hashes.items()
+            if not trusted(f"{real}/{name}" if name else real, digest)
+        ]
+        return Untrusted(self.path, tuple(refused)) if refused else None
+
+
+def candidates(place: ToolPlace, problems: list[ToolProblem]) -> Iterator[Candidate]:
+    """Yield what may be a tool in a folder, by name."""
+    if place.source == "project":
+        for folder in (os.path.dirname(place.path), place.path):
+            if os.path.islink(folder):
+                problems.append(ToolProblem(folder, "It is a link; the tools of a project are files in it."))
+                return
+    try:
+        with os.scandir(place.path) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        problems.append(ToolProblem(place.path, f"The folder cannot be read: {os.strerror(error.errno or 0)}."))
+        return
+    for entry in entries:
+        if is_passed_over(entry.name) or entry.name.endswith(".d.ts"):
+            continue
+        if entry.is_dir():
+            if any(os.path.lexists(f"{entry.path}/{name}") for name in DEFINITIONS):
+                if place.source == "project" and entry.is_symlink():
+                    problems.append(ToolProblem(entry.path, "It is a link; the tools of a project are files in it."))
+                else:
+                    yield Candidate(entry.path, "folder", place)
+        elif (form := _FORMATS.get(os.path.splitext(entry.name)[1])) is not None:
+            yield Candidate(entry.path, form, place)
+
+
+def is_passed_over(name: str) -> bool:
+    """Whether a file or folder among the tools is none, by its name."""
+    return name.startswith(".") or name in _PASSED_OVER
+
+
+def _contents(path: str, *, follow: bool) -> bytes:
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    try:
+        with open(os.open(path, flags), "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UnreadableTool(f"{path} is not a regular file.")
+            data = file.read(FILE_BYTES + 1) or b""
+    except OSError as error:
+        reason = "is a link" if error.errno == errno.ELOOP else f"cannot be read: {os.strerror(error.errno or 0)}"
+        raise UnreadableTool(f"{path} {reason}.") from None
+    if len(data) > FILE_BYTES:
+        raise UnreadableTool(f"{path} is larger than {FILE_BYTES >> 20} MiB.")
+    return data
+
+
+def read_tool(path: str, source: Source, readers: Mapping[Format, Reader]) -> Loaded:
+    """Read the tool at a path, wherever it is; what is not one is a problem."""
+    candidate = _named(path, source)
+    try:
+        files = candidate.read(candidate.signature())
+    except UnreadableTool as error:
+        return Loaded(problems=(candidate.problem(error),))
+    return readers[candidate.format](Content(candidate.path, files, source))
+
+
+def tool_files(path: str) -> list[str]:
+    """Return the files that a person trusts when they trust the tool at this path."""
+    candidate = _named(path, "project")
+    try:
+        return [candidate.file(name) for name in candidate.names()]
+    except UnreadableTool as error:
+        raise ToolError("tool_invalid", f"{path}: {error}") from None
+
+
+def tool_paths(folder: str, source: Source = "project") -> list[str]:
+    """Return the paths of what may be a tool in a folder, by name; links of a project are left out."""
+    return [candidate.path for candidate in candidates(ToolPlace(folder, source), [])]
+
+
+def is_tool(path: str) -> bool:
+    """Whether what is at a path looks like a tool."""
+    if os.path.isdir(path):
+        return any(os.path.lexists(os.path.join(path, name)) for name in DEFINITIONS)
+    return os.path.splitext(path)[1] in _FORMATS
+
+
+def format_of(path: str) -> Format:
+    """Return the format of the tool at a path."""
+    return _named(path, "project").format
+
+
+def _named(path: str, source: Source) -> Candidate:
+    if not is_tool(path):
+        raise ToolError(
+            "tool_invalid",
+            f"{path} is no tool.",
+            suggestion=f"Name a folder with {' or '.join(DEFINITIONS)}, or a file with {', '.join(_FORMATS)}.",
+        )
+    form = "folder" if os.path.isdir(path) else _FORMATS[os.path.splitext(path)[1]]
+    return Candidate(path, form, ToolPlace(os.path.dirname(path), source))

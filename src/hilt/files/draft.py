@@ -1,0 +1,248 @@
+"""A change in the making, and its commit: all of it happens, or nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+from hilt.errors import ToolError
+from hilt.files import writing
+from hilt.files.workspace import FORCED_BYTES, MAX_BYTES, Workspace
+from hilt.files.writing import OldFile
+from hilt.formats.digests import Digest
+from hilt.state.trail import Stamp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.state.history import Recording, Snapshot
+
+
+class Draft:
+    """A change in the making: what the targets hold now, and what they are to hold."""
+
+    def __init__(self, workspace: Workspace, operation: str, paths: Sequence[str], *, force: bool, fresh: bool) -> None:
+        self._workspace = workspace
+        self._operation = operation
+        self._old: dict[str, OldFile] = {}
+        self._new: dict[str, bytes | None] = {}
+        self._modes: dict[str, int] = {}
+        self._hashes: dict[str, bytes | None] = {}
+        left = FORCED_BYTES
+        for path in paths:
+            self._old[path] = writing.look(
+                workspace.door, path, limit=min(left, FORCED_BYTES if force else MAX_BYTES), force=force
+            )
+            left -= len(self._old[path].data or b"")
+        if fresh:
+            self._refuse_stale(paths)
+
+    def _refuse_stale(self, paths: Sequence[str]) -> None:
+        workspace = self._workspace
+        stamps = workspace.store.trail.stamps(workspace.store.id, workspace.session, paths)
+        for path, stamp in stamps.items():
+            now = self._old[path].hash
+            if now != stamp.hash:
+                what = "was removed" if now is None else "appeared" if stamp.hash is None else "changed"
+                advice = "Call read_file, which then takes note that it is gone, and repeat the change."
+                raise ToolError(
+                    "stale_file",
+                    f"{path} {what} after this session last saw it.",
+                    suggestion=advice if now is None else None,
+                    path=path,
+                )
+
+    def resolve(self, path: str) -> str:
+        """Return the path of a target as the draft knows it."""
+        return self._workspace.resolve(path)
+
+    def old(self, path: str) -> bytes | None:
+        """Return what a target held when the change began, None when it was not there."""
+        return self._old[path].data
+
+    def read(self, path: str) -> bytes | None:
+        """Return what a target holds in this draft."""
+        return self._new[path] if path in self._new else self._old[path].data
+
+    def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        """Let the target hold this; its mode is kept unless one is given."""
+        self._new[path] = data
+        if mode is not None:
+            self._modes[path] = mode
+
+    def delete(self, path: str) -> None:
+        """Let the target be gone."""
+        self._new[path] = None
+        self._modes.pop(path, None)
+
+    def old_mode(self, path: str) -> int | None:
+        """Return the permission bits that a target had when the change began."""
+        return self._old[path].mode
+
+    def mode(self, path: str) -> int | None:
+        """Return the permission bits that a target has in this draft."""
+        return self._modes.get(path, self._old[path].mode)
+
+    def targets(self) -> list[str]:
+        """Return the paths of all targets."""
+        return list(self._old)
+
+    def differs(self) -> bool:
+        """Whether the draft changes anything."""
+        return any(map(self._differs, self._new))
+
+    def commit(self, *, remove_folders: Sequence[str] = ()) -> str | None:
+        """Make the change, all of it or nothing; return its id for undo, None when nothing differs.
+
+        Of the folders named, those go that held files which the change deletes and are empty then.
+        """
+        workspace = self._workspace
+        targets = [(self._old[path], data) for path, data in self._new.items() if self._differs(path)]
+        digests = [None if data is None else Digest(data) for _, data in targets]
+        self._hashes = {
+            old.path: None if digest is None else digest.value()
+            for (old, _), digest in zip(targets, digests, strict=True)
+        }
+        files = [self._snapshot(old, data, remove_folders) for old, data in targets]
+        workspace.fence.commit()
+        id = None
+        if files:
+            history = workspace.store.history()
+            contents = [(file, old.data) for file, (old, _) in zip(files, targets, strict=True)]
+            recording = history.begin(workspace.session, self._operation, contents, self._link)
+            self._carry_out(recording, files, targets)
+            id = recording.id
+        for path in self._new:
+            workspace.seen.pop(path, None)
+        # Only what the session has read is guarded, so only that is stamped anew; and now, while the files are locked:
+        # another call of the session may be waiting for them.
+        trail, place = workspace.store.trail, (workspace.store.id, workspace.session)
+        read = trail.stamps(*place, self._new)
+        if read:
+            # the change is made: where this cannot be noted, the session has to read the files again
+            with suppress(ToolError):
+                trail.stamp(*place, {path: self._stamp(path) for path in read})
+        return id
+
+    def _link(self, path: str, destination: str) -> bool:
+        """Give a target that the change replaces a second name, for the history to keep it under."""
+        with self._workspace.door.place(path, write=True) as place:
+            if place.status is None or place.status.st_nlink != 1:
+                return False  # under another name it could go on changing
+            if writing.identity(place.status) != writing.identity(self._old[path].status):
+                return False
+            try:
+                os.link(place.name, destination, src_dir_fd=place.folder, follow_symlinks=False)
+                descriptor = os.open(destination, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                return False  # another file system, or one without links
+            try:
+                os.fsync(descriptor)
+                return os.fstat(descriptor).st_ino == place.status.st_ino
+            finally:
+                os.close(descriptor)
+
+    def _differs(self, path: str) -> bool:
+        mode = self._modes.get(path)
+        return self._new[path] != self._old[path].data or (mode is not None and mode != self._old[path].mode)
+
+    def _snapshot(self, old: OldFile, data: bytes | None, remove_folders: Sequence[str]) -> Snapshot:
+        from hilt.state.history import Snapshot
+
+        folders: tuple[str, ...] = ()
+        if old.status is None:
+            with self._workspace.door.place(old.path, write=True) as place:
+                end = len(place.parts) - 1
+                start = end - len(place.missing)
+                folders = tuple(place.root.shown(place.parts[: i + 1]) for i in range(start, end))
+        else:
+            # a rename would replace a file that its owner made read-only; that is not ours to overrule
+            if not old.writable:
+                raise ToolError("permission_denied", f"{old.path} is read-only.", path=old.path)
+            if data is None:
+                folders = tuple(sorted(folder for folder in set(remove_folders) if old.path.startswith(folder + "/")))
+        after = self._hashes[old.path]
+        new_mode = None if data is None else self._modes.get(old.path)
+        return Snapshot(old.path, old.hash, old.mode or 0, len(old.data or b""), after, folders, new_mode)
+
+    def _carry_out(
+        self, recording: Recording, files: Sequence[Snapshot], targets: Sequence[tuple[OldFile, bytes | None]]
+    ) -> None:
+        done: list[int] = []
+        try:
+            with writing.Unsynced(many=len(files) > 1) as unsynced:
+                for position, (file, (_, data)) in enumerate(zip(files, targets, strict=True)):
+                    if data is not None:
+                        unsynced.add(self._prepare(recording.id, position, file, data), file.path)
+                unsynced.sync()
+            folders: dict[str, str] = {}
+            for position, (file, (old, data)) in enumerate(zip(files, targets, strict=True)):
+                self._swap(recording.id, position, file, old, data)
+                done.append(position)
+                folders.setdefault(file.path.rpartition("/")[0], file.path)
+            for path in folders.values():
+                with self._workspace.door.place(path, write=True) as place:
+                    writing.sync(place.folder)
+            for file in files:
+                if file.after is None:
+                    writing.remove_folders(self._workspace.door, file.folders)
+            recording.keep()
+        except BaseException as error:
+            try:
+                self._take_back(recording, targets, files, done)
+            except (ToolError, OSError) as second:
+                message = f"{error} Taking the change back failed too ({second}); the next call mends it."
+                advice = second.suggestion if isinstance(second, ToolError) else "Ask the user to free disk space."
+                raise ToolError("resource_limit", message, suggestion=advice, change=recording.id) from error
+            raise
+        finally:
+            recording.release()  # what could not be settled here, the next call mends
+
+    def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> int:
+        """Write the new file beside its target; return a handle of it, for it to be synced."""
+        with self._workspace.door.place(file.path, write=True) as place:
+            folder = writing.make_folders(place)
+            try:
+                mode = self._modes.get(file.path, file.mode if place.status is not None else None)
+                return writing.write_temporary(
+                    folder, place.name, writing.temporary_name(id, position), data, mode, place.status
+                )
+            finally:
+                os.close(folder)
+
+    def _swap(self, id: str, position: int, file: Snapshot, old: OldFile, data: bytes | None) -> None:
+        """Put the new file in the place of the old one, if that is still what the change looked at."""
+        with self._workspace.door.place(file.path, write=True) as place:
+            if writing.identity(place.status) != writing.identity(old.status):
+                raise ToolError("stale_file", f"{file.path} changed while it was being written.", path=file.path)
+            if data is None:
+                os.unlink(place.name, dir_fd=place.folder)
+            else:
+                os.rename(
+                    writing.temporary_name(id, position), place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder
+                )
+
+    def _take_back(
+        self,
+        recording: Recording,
+        targets: Sequence[tuple[OldFile, bytes | None]],
+        files: Sequence[Snapshot],
+        done: Sequence[int],
+    ) -> None:
+        workspace = self._workspace
+        for position in reversed(done):
+            if writing.state(workspace.door, files[position]) == "new":
+                writing.put_back(workspace.door, files[position], targets[position][0].data, recording.id, position)
+        for position, file in enumerate(files):
+            writing.remove_temporary(workspace.door, file, recording.id, position)
+            if file.before is None:
+                writing.remove_folders(workspace.door, file.folders)
+        recording.drop()
+
+    def _stamp(self, path: str) -> Stamp:
+        hash = self._hashes.get(path, self._old[path].hash)
+        if hash is None:
+            return Stamp(0, 0, None)
+        with self._workspace.door.place(path, write=True) as place:
+            status = place.status
+        return Stamp(status.st_size, status.st_mtime_ns, hash) if status else Stamp(0, 0, hash)

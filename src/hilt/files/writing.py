@@ -1,0 +1,254 @@
+"""The steps of a change on a single file: look at it, write its successor beside it, put the old one back."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.files.door import Door, Place, not_a_file, plain_error
+from hilt.files.workspace import CHUNK_BYTES, FORCED_BYTES, MAX_BYTES, too_large
+from hilt.formats.digests import Digest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.state.history import Snapshot
+
+SYNCED_TOGETHER = 64  # new files that are open at once
+
+
+class OldFile(NamedTuple):
+    """A target of a change as it was when the change looked at it; status None: it was not there."""
+
+    path: str
+    data: bytes | None
+    digest: Digest | None
+    status: os.stat_result | None
+    writable: bool = True
+
+    @property
+    def hash(self) -> bytes | None:
+        """The SHA-256 of the data."""
+        return None if self.digest is None else self.digest.value()
+
+    @property
+    def mode(self) -> int | None:
+        """The permission bits."""
+        return None if self.status is None else stat.S_IMODE(self.status.st_mode)
+
+
+def target_path(door: Door, path: str) -> str:
+    """Return the path of a target as callers see it; raise when tools cannot change what is there."""
+    with door.place(path, write=True) as place:
+        if place.status is not None and not stat.S_ISREG(place.status.st_mode):
+            raise not_a_file(place.path, place.status.st_mode)
+        if not place.path.isascii() and any("\ud800" <= character <= "\udfff" for character in place.path):
+            raise ToolError("invalid_args", "Tools change only files whose names are UTF-8.")  # as snapshots are
+        return place.path
+
+
+def look(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool = True) -> OldFile:
+    """Return a target of a change as it is now."""
+    with door.place(path, write=True) as place:
+        if place.status is None:
+            return OldFile(path, None, None, None)
+        if not stat.S_ISREG(place.status.st_mode):
+            raise not_a_file(path, place.status.st_mode)
+        if place.status.st_size > limit:
+            raise _unchangeable(path, place.status.st_size, limit, force=force)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(place.name, flags, dir_fd=place.folder)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise not_a_file(path, status.st_mode)
+            door.check_object(status, path)
+            # a change shows what it replaces
+            door.check_rules(place.root, place.parts, write=False)
+            data = _read_all(descriptor, min(status.st_size, limit), limit)
+            if len(data) > limit:
+                raise _unchangeable(path, len(data), limit, force=force)
+            by_us = os.access in os.supports_effective_ids
+            writable = os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=by_us)
+            return OldFile(path, data, Digest(data), status, writable)
+        finally:
+            os.close(descriptor)
+
+
+def _read_all(descriptor: int, size: int, limit: int) -> bytes:
+    """Read to the end, or a little further than the limit; in one piece where the size is true."""
+    wanted = max(size + 1, 4096)
+    chunks = [os.read(descriptor, wanted)]
+    left = limit - len(chunks[0])
+    while len(chunks[-1]) == wanted and left >= 0:
+        wanted = CHUNK_BYTES
+        chunks.append(os.read(descriptor, wanted))
+        left -= len(chunks[-1])
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _unchangeable(path: str, size: int, limit: int, *, force: bool) -> ToolError:
+    """Return the error for a file that is too large to be changed."""
+    most = f"{FORCED_BYTES // (1024 * 1024)} MB"
+    if limit < MAX_BYTES or (force and limit < FORCED_BYTES):
+        message = (
+            f"{path} has {size} bytes; with the files before it, the change would hold more than {most} in memory."
+        )
+        return ToolError("file_too_large", message, suggestion="Change fewer files at once.", path=path, size=size)
+    advice = f"Change it by a command with run_shell: tools hold a file in memory, {most} at most."
+    if not force and size <= FORCED_BYTES:
+        advice = f"Pass force: true to change it all the same, up to {most}."
+    return too_large(path, size, limit, suggestion=advice)
+
+
+def state(door: Door, file: Snapshot) -> str:
+    """Return whether a target of a cut-off change is "old", "new" or "foreign"."""
+    try:
+        now = look(door, file.path)
+    except ToolError:
+        return "foreign"  # not a file any more
+    if now.hash == file.after and file.new_mode in (None, now.mode):
+        return "new"
+    return "old" if now.hash == file.before else "foreign"
+
+
+def temporary_name(id: str, position: int) -> str:
+    """Return the name under which a new file waits beside its target."""
+    return f".hilt-{id}-{position}"
+
+
+def make_folders(place: Place) -> int:
+    """Make the missing folders of a place and return a handle of the last one."""
+    folder = os.dup(place.folder)
+    for name in place.missing:
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder)
+                sync(folder)
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def write_temporary(
+    folder: int, name: str, temporary: str, data: bytes, mode: int | None, like: os.stat_result | None
+) -> int:
+    """Write a new file beside its target, with the target's mode, owner and attributes where possible."""
+    # what replaces a private file is at no moment readable for others
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if like is not None:
+            _copy_attributes(folder, name, descriptor, like)
+        if mode is not None:
+            os.fchmod(descriptor, mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+class Unsynced:
+    """New files that are written and not yet safe on the disk. Many are synced together in half the time."""
+
+    def __init__(self, *, many: bool = False) -> None:
+        self._files: list[tuple[int, str]] = []  # descriptor and path
+        self._many = many and hasattr(os, "posix_fadvise")
+
+    def __enter__(self) -> Unsynced:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor, _path in self._files:
+            os.close(descriptor)
+
+    def add(self, descriptor: int, path: str) -> None:
+        self._files.append((descriptor, path))
+        if self._many:
+            # makes the kernel begin to write; then no sync waits for a place on the disk to be found
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        if len(self._files) == SYNCED_TOGETHER:
+            self.sync()
+
+    def sync(self) -> None:
+        while self._files:
+            descriptor, path = self._files[-1]
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                raise plain_error(error, path) from error
+            self._files.pop()
+            os.close(descriptor)
+
+
+def remove_temporary(door: Door, file: Snapshot, id: str, position: int) -> None:
+    """Remove the new file that waits beside its target, if there is one."""
+    with suppress(ToolError, OSError), door.place(file.path, write=True) as place:
+        os.unlink(temporary_name(id, position), dir_fd=place.folder)
+
+
+def put_back(door: Door, file: Snapshot, data: bytes | None, id: str, position: int) -> None:
+    """Let a target hold its old contents again, or be gone when there were none."""
+    with door.place(file.path, write=True) as place:
+        if data is None:
+            os.unlink(place.name, dir_fd=place.folder)
+        else:
+            folder = make_folders(place)
+            try:
+                temporary = temporary_name(id, position)
+                with Unsynced() as unsynced:
+                    written = write_temporary(folder, place.name, temporary, data, file.mode, place.status)
+                    unsynced.add(written, file.path)
+                    unsynced.sync()
+                os.rename(temporary, place.name, src_dir_fd=folder, dst_dir_fd=folder)
+            finally:
+                os.close(folder)
+        sync(place.folder)
+
+
+def remove_folders(door: Door, folders: Sequence[str]) -> None:
+    """Remove folders that the change had made, as far as they are empty."""
+    for path in reversed(folders):
+        with suppress(ToolError, OSError), door.place(path, write=True) as place:
+            os.rmdir(place.name, dir_fd=place.folder)
+
+
+def identity(status: os.stat_result | None) -> tuple[int, ...] | None:
+    """Return what two looks at the same unchanged file have in common."""
+    # without the time of the last change to the inode: giving it a second name is one
+    return None if status is None else (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns)
+
+
+def _copy_attributes(folder: int, name: str, descriptor: int, like: os.stat_result) -> None:
+    own = os.fstat(descriptor)
+    if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
+        with suppress(OSError):
+            os.fchown(descriptor, like.st_uid, like.st_gid)
+    if not hasattr(os, "listxattr"):
+        return
+    with suppress(OSError):
+        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            for attribute in os.listxattr(source):
+                with suppress(OSError):
+                    os.setxattr(descriptor, attribute, os.getxattr(source, attribute))
+        finally:
+            os.close(source)
+
+
+def sync(folder: int) -> None:
+    """Make the names in a folder safe on the disk."""
+    # handles of the walk may be for paths only; syncing needs one that is open for reading
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

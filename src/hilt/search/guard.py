@@ -1,0 +1,99 @@
+"""Which paths below a tree may be shown: those on whose way no name is sensitive."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+from hilt.context import Context
+from hilt.search.selection import Selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.files.door import Place
+
+_SPECIAL = frozenset("*?[]{}!/\\")
+
+
+class SearchGuard:
+    """Leaves out what is not for tools. The program leaves out most of it; this is what can be relied upon."""
+
+    def __init__(self, ctx: Context, place: Place, folder: int) -> None:
+        self._door = ctx.door
+        self._folder = folder
+        self._root = place.root
+        self._parts = place.parts
+        self._folders: dict[str, bool] = {"": True}
+        given = ctx.settings["workspace.sensitive"]
+        self._marks = [_mark(pattern) for pattern in given]
+        # for most paths one look is enough: for what all begin with that is the same in capitals
+        common = os.path.commonprefix(self._marks)  # noqa: RUF071 -- of texts, not of paths
+        self._common = re.split("[a-z]", common, maxsplit=1)[0]
+        # the root may have folders that are closed whatever their names, and so may rules and marks
+        self._plain = not getattr(place.root, "_closed", True) and ctx.door.barrier is None and ctx.door.marked is None
+        self.names = [
+            name for name in given if name.isascii() and _SPECIAL.isdisjoint(name) and ctx.door.rules.is_sensitive(name)
+        ]
+
+    def test(self, accepts: Callable[[str], bool] | None) -> Callable[[str], bool]:
+        """Return whether a path below the tree may be shown and fits the selection."""
+        if accepts is None:
+            return self.is_open
+        return lambda path: accepts(path) and self.is_open(path)
+
+    def is_open(self, path: str) -> bool:
+        """Whether no name on the way to a file is sensitive."""
+        if self._plain and self._is_harmless(f"/{path}"):
+            return True
+        return self._enters(path.rpartition("/")[0]) and not self._is_closed(path)
+
+    def visible(self, data: bytes, selection: Selection) -> list[str]:
+        """Return the paths of the selection that may be shown, of many that end with NUL."""
+        text = data.decode("utf-8", "surrogateescape")
+        paths = text[2:-1].split("\0./") if text.startswith("./") else text[:-1].split("\0")
+        if not selection.hidden and (not text.startswith("./") or "/." in text):
+            paths = [path for path in paths if path[0] != "." and "/." not in path]
+        accepts = selection.accepts
+        if accepts is not None:
+            paths = [path for path in paths if accepts(path)]
+        if self._plain and text.startswith("./") and self._is_harmless(text[1:]):
+            return paths
+        return [path for path in paths if self.is_open(path)]
+
+    def _is_harmless(self, text: str) -> bool:
+        """Whether paths, each with a slash before it, hold nothing that every sensitive name of a kind holds."""
+        if not text.isascii():
+            return False  # other spellings of the same name
+        if self._common not in text:
+            return True
+        low = text.lower()
+        return not any(mark in low for mark in self._marks)
+
+    def _enters(self, folder: str) -> bool:
+        known = self._folders.get(folder)
+        if known is None:
+            known = self._enters(folder.rpartition("/")[0]) and not self._is_closed(folder)
+            if len(self._folders) < 100_000:
+                self._folders[folder] = known
+        return known
+
+    def _is_closed(self, path: str) -> bool:
+        return self._door.is_sensitive(self._root, (*self._parts, *path.split("/"))) or self._is_marked(path)
+
+    def _is_marked(self, path: str) -> bool:
+        if self._door.marked is None or self._folder < 0:
+            return False
+        try:
+            return self._door.marked(os.stat(path, dir_fd=self._folder, follow_symlinks=False))
+        except OSError:
+            return True  # gone, or something else by now
+
+
+def _mark(pattern: str) -> str:
+    """Return text without which no path, with a slash before it, has a name that matches the pattern."""
+    if not pattern.isascii():
+        return ""
+    last = pattern.lower().strip("/").rpartition("/")[2]
+    first, *others = re.split(r"[*?]+", last)
+    return f"/{first}" if first else max(others, key=len, default="")

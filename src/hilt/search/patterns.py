@@ -1,0 +1,58 @@
+"""Checks the pattern of a search, and says what is wrong with it."""
+
+from __future__ import annotations
+
+from hilt.errors import ToolError
+from hilt.search.ripgrep import Pattern
+
+PATTERN_CHARACTERS = 30_000  # a program takes no longer argument than 128 KB
+
+
+def read_pattern(
+    text: str, *, literal: bool, ignore_case: bool, multiline: bool, lines: bool = True, replacement: str | None = None
+) -> Pattern:
+    """Check a pattern, with the place of a fault."""
+    from hilt.search import regexes
+
+    if not text:
+        raise ToolError("invalid_regex", "The pattern is empty.", suggestion="Say what to look for.")
+    if len(text) > PATTERN_CHARACTERS:
+        raise ToolError(
+            "invalid_regex",
+            f"The pattern is longer than {PATTERN_CHARACTERS} characters.",
+            suggestion="Look for a part of it.",
+        )
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise ToolError("invalid_regex", "The pattern holds a character that no text file holds.")
+    verbose, returns = False, "\r" in text
+    if not literal:
+        try:
+            translated = regexes.translate(text, ignore_case=ignore_case, lines=lines)
+        except regexes.BadPattern as error:
+            raise bad_pattern(error.problem, error.position) from None
+        except RecursionError:
+            raise bad_pattern("it is nested too deeply", None) from None
+        verbose, returns = translated.verbose, translated.returns
+        if translated.line_ends and not multiline:
+            raise line_end_refused()
+    return Pattern(text, literal, ignore_case, multiline, lines, replacement, not returns, verbose)
+
+
+def line_end_refused() -> ToolError:
+    """Return the error for a pattern with a line end in a search by lines."""
+    return ToolError(
+        "invalid_regex",
+        "The pattern holds a line end, and without multiline a match is inside one line.",
+        suggestion="Pass multiline: true.",
+    )
+
+
+def bad_pattern(reason: str, position: int | None) -> ToolError:
+    """Return the error for an invalid pattern."""
+    where = "" if position is None else f" at character {position + 1}"
+    return ToolError(
+        "invalid_regex",
+        f"The pattern is not a regular expression: {reason}{where}.",
+        suggestion="Correct it, or pass literal: true to look for exactly this text.",
+        **({} if position is None else {"position": position}),
+    )

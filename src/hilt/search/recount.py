@@ -1,0 +1,96 @@
+"""Counts matches again where a program stopped early, or where it may have been led astray."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack, suppress
+from typing import NamedTuple
+
+from hilt.search.engine import Engine, counts_by_path
+from hilt.search.reach import SearchReach, Stillness
+from hilt.search.ripgrep import FIRST_FD, Pattern
+from hilt.search.selection import Selection
+
+RECOUNTED_FILES = 500  # files whose matches are counted again, one by one
+RECOUNTED_TOGETHER = 50  # by one program, which inherits them open
+
+
+class Recounted(NamedTuple):
+    """Numbers of matches by path that hold for the files which the door opens."""
+
+    counts: dict[str, int]
+    dropped: int = 0  # files that have other numbers
+    is_minimum: bool = False
+
+
+def recount(
+    engine: Engine,
+    reach: SearchReach,
+    stillness: Stillness,
+    pattern: Pattern,
+    counts: dict[str, int],
+    cut: Collection[str] = (),
+) -> Recounted:
+    """Count again what was cut, and where names changed meanwhile: there a link may have led the program astray."""
+    if engine.is_file:
+        return _recount_file(engine, pattern, counts) if cut else Recounted(counts)
+    moved = stillness.changed_files(reach, counts)
+    if not moved and not cut:
+        return Recounted(counts)
+    doubtful = sorted(moved.union(cut))
+    settled = dict(counts)
+    is_minimum = len(doubtful) > RECOUNTED_FILES
+    dropped = 0
+    for start in range(0, len(doubtful), RECOUNTED_TOGETHER):
+        paths = doubtful[start : start + RECOUNTED_TOGETHER]
+        numbers: dict[str, int] | None = None
+        if start < RECOUNTED_FILES:
+            numbers = _count_open(engine, reach, pattern, paths)
+            is_minimum = is_minimum or numbers is None
+        for path in paths:
+            if numbers is not None:
+                settled[path] = numbers.get(path, 0)
+            elif path in moved:
+                settled[path] = 0
+            dropped += path in moved and settled[path] != counts[path]
+    return Recounted({path: count for path, count in settled.items() if count}, dropped, is_minimum)
+
+
+def _recount_file(engine: Engine, pattern: Pattern, counts: dict[str, int]) -> Recounted:
+    with engine.started("count", pattern, Selection()) as stream:
+        number = sum(count for _, count in counts_by_path(stream))
+    if stream.timed_out or stream.exit_code not in (0, 1):
+        return Recounted(counts, is_minimum=True)
+    return Recounted(dict.fromkeys(counts, number))
+
+
+def _count_open(engine: Engine, reach: SearchReach, pattern: Pattern, paths: Sequence[str]) -> dict[str, int] | None:
+    """Return the numbers of matches in the files that are reached here; None when that failed."""
+    with ExitStack() as stack:
+        opened: dict[str, int] = {}
+        for path in paths:
+            with suppress(OSError):
+                descriptor = stack.enter_context(reach.opened(path))
+                if not is_binary(descriptor):
+                    opened[path] = descriptor
+        if not opened:
+            return {}
+        names = list(opened)
+        counts: dict[str, int] = {}
+        with engine.started("count", pattern, Selection(), fds=tuple(opened.values())) as stream:
+            for name, count in counts_by_path(stream):
+                counts[names[int(name.rpartition("/")[2]) - FIRST_FD]] = count
+    return None if stream.timed_out or stream.exit_code not in (0, 1) else counts
+
+
+def is_binary(descriptor: int) -> bool:
+    """Whether a file holds a NUL, and is not UTF-16 by its mark; a program that counts or stops early does not say."""
+    if os.pread(descriptor, 2, 0) in (b"\xff\xfe", b"\xfe\xff"):
+        return False
+    at = 0
+    while block := os.pread(descriptor, 1 << 20, at):
+        if b"\0" in block:
+            return True
+        at += len(block)
+    return False
