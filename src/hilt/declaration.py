@@ -1,7 +1,7 @@
 """A tool is declared once: `@tool` turns a typed function into a Tool and registers nothing."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, dataclass_transform, overload
 
 from hilt import schema as schemas
 from hilt.call import Output, Touch
@@ -17,7 +17,18 @@ Approval = Literal["never", "always", "destructive"]
 ProfileName = Literal["nano", "minimal", "full"]
 
 
-class Traits(NamedTuple):
+@dataclass_transform(kw_only_default=True)
+class _Declared:
+    """Attributes with defaults. Making a NamedTuple of so many would cost every start of hilt 0.2 ms."""
+
+    def __init__(self, **given: Any) -> None:
+        unknown = given.keys() - type(self).__annotations__.keys()
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
+        self.__dict__.update(given)
+
+
+class Traits(_Declared):
     """What the rest of hilt must know of a tool. Declared with the tool, so that no module knows one by its name."""
 
     approval: Approval | None = None  # when it asks for approval; None: its effects decide

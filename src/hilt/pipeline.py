@@ -14,6 +14,10 @@ from hilt.errors import ToolError
 from hilt.policy.decision import Vote, join
 from hilt.policy.decision import decide as strictest
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.policy.hook_results import AfterCall, BeforeCall
+
 
 class Prepared(NamedTuple):
     """A call that is understood: the tool, its checked arguments, and what it would touch."""
@@ -34,40 +38,6 @@ class Decision(NamedTuple):
     votes: tuple[Vote, ...]
 
 
-class HookRun(NamedTuple):
-    """The record of one hook: the decision or "changed" or "ok" or "failed", and why."""
-
-    name: str
-    event: str
-    outcome: str
-    milliseconds: float
-    reason: str = ""
-
-
-class BeforeCall(NamedTuple):
-    """What the hooks before a call came to. `skipped` is the answer of a call that is not to run."""
-
-    args: dict[str, Any]
-    changed: bool = False
-    vote: Vote | None = None
-    context: str = ""
-    skipped: Output | None = None
-    ran: tuple[HookRun, ...] = ()
-
-
-class AfterCall(NamedTuple):
-    """What the hooks after a call came to: a new result, or the error that is answered instead of it.
-
-    Of a call that failed, the text of `result` is the new message. `stop` is why the agent should end here.
-    """
-
-    result: Output | None = None
-    error: ToolError | None = None
-    context: str = ""
-    stop: str | None = None
-    ran: tuple[HookRun, ...] = ()
-
-
 class HooksAround(Protocol):
     """The hooks around one call."""
 
@@ -83,21 +53,24 @@ class HooksAround(Protocol):
 
 
 class NoHooks:
-    """The hooks of a call that has none."""
+    """The hooks of a call that has none, and all that they come to."""
 
     notes: tuple[str, ...] = ()
+    changed = False
+    vote = skipped = result = error = stop = None
+    context = ""
+    ran = ()
 
-    def before(self, prepared: Prepared) -> BeforeCall:
+    def before(self, prepared: Prepared) -> Any:
         """Leave the call as it is."""
-        return BeforeCall(prepared.args)
+        return self
 
-    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> AfterCall:
+    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> Any:
         """Leave the output as it is."""
-        return _NOTHING
+        return self
 
 
 NO_HOOKS = NoHooks()
-_NOTHING = AfterCall()
 
 Voter = Callable[[Prepared, Context], Decision | None]
 
@@ -169,7 +142,7 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool
         decision = decide(prepared, ctx, world.voters(active, prepared), before.vote)
         active.decision = decision.vote
         if before.skipped is not None and decision.vote.verdict != "deny":
-            output, after = before.skipped, _NOTHING
+            output, after = before.skipped, NO_HOOKS.after(prepared, None)
         else:
             active.decision = consult(prepared, ctx, decision).vote
             permit(active, world, prepared, ctx)

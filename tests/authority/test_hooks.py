@@ -20,6 +20,7 @@ from hilt.catalog import Catalog
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.policy.hook_protocol import FAILURE, POST, PRE
+from hilt.policy.hook_results import BeforeCall
 from hilt.policy.subject import Subject
 from hilt.state.trust import Trust
 from hilt.testing import Folder
@@ -111,7 +112,7 @@ WRITE = seen("write_file", path="gen/a.py", content="x")
 
 
 def test_without_hooks_nothing_runs_and_nothing_is_said(place):
-    assert place.before(READ) == pipeline.BeforeCall(READ.args)
+    assert place.before(READ) == BeforeCall(READ.args)
 
 
 def test_a_hook_is_told_the_event_the_session_and_the_checked_call(place):
@@ -127,7 +128,7 @@ def test_a_hook_is_told_the_event_the_session_and_the_checked_call(place):
         "arguments": {"path": "a.py", "old_text": "x", "new_text": "", **_rest(told)},
         "touches": [{"effect": "write", "target": "a.py"}],
     }
-    assert before[:-1] == pipeline.BeforeCall(before.args)[:-1]
+    assert before[:-1] == BeforeCall(before.args)[:-1]
     (ran,) = before.ran
     assert (ran.name, ran.event, ran.outcome) == ("personal pre_tool_execution 0", PRE, "ok")
     assert ran.milliseconds > 0

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from hilt.authority.consent import Asker, Consent
     from hilt.authority.session_hooks import SessionHooks
     from hilt.commands.risk import Risk
-    from hilt.pipeline import HookRun
     from hilt.policy.barriers import Bars
     from hilt.policy.hook_protocol import Hook
+    from hilt.policy.hook_results import HookRun
     from hilt.policy.modes import Mode
     from hilt.policy.rules import RuleSet
     from hilt.policy.subject import Subject

@@ -13,10 +13,10 @@ from hilt import variables
 from hilt.authority.authority import HOOK_FILE
 from hilt.call import Json, Output, Touch
 from hilt.errors import ToolError
-from hilt.pipeline import AfterCall, BeforeCall, HookRun
 from hilt.policy import hook_protocol as rules
 from hilt.policy.decision import Vote, decide
 from hilt.policy.hook_protocol import FAILURE, POST, PRE, BadAnswer, Hook, HookAnswer, HookProblem, HookSet
+from hilt.policy.hook_results import AfterCall, BeforeCall, HookRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

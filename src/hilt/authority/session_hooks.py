@@ -15,8 +15,9 @@ from hilt.call import Output
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
-from hilt.pipeline import AfterCall, BeforeCall, Prepared, rewritten
+from hilt.pipeline import Prepared, rewritten
 from hilt.policy.hook_protocol import Hook, HookSet
+from hilt.policy.hook_results import AfterCall, BeforeCall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ from contextlib import suppress
 
 from hilt.call import Result
 from hilt.errors import ToolError
-from hilt.pipeline import HookRun, Prepared, failure
+from hilt.pipeline import Prepared, failure
 from hilt.running.active_call import ActiveCall
 from hilt.state.trail import Trail, TrailEntry, digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.policy.hook_protocol import Hook
+    from hilt.policy.hook_results import HookRun
     from hilt.telemetry import Telemetry
 
 
