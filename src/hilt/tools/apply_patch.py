@@ -40,11 +40,11 @@ def apply_patch(
     places is refused, unless the line after its `@@` decides.
 
     Args:
-        patch: The patch.
-        dry_run: Return the diff, write nothing.
-        path: File of a unified diff without names.
-        if_checksums: SHA-256 that files must have, by path.
-        force: Also files over 50 MB.
+        patch: Patch text.
+        dry_run: Preview the diff only.
+        path: File, if a unified diff names none.
+        if_checksums: Expected SHA-256 of files, by path.
+        force: Allow over 50 MB.
     """
     operations = parse_patch(patch, path=path)
     targets = [target for one in operations for target in (one.path, one.move_to) if target is not None]

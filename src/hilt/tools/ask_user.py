@@ -21,7 +21,7 @@ class Option(NamedTuple):
     """One answer to choose.
 
     Args:
-        label: In a few words.
+        label: Short answer.
         description: What choosing it means.
     """
 
@@ -33,10 +33,10 @@ class Question(NamedTuple):
     """One question.
 
     Args:
-        question: In full.
-        options: Texts or objects.
+        question: Full question.
+        options: Possible answers.
         header: Short tag, such as "Style".
-        multi_select: Several may be chosen.
+        multi_select: Allow several answers.
     """
 
     question: str
@@ -59,7 +59,7 @@ def ask_user(ctx: Context, questions: Annotated[list[Question], Items(minimum=1,
     also answer in their own words. When nobody is there, the error is no_one_to_ask.
 
     Args:
-        questions: All different.
+        questions: Questions; all must differ.
     """
     asked = [question._replace(options=_options(question.options)) for question in questions]
     _check(asked)

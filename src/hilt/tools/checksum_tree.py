@@ -43,7 +43,7 @@ def checksum_tree(
 ) -> Output:
     """Return the SHA-256 of every file below a folder, by path, or what changed since.
 
-    Left out: links, files over 50 MB, .git, node_modules, vendor, dist, build, caches.
+    Skips links, files over 50 MB, .git, node_modules, vendor, dist, build, caches.
 
     Details:
     The answer is a JSON object from path to hexadecimal digest, sorted. With baseline it is changed, added, removed
@@ -51,9 +51,9 @@ def checksum_tree(
     sensitive files, those that are not regular, `__pycache__` and `.cache` are left out.
 
     Args:
-        path: Folder.
-        pattern: Glob of files, such as *.go or src/**/*.py.
-        baseline: Earlier answer to compare with.
+        path: Folder to hash.
+        pattern: Files to hash: *.go, src/**/*.py.
+        baseline: Earlier result to compare with.
     """
     accepts: Callable[[str], bool] | None = None
     if pattern is not None:

@@ -51,7 +51,7 @@ _ANSWER = record(
 
 @tool(effects="read", output=_ANSWER)
 def detect_project(ctx: Context, path: ReadPath = ".") -> Output:
-    """Tell a project's languages, frameworks, and commands to build, test, lint and type-check it.
+    """Detect a project's languages, frameworks, and commands to build, test, lint and type-check it.
 
     Details:
     The answer is JSON: languages, build_tool, test_command, linter, config_files, frameworks, and where known
@@ -59,7 +59,7 @@ def detect_project(ctx: Context, path: ReadPath = ".") -> Output:
     projects in folders below, each with its path, where its commands are to be run.
 
     Args:
-        path: Folder of the project.
+        path: Project folder.
     """
     names = _names(ctx, path)
     shown, _ = ctx.workspace.status(path)

@@ -31,13 +31,13 @@ def edit_file(
 
     Args:
         path: File in the workspace.
-        old_text: Exact; with neighbouring lines until it is unique.
-        new_text: Empty deletes.
-        dry_run: Return the diff, write nothing.
-        fuzzy_indent: Let indentation differ; new_text follows the file.
+        old_text: Exact text to replace; must be unique.
+        new_text: Replacement; empty deletes.
+        dry_run: Preview the diff only.
+        fuzzy_indent: Ignore indentation; new_text gets the file's.
         show_context: Lines to return around the change.
-        if_checksum: SHA-256 the file must have.
-        force: Also over 50 MB.
+        if_checksum: Expected SHA-256 of the file.
+        force: Allow over 50 MB.
     """
     if not old_text:
         raise ToolError("old_text_empty", "old_text is empty.")

@@ -44,7 +44,7 @@ def exit_plan_mode(
     plan_file: ReadPath | None = None,
     allowed_prompts: Annotated[list[str | Prompt], Items(maximum=PROMPTS_MAX)] | None = None,
 ) -> Output:
-    """Submit the plan to the user, who approves it, which ends plan mode, or says what to change.
+    """Submit the plan to the user, who approves it (plan mode ends) or says what to change.
 
     Details:
     Approved, the session is in its former mode again and the work can begin. Rejected, the answer is the error
@@ -52,9 +52,9 @@ def exit_plan_mode(
     as {"tool": "run_shell", "prompt": "run the tests"}.
 
     Args:
-        plan: Markdown. Default: what you wrote in the conversation.
-        plan_file: In place of plan.
-        allowed_prompts: Permissions needed, such as "run the tests"; shown, not granted.
+        plan: Plan as Markdown. Default: your last message.
+        plan_file: File with the plan, instead of plan.
+        allowed_prompts: Permissions the plan needs, such as "run the tests"; shown, not granted.
     """
     if ctx.mode != "plan":
         raise ToolError(

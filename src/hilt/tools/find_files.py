@@ -47,7 +47,7 @@ def find_files(
 ) -> Output:
     """Find files by a glob: `*.go` at any depth; with a slash, `src/**/*.{js,ts}`, from path on.
 
-    Never .git, node_modules, vendor, dist, build or caches.
+    Skips .git, node_modules, vendor, dist, build and caches.
 
     Details:
     Files that .gitignore hides are left out, and always the folders .git, node_modules, vendor, `__pycache__`, .cache,
@@ -56,14 +56,14 @@ def find_files(
     counted in dropped.
 
     Args:
-        pattern: The glob.
-        path: Folder.
-        limit: Most files.
+        pattern: Glob to match.
+        path: Folder to search.
+        limit: Maximum files.
         offset: Files to skip.
-        sort: mtime: newest first.
-        exclude: Glob to leave out.
-        hidden: Also dotfiles.
-        no_ignore: Also what .gitignore hides.
+        sort: Order; mtime is newest first.
+        exclude: Skip files that match this glob.
+        hidden: Include dotfiles.
+        no_ignore: Ignore .gitignore.
     """
     with open_tree(ctx, path) as tree:
         if tree.is_file:

@@ -17,9 +17,9 @@ def job_input(ctx: Context, task_id: str, input: str, enter: bool = True) -> Out
     Answers with JSON: status and sent, the number of bytes. The job reads them when it likes.
 
     Args:
-        task_id: From run_shell.
+        task_id: Id from run_shell.
         input: Keys as control characters: "\u0003" Ctrl-C, "\u0004" Ctrl-D, "\u001b" Escape, "\u001b[A" up.
-        enter: Press Enter after it; not after a control character.
+        enter: Press Enter after it, unless it ends in a control character.
     """
     text = input if not enter or (input and ord(input[-1]) < 32) else input + "\r"
     data = text.encode("utf-8", "replace")

@@ -44,10 +44,10 @@ def job_output(
     next git command and was put aside.
 
     Args:
-        task_id: From run_shell.
-        block: Wait until it has ended; false: answer at once.
+        task_id: Id from run_shell.
+        block: Wait for it to end; false returns at once.
         timeout: Milliseconds to wait, up to 600000; the job goes on.
-        new: Only what no call has returned yet.
+        new: Only output not returned before.
     """
     written = ctx.jobs.output(ctx.session, task_id, fence=ctx.fence, block=block, seconds=timeout / 1000, new=new)
     state = written.state

@@ -20,7 +20,7 @@ def job_stop(ctx: Context, task_id: str) -> Output:
     already keeps its status.
 
     Args:
-        task_id: From run_shell.
+        task_id: Id from run_shell.
     """
     state = ctx.jobs.stop(ctx.session, task_id)
     data: dict[str, Any] = {"status": state.status, "exit_code": state.exit_code}

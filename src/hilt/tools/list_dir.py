@@ -47,13 +47,13 @@ def list_dir(
     each entry is an object with name, type, size and modified. Sensitive names never appear.
 
     Args:
-        path: Folder.
+        path: Folder to list.
         depth: Levels, up to 10.
-        max_entries: Most entries.
-        changed_since: Only what was modified after this Unix time.
+        max_entries: Maximum entries.
+        changed_since: Modified after this Unix time.
         offset: Entries to skip.
-        hidden: Also dotfiles.
-        details: With type, size, time.
+        hidden: Include dotfiles.
+        details: Add type, size and time.
     """
     entries: list[Any] = []
     total = 0

@@ -16,10 +16,10 @@ _ANSWER = record({"tools": array(_TOOL), "count": INTEGER, "schema": array({"typ
 
 @tool(effects="read", output=_ANSWER)
 def list_tools(ctx: Context, include_schema: bool = False) -> Output:
-    """List the tools that can be called: name, source, effects and a one-line description.
+    """List the available tools: name, source, effects and summary.
 
     Args:
-        include_schema: With parameters, as OpenAI functions; only when you do not have them yet.
+        include_schema: Include schemas, as OpenAI functions.
     """
     chosen = ctx.settings["dialect"]
     entries = {} if chosen is None else dialect(chosen)

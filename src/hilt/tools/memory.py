@@ -64,7 +64,7 @@ def memory(
     limit: Annotated[int, Bounds(minimum=1, maximum=10_000, clamp=True)] | None = None,
     offset: Count = 0,
 ) -> Output:
-    """Keep short texts under keys for later calls and sessions, by project.
+    """Save short texts by key for later sessions, per project.
 
     Details:
     save answers "saved: KEY" and replaces value, tags and expiry of a key that exists; recall answers with the value;
@@ -74,15 +74,15 @@ def memory(
     without expires_in is kept for ever.
 
     Args:
-        action: save needs key and value (and replaces), recall and forget key, search query.
-        key: Up to 128 of A-Za-z0-9_.-
-        value: Up to 16 KiB.
-        scope: "global", or another project's absolute path.
-        query: Words; any may match key, value or tags.
-        tags: To save; to list or search, all must be there.
-        expires_in: Of save: 90s, 15m, 12h, 30d, 2w.
-        include_values: List or search whole values.
-        limit: Default: 1000, of search 20.
+        action: save (overwrites) needs key, value; recall, forget key; search query.
+        key: Up to 128 characters of A-Za-z0-9_.-
+        value: Text, up to 16 KiB.
+        scope: "global", or the path of another project.
+        query: Words to find in key, value or tags.
+        tags: Tags to save or to require.
+        expires_in: Lifetime to save with: 90s, 15m, 12h, 30d, 2w.
+        include_values: List or search with full values.
+        limit: Maximum entries. Default: 1000, search 20.
         offset: Entries to skip.
     """
     kept = ctx.memory

@@ -30,12 +30,12 @@ class Edit(NamedTuple):
     """One edit.
 
     Args:
-        path: File.
-        old_text: Must occur once.
-        new_text: Empty deletes.
+        path: File to edit.
+        old_text: Exact text that occurs once.
+        new_text: Replacement; empty deletes.
         fuzzy_indent: As in edit_file.
-        show_context: Lines to return around.
-        if_checksum: SHA-256 of the file.
+        show_context: Lines to return around it.
+        if_checksum: Expected SHA-256.
     """
 
     path: WritePath
@@ -50,14 +50,14 @@ class Edit(NamedTuple):
 def multi_edit(
     ctx: Context, edits: Annotated[list[Edit], Items(1)], dry_run: bool = False, force: bool = False
 ) -> Output:
-    """Make several edits, in one file or many: all, or none when any fails. `undo` takes all back.
+    """Make several edits in one file or many; none when any fails. `undo` takes all back.
 
     Each as edit_file does, in order, on what earlier ones wrote; none may overlap.
 
     Args:
-        edits: In order.
-        dry_run: Return the diff, write nothing.
-        force: Also files over 50 MB.
+        edits: Edits, in order.
+        dry_run: Preview the diff only.
+        force: Allow over 50 MB.
     """
     for index, edit in enumerate(edits):
         if not edit.old_text:

@@ -18,11 +18,11 @@ class Request(NamedTuple):
     """One file to read.
 
     Args:
-        path: File.
-        start_line: From 1.
+        path: File to read.
+        start_line: First line, from 1.
         end_line: Default: start_line + 1999.
         tail: Last N lines instead.
-        line_numbers: Number lines.
+        line_numbers: Number the lines.
         truncate: As in read_file.
     """
 
@@ -57,7 +57,7 @@ def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> O
     named twice, the last window counts.
 
     Args:
-        files: Each with its window.
+        files: Files with their line ranges.
     """
     texts: dict[str, str] = {}
     errors: dict[str, dict[str, str]] = {}

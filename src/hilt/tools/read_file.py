@@ -40,14 +40,14 @@ def read_file(
 
     Args:
         path: File in the workspace, or an output_file.
-        start_line: From 1.
-        end_line: Default: start_line + 1999.
-        tail: Last N lines instead.
-        line_numbers: Number lines.
-        truncate: What to keep of too much; middle: both ends; smart: whole blocks; none: up to 50 KB.
-        include_checksum: SHA-256 in meta.
-        if_checksum: SHA-256 of before: no text while it is the same.
-        max_bytes: Raw contents from the start instead.
+        start_line: First line, counted from 1.
+        end_line: Last line. Default: start_line + 1999.
+        tail: Return the last N lines instead.
+        line_numbers: Number the lines.
+        truncate: Part to keep when too long; middle: both ends, smart: whole blocks, none: up to 50 KB.
+        include_checksum: Return the SHA-256 in meta.
+        if_checksum: Omit the text if the file still has this SHA-256.
+        max_bytes: Return raw bytes from the start instead.
     """
     window: dict[str, Any] = {"start_line": start_line, "end_line": end_line, "tail": tail}
     window.update(line_numbers=line_numbers, truncate=truncate)

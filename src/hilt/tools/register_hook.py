@@ -90,22 +90,22 @@ def register_hook(
     on_failure: Literal["block", "ignore"] | None = None,
     index: Count | None = None,
 ) -> Output:
-    """Register, list or remove hooks of this session: commands that run at an event and may block or change it.
+    """Manage hooks of this session: commands that run at an event and may block or change it.
 
-    The user is asked first. help tells the protocol.
+    The user is asked first. help: the protocol.
 
     Details:
     register answers with JSON: event, index; list with hooks, those of the user and the project included. A hook counts
     from the next call on.
 
     Args:
-        action: register needs event and command, remove event and index.
-        event: Such as pre_tool_execution.
-        command: For bash -c, sandboxed.
-        match: Calls, such as write_file, Write(path:src/**) or Bash(git push:*). Default: all.
-        timeout: Seconds; then it has failed.
+        action: register needs event and command; remove needs event and index.
+        event: Event name, such as pre_tool_execution.
+        command: Shell command to run, sandboxed.
+        match: Calls: write_file, Write(path:src/**), Bash(git push:*).
+        timeout: Seconds until the hook fails.
         on_failure: Default: block before a call, ignore after.
-        index: From 0, of this session's at the event.
+        index: Which hook of the event to remove, from 0.
     """
     if action == "help":
         return Output(_HELP + "".join(f"  {_line(name)}\n" for name in EVENTS), view=views.none("The hook protocol"))

@@ -61,7 +61,7 @@ def related_context(
     client: Literal["claude", "codex", "pi", "all"] | None = None,
     rebuild: bool = False,
 ) -> Output:
-    """Rank the user's knowledge entries, skills, agents and commands for a prompt or a failure; best first.
+    """Rank the user's notes, skills, agents and commands for a prompt or failure, best first.
 
     Returns no contents: use read_file where readable.
 
@@ -72,11 +72,11 @@ def related_context(
     across clients.
 
     Args:
-        query: Prompt, task, or failed output.
+        query: Prompt, task or error output.
         types: Default: all.
-        limit: Up to 20.
+        limit: Maximum results, up to 20.
         client: Whose skills. Default: the caller's.
-        rebuild: Make the index anew.
+        rebuild: Rebuild the index first.
     """
     if not query.strip():
         raise ToolError("invalid_args", "query is empty.", suggestion="Send the prompt or the failed output as query.")

@@ -71,15 +71,15 @@ def run_shell(
     insist on one.
 
     Args:
-        command: For bash -c, without input.
-        timeout: Seconds, up to 300; then exit 124.
-        dry_run: Tell risk and writes; run nothing.
-        force: The user wants exactly this dangerous command.
-        cwd: Folder.
-        run_in_background: Return task_id at once; go on with job_output.
-        tty: With a terminal.
+        command: Command for bash -c; no standard input.
+        timeout: Seconds, up to 300; then exit code 124.
+        dry_run: Report risk and writes; run nothing.
+        force: The user wants this dangerous command.
+        cwd: Working folder.
+        run_in_background: Return a task_id for job_output at once.
+        tty: Run in a terminal.
         network: loopback: among this session's commands.
-        compact: Show lines repeated 3+ times once.
+        compact: Collapse repeated lines.
     """
     from hilt.commands.risk import classify
 

@@ -68,7 +68,7 @@ def search_files(
 ) -> Output:
     """Search file contents with a ripgrep regular expression: no look-around, no back-references.
 
-    Never binary files, .git, node_modules, vendor, dist, build or caches.
+    Skips binary files, .git, node_modules, vendor, dist, build and caches.
 
     Details:
     Matches come in the order of paths and lines. Files that .gitignore hides are left out, and always the folders .git,
@@ -79,20 +79,20 @@ def search_files(
     while the search ran are left out and counted in dropped.
 
     Args:
-        pattern: Or text, if literal.
-        path: Folder or file.
+        pattern: Regular expression; plain text if literal.
+        path: Folder or file to search.
         format: text: path:line:text; filenames: path:count.
-        include: Glob of files, such as *.go or src/**/*.{js,ts}.
-        literal: Plain text.
-        max_matches: Or files, for filenames.
-        context_lines: Around each match.
+        include: Files to search: *.go, src/**/*.{js,ts}.
+        literal: Treat pattern as plain text.
+        max_matches: Maximum matches (filenames: files).
+        context_lines: Lines around each match.
         case_insensitive: Ignore case.
-        type: Of file, such as py or rust.
+        type: File type, such as py or rust.
         offset: Matches to skip.
-        multiline: May span lines.
-        no_ignore: Also what .gitignore hides.
-        hidden: Also dotfiles.
-        timeout: Seconds; then the answer is partial.
+        multiline: Let matches span lines.
+        no_ignore: Ignore .gitignore.
+        hidden: Include dotfiles.
+        timeout: Seconds; then a partial result.
     """
     wanted = read_pattern(
         pattern, literal=literal, ignore_case=case_insensitive, multiline=multiline or (literal and "\n" in pattern)

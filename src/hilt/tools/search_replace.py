@@ -55,14 +55,14 @@ def search_replace(
 
     Args:
         pattern: As in search_files; may span lines.
-        replacement: $1, ${1} or $name: group, $0: match, $$: dollar; empty deletes.
-        files: Path, folder or glob such as src/**/*.go, or several.
-        include: Glob they must match too.
+        replacement: $1, ${1}, $name: group; $0: match; $$: dollar; empty deletes.
+        files: Path, folder or glob such as src/**/*.go, or a list.
+        include: Only files that match this glob too.
         case_insensitive: Ignore case.
-        multiline: ^ and $ match at every line.
-        literal: pattern and replacement are plain.
-        dry_run: Return the diff, write nothing.
-        force: Also files over 50 MB.
+        multiline: Let ^ and $ match at every line.
+        literal: Both are plain text.
+        dry_run: Preview the diff only.
+        force: Allow over 50 MB.
     """
     wanted = _pattern(pattern, replacement, literal=literal, ignore_case=case_insensitive, lines=multiline)
     targets = _Targets(ctx, include)

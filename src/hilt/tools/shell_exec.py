@@ -64,9 +64,9 @@ def shell_exec(
         argv: Program, then arguments: git node npm npx bun deno python3 python pip ls cat grep find echo mkdir touch cp
             mv head tail wc sort uniq diff curl wget tar zip unzip jq sed awk which env date cargo rustc go make cmake;
             none to start another.
-        cwd: Folder.
+        cwd: Working folder.
         timeout: Milliseconds, up to 600000; then exitCode 124.
-        force: The user wants exactly this dangerous command.
+        force: The user wants this dangerous command.
     """
     from hilt.commands.allowlist import harden_argv, refuse_argv
     from hilt.commands.risk import classify

@@ -36,7 +36,7 @@ def tool_search(
 
     Args:
         query: Words for the task ("replace text in files"), a name, or select:NAME,NAME for these exactly.
-        limit: How many to return at most.
+        limit: Maximum tools.
     """
     if not query.strip():
         raise ToolError(

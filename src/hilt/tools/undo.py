@@ -61,21 +61,21 @@ def undo(
     if_checksum: str | None = None,
     force: bool = False,
 ) -> Output:
-    """Browse the snapshots taken before every change, and restore files from them.
+    """Browse the snapshots taken before every change, and restore files.
 
-    One id is one call: restore puts back all files it changed, and can be undone.
+    One id is one call: restore puts back all its files, and can be undone.
 
     Details:
     Files that the call created are removed, and deleted ones come back. Without limit all snapshots are listed.
 
     Args:
-        action: list: newest first; preview: diff to the snapshot; clear: forget all.
-        id: To preview or restore; a unique beginning will do.
-        limit: To list.
+        action: list: newest first; preview: diff to the snapshot; clear: delete all.
+        id: Any unique prefix works.
+        limit: Maximum snapshots.
         path: Only this file.
-        dry_run: Restore or clear nothing, only tell.
-        if_checksum: SHA-256 the one file must have.
-        force: Also over 50 MB.
+        dry_run: Report only.
+        if_checksum: Expected SHA-256 of the file.
+        force: Allow over 50 MB.
     """
     if action == "list":
         return _list(ctx, limit)

@@ -19,7 +19,7 @@ def write_file(
     if_absent: bool = False,
     force: bool = False,
 ) -> Output:
-    """Write a whole file and missing folders. `undo` puts the old one back.
+    """Write a whole file, creating folders. `undo` restores the old one.
 
     Refused if the file changed since you read it. For a part, use edit_file.
 
@@ -29,11 +29,11 @@ def write_file(
 
     Args:
         path: File in the workspace.
-        content: All of it.
-        dry_run: Return the diff, write nothing.
-        if_checksum: SHA-256 the existing file must have.
-        if_absent: Only when there is no such file.
-        force: Also over 50 MB.
+        content: Complete new content.
+        dry_run: Preview the diff only.
+        if_checksum: Expected SHA-256 of the old file.
+        if_absent: Refuse if the file exists.
+        force: Allow over 50 MB.
     """
     with ctx.workspace.change("write_file", [path], force=force) as draft:
         target = draft.resolve(path)
