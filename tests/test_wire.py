@@ -385,9 +385,7 @@ def test_surrogates_in_names_do_not_break_a_reply():
 
 @pytest.mark.parametrize("request_, both", [(b'{"tool":"x","name":"y"}', "'tool' and 'name'"), (b'{"name":"x","args":{}}', "'args' and 'name'")])  # fmt: skip  # noqa: E501
 def test_a_mixture_of_the_two_spellings_says_what_goes_together(request_, both):
-    with pytest.raises(wire.Refused) as refused:
-        wire.decode_request(request_)
+    error = refusal(request_)
 
-    error = refused.value.result.error
     assert error.message == f"The request has both {both}."
     assert error.suggestion == "Send tool with args, or name with arguments."

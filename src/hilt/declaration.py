@@ -31,6 +31,7 @@ class Tool(NamedTuple):
     vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own Vote on a call, heard after all others
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None  # paths that only the workspace tells
     needs_person: bool = False  # of no use where nobody can be asked
+    needs_jobs: Callable[[dict[str, Any]], bool] | None = None  # whether a call starts or looks at background jobs
 
     @property
     def title(self) -> str:
@@ -65,6 +66,7 @@ def tool(
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
     frees: bool = False,
     needs_person: bool = False,
+    needs_jobs: Callable[[dict[str, Any]], bool] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -80,6 +82,7 @@ def tool(
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
     frees: bool = False,
     needs_person: bool = False,
+    needs_jobs: Callable[[dict[str, Any]], bool] | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Turn a function into a Tool: its signature gives the schema, its docstring the manual.
 
@@ -88,7 +91,7 @@ def tool(
     argument; `partial` says that one refused target does not refuse the whole call. `output` is the schema of the
     answer, when that is structured. `writes` returns the paths that a call writes where its arguments do not tell them.
     A tool that `frees` needs no space, and runs on a full disk. `needs_person` hides it where nobody can be
-    asked.
+    asked. `needs_jobs` says which calls are for background jobs, and so for a process that outlives them.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -96,7 +99,7 @@ def tool(
         if not names <= set(EFFECTS):
             raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
         declared = _declared(function, names, touches, partial, timeout, output)
-        return declared._replace(writes=writes, frees=frees, needs_person=needs_person)
+        return declared._replace(writes=writes, frees=frees, needs_person=needs_person, needs_jobs=needs_jobs)
 
     return declare if function is None else declare(function)
 

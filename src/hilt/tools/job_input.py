@@ -7,7 +7,7 @@ from hilt.output import views
 from hilt.schema import INTEGER, STRING, record
 
 
-@tool(effects="execute", output=record({"status": STRING, "sent": INTEGER}))
+@tool(needs_jobs=lambda args: True, effects="execute", output=record({"status": STRING, "sent": INTEGER}))
 def job_input(ctx: Context, task_id: str, input: str, enter: bool = True) -> Output:
     r"""Type into a background job that was started with tty: true.
 

@@ -30,7 +30,7 @@ _JOB = record(
 )
 
 
-@tool(effects="read", output=record({"jobs": array(_JOB)}))
+@tool(needs_jobs=lambda args: True, effects="read", output=record({"jobs": array(_JOB)}))
 def job_list(ctx: Context) -> Output:
     """List the background jobs of this session, oldest first.
 

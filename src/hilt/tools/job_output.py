@@ -26,7 +26,7 @@ _ANSWER = record(
 )
 
 
-@tool(effects="read", timeout=660, output=_ANSWER)
+@tool(needs_jobs=lambda args: True, effects="read", timeout=660, output=_ANSWER)
 def job_output(
     ctx: Context, task_id: str, block: bool = True, timeout: Milliseconds = 30_000, new: bool = False
 ) -> Output:

@@ -34,10 +34,14 @@ def _touches(args: dict[str, Any]) -> Iterable[Touch]:
         yield Touch("network", "*")
 
 
+def _needs_jobs(args: dict[str, Any]) -> bool:
+    return bool(args["run_in_background"] and not args["dry_run"])
+
+
 _STARTED = record({"task_id": STRING}) | {TEXT: True}
 
 
-@tool(effects="execute", touches=_touches, timeout=CALL_SECONDS, output=_STARTED)
+@tool(effects="execute", touches=_touches, timeout=CALL_SECONDS, output=_STARTED, needs_jobs=_needs_jobs)
 def run_shell(
     ctx: Context,
     command: Command,

@@ -609,6 +609,8 @@ def test_jobs_of_a_named_session_are_found_by_the_next_process(short):
         await asyncio.to_thread(wait_until, lambda: not mark.alive())
 
     run(test())
+    rows = short.run("audit", "--json").stdout.splitlines()
+    assert [json.loads(row)["tool"] for row in rows] == ["run_shell", "job_list", "job_stop"]
 
 
 @each_way
