@@ -40,6 +40,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "trust": Command("Trust files of a project that can run code"),
     },
     "Records": {
+        "log": Command("Show the latest calls, and follow new ones"),
         "audit": Command("List recorded calls, and verify the record"),
         "stats": Command("Count calls, failures and durations by tool"),
     },
