@@ -110,6 +110,7 @@ def test_help_is_that_of_the_command(command, words, first):
         (["audit", "--limit"], "--limit needs a value", "hilt audit"),
         (["audit", "--json=1"], "--json takes no value", "hilt audit"),
         (["stats", "--json", "--prometheus"], "--prometheus does not go with --json", "hilt stats"),
+        (["completion", "bsh"], "SHELL takes bash, zsh, fish, not 'bsh'; did you mean bash?", "hilt completion"),
         (["doctor", "x"], "unexpected argument 'x'", "hilt doctor"),
         (["call", "read_file", "pth=a"], "there is no argument 'pth'; did you mean path?", "hilt call"),
     ],

@@ -47,6 +47,8 @@ GROUPS: dict[str, dict[str, Command]] = {
     "Setup": {
         "config": Command("Show settings and their sources, and check them"),
         "doctor": Command("Check what is installed, and how to mend it"),
+        "completion": Command("Print the completion script of a shell"),
+        "man": Command("Print the manual page"),
     },
 }
 COMMANDS = {name: command for commands in GROUPS.values() for name, command in commands.items()}
