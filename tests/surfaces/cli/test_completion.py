@@ -40,7 +40,7 @@ def bash(command, tmp_path):
             timeout=60,
         )
         assert done.stderr == ""
-        return sorted(done.stdout.split())
+        return sorted(filter(None, done.stdout.splitlines()))
 
     return complete
 
@@ -85,6 +85,24 @@ def test_bash_completes_a_tool_of_the_user(bash, command):
     assert bash("hilt", "call", "gre") == ["greet_me"]
 
 
+def test_a_name_that_a_shell_would_run_is_neither_run_nor_offered(bash, command, tmp_path):
+    marker = tmp_path / "marker"
+    program = tmp_path / "hilt"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\nread_file\n$(touch {marker})\n`touch {marker}`\nread;touch\nEND\n")
+    program.chmod(0o755)
+
+    assert bash(str(program), "call", "") == ["read_file"]
+    assert not marker.exists()
+
+
+def test_a_path_of_any_name_is_one_completion_and_nothing_runs(bash, command):
+    command.folder.write("odd*$(touch marker)", "x\n")
+    command.folder.write("odd", "x\n")
+
+    assert bash("hilt", "trust", "od") == ["odd", "odd*$(touch marker)"]
+    assert not os.path.exists(command.folder.join("marker"))
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_command_and_every_option_is_in_the_script_of_a_shell(shell):
     text = script(shell)
@@ -127,6 +145,7 @@ def complete_in_fish(command: Command, line: str) -> list[str]:
         ("hilt a", ["approve", "audit"]),
         ("hilt audit v", ["verify"]),
         ("hilt audit --li", ["--limit"]),
+        ("hilt audit --since 1h v", ["verify"]),
         ("hilt tools new x --kind p", ["python"]),
         ("hilt --mode pl", ["plan"]),
     ],

@@ -108,6 +108,7 @@ def test_help_is_that_of_the_command(command, words, first):
         (["config"], "hilt config needs a command: show, check", "hilt config"),
         (["resident"], "hilt resident needs a command: start, stop, status", "hilt resident"),
         (["audit", "--limit"], "--limit needs a value", "hilt audit"),
+        (["audit", "--limit", "many"], "--limit needs a number, not 'many'", "hilt audit"),
         (["audit", "--json=1"], "--json takes no value", "hilt audit"),
         (["stats", "--json", "--prometheus"], "--prometheus does not go with --json", "hilt stats"),
         (["completion", "bsh"], "SHELL takes bash, zsh, fish, not 'bsh'; did you mean bash?", "hilt completion"),

@@ -95,9 +95,9 @@ def run(options: Options, words: list[str]) -> int:
     before = rest[: rest.index("--")] if "--" in rest else rest
     if "--help" in before or "-h" in before:
         return _help(options, parser, [word for word in before if not word.startswith("-")])
-    given = parser.read(rest)
-    assert parser.run is not None, "read refuses a command that only has others below it"  # noqa: S101
     try:
+        given = parser.read(rest)
+        assert parser.run is not None, "read refuses a command that only has others below it"  # noqa: S101
         return parser.run(options, given)
     except Usage as error:
         error.command = parser.prog

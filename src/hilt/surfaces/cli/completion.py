@@ -33,6 +33,11 @@ class Flag(NamedTuple):
     summary: str
     value: str | None  # words, a kind of _KINDS, or nothing that is known
 
+    @property
+    def takes_value(self) -> bool:
+        """Whether a value follows it."""
+        return self.value is not None
+
 
 class Place(NamedTuple):
     """Where words have led: what may follow."""
@@ -111,11 +116,11 @@ def _case(rows: dict[str, str]) -> str:
 def _values(places: list[Place]) -> dict[str, str]:
     """Return what each option takes, by the place and its name; a global one in every place."""
     found = {
-        _quoted(f"{place.words} {name}"): f"echo {_quoted(flag.value)}"
+        _quoted(f"{place.words} {name}"): f"echo {_quoted(flag.value or '')}"
         for place in places
         for flag in place.flags
         for name in flag.names
-        if flag.value is not None
+        if flag.takes_value
     }
     return found | {f"*' {flag.names[0]}'": f"echo {_quoted(flag.value or '')}" for flag in _global_flags()}
 
@@ -155,6 +160,19 @@ _hilt_argument() {
   esac
 }
 
+# names come from files and servers of others: none is expanded, and none that the shell would expand is offered
+_hilt_offer() {
+  local name
+  while IFS= read -r name; do
+    if [[ $name == "$cur"* && $name != *[!A-Za-z0-9_:.-]* ]]; then COMPREPLY+=("$name"); fi
+  done
+}
+
+_hilt_paths() {
+  local name
+  while IFS= read -r name; do COMPREPLY+=("$name"); done
+}
+
 _hilt() {
   local hilt=$1 cur=${COMP_WORDS[COMP_CWORD]} place= flag= kind= word i arguments=0 IFS=$' \t\n'
   COMPREPLY=()
@@ -179,15 +197,13 @@ _hilt() {
   elif ((arguments == 0)); then
     kind=$(_hilt_argument "$place")
   fi
-  IFS=$'\n'
   case $kind in
-    @tools) COMPREPLY=($(compgen -W "$("$hilt" tools list --names 2>/dev/null)" -- "$cur")) ;;
-    @files) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$cur")) ;;
-    @folders) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- "$cur")) ;;
-    *) IFS=$' \t\n'; COMPREPLY=($(compgen -W "$kind" -- "$cur")) ;;
+    @tools) _hilt_offer < <("$hilt" tools list --names 2>/dev/null) ;;
+    @files) compopt -o filenames 2>/dev/null; _hilt_paths < <(compgen -f -- "$cur") ;;
+    @folders) compopt -o filenames 2>/dev/null; _hilt_paths < <(compgen -d -- "$cur") ;;
+    *) COMPREPLY=($(compgen -W "$kind" -- "$cur")) ;;
   esac
   if [[ -z $flag && $cur != -* ]] && ((arguments == 0)); then
-    IFS=$' \t\n'
     COMPREPLY+=($(compgen -W "$(_hilt_commands "$place")" -- "$cur"))
   fi
 }
@@ -383,7 +399,7 @@ def _fish(places: list[Place]) -> str:
         lines += [_fish_flag(start, flag) for flag in place.flags]
         if place.argument:
             lines.append(f"{start} {_fish_values(place.argument)}")
-    valued = [f"{one.words} {name}" for one in places for flag in one.flags if flag.value for name in flag.names]
+    valued = [f"{one.words} {name}" for one in places for flag in one.flags if flag.takes_value for name in flag.names]
     return _filled(
         _FISH,
         PLACES=" ".join(_quoted(place.words) for place in places if place.words),
