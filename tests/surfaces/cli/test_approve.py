@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -234,6 +235,12 @@ def test_grants_are_listed_and_revoked(command, approvals):
     assert ", until " in text
     assert told(command, "grants", "--workspace", ".")[1] == "No calls are always allowed.\n"
 
+    listed = json.loads(told(command, "grants", "--json")[1])
+    assert [(one["id"], one["rule"], one["folder"]) for one in listed] == [
+        (kept.id, "Bash(\x1b[2Jmake:*)", "/homes/me/p"),
+        (other.id, "Read", None),
+    ]
+
     assert told(command, "grants", "revoke", kept.id[:8]) == (0, "No longer allowed: Bash(␛[2Jmake:*)\n")
     assert approvals.grants() == [other]
     assert told(command, "grants", "revoke", kept.id)[0] == 1
@@ -385,6 +392,16 @@ def test_what_cannot_be_trusted_is_told(command, name, code):
 
 def test_nothing_is_trusted_in_an_empty_project(command):
     assert told(command, "trust") == (0, "No file is trusted, and this project has none that needs it.\n")
+    assert told(command, "trust", "--json") == (0, "[]\n")
+
+
+def test_the_list_of_trust_is_json_for_a_script(command):
+    command.folder.write(".hilt/permissions.yaml", "allow: [Read]\n")
+
+    [found] = json.loads(told(command, "trust", "list", "--json")[1])
+
+    path = command.folder.join(".hilt/permissions.yaml")
+    assert found == {"path": path, "kind": "rules", "state": "untrusted", "since": None}
 
 
 # --- who may answer -----------------------------------------------------------------------------------------------

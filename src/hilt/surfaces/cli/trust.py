@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.formats.times import rfc3339
 from hilt.state.trust import MAX_BYTES, PROJECT_FILES, Trust, Trusted, kind_of
 from hilt.surfaces.cli.grants import moment
 from hilt.surfaces.cli.person import answered
@@ -36,7 +37,7 @@ class Listed(NamedTuple):
     path: str
     kind: str
     state: str  # a key of _STATES
-    since: str | None = None
+    at: int | None = None  # when it was trusted
 
 
 def build(parser: Parser) -> None:
@@ -171,17 +172,23 @@ def _print(folder: str, *, as_json: bool) -> int:
     with closing(Trust(places.state_dir(os.environ))) as trusted:
         found = [*_known(trusted), *_new(trusted, folder)]
     if as_json:
-        sys.stdout.write(json.dumps([one._asdict() for one in found], ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps([_data(one) for one in found], ensure_ascii=False) + "\n")
         return 0
     for one in found:
-        sys.stdout.write(f"{one_line(one.path)}  {one.kind}, {_STATES[one.state].format(since=one.since)}\n")
+        state = _STATES[one.state].format(since=moment(one.at or 0))
+        sys.stdout.write(f"{one_line(one.path)}  {one.kind}, {state}\n")
     if not found:
         sys.stdout.write("No file is trusted, and this project has none that needs it.\n")
     return 0
 
 
+def _data(one: Listed) -> dict[str, str | None]:
+    since = None if one.at is None else rfc3339(one.at)
+    return {"path": one.path, "kind": one.kind, "state": one.state, "since": since}
+
+
 def _known(trusted: Trust) -> list[Listed]:
-    return [Listed(one.path, one.kind, _state(one), moment(one.at)) for one in trusted.list()]
+    return [Listed(one.path, one.kind, _state(one), one.at) for one in trusted.list()]
 
 
 def _new(trusted: Trust, folder: str) -> list[Listed]:
