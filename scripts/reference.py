@@ -1,4 +1,4 @@
-"""Write docs/reference.md from the declarations of the tools; with --check, only say whether it is up to date."""
+"""Write docs/reference.md and docs/commands.md from what the code declares; with --check, compare them only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from typing import Any
 from hilt import catalog
 from hilt.declaration import Tool
 from hilt.schema import CLAMP, Schema
+from hilt.surfaces.cli import commands, help_text
+from hilt.surfaces.cli.commands import parser_of
+from hilt.surfaces.cli.parsing import Parser
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 OPENING = """\
 # Reference
@@ -31,8 +34,39 @@ and so are unknown arguments. The schemas that models are shown leave out what g
 """
 
 
-def page() -> str:
-    """Return the whole page."""
+COMMANDS_OPENING = """\
+# Commands
+
+<!-- Written by scripts/reference.py from the parsers in src/hilt/surfaces. Do not edit. -->
+
+What `hilt COMMAND --help` prints, on one page; `hilt man` prints it as a manual page, and `hilt completion SHELL` as
+completion. What goes into a command and what comes out is in [protocol.md](protocol.md#surfaces).
+"""
+
+
+def commands_page() -> str:
+    """Return the page of the command line."""
+    parts = [COMMANDS_OPENING, _shown("hilt", help_text.overview())]
+    for group, names in commands.GROUPS.items():
+        parts.append(f"## {group}\n")
+        for name in names:
+            parts += [_shown(parser.prog, help_text.of(parser)) for parser in _with_those_below(parser_of(name))]
+    return "\n".join(parts)
+
+
+def _shown(name: str, text: str) -> str:
+    return f"### {name}\n\n```text\n{text}```\n"
+
+
+def _with_those_below(parser: Parser) -> Iterator[Parser]:
+    yield parser
+    for below in parser.commands.values():
+        if not below.hidden:
+            yield from _with_those_below(below)
+
+
+def tools_page() -> str:
+    """Return the page of the tools."""
     tools = catalog.Catalog().tools()
     parts = [OPENING, "\n".join(_contents(tools))]
     parts += ["\n".join(_tool(tool)) for tool in tools]
@@ -129,22 +163,27 @@ def _dialects() -> Iterator[str]:
     yield ""
 
 
+PAGES = {"reference.md": tools_page, "commands.md": commands_page}
+
+
 def main(arguments: list[str]) -> int:
-    """Write the page, or compare it; 1 when it is out of date, 2 for wrong use."""
+    """Write the pages, or compare them; 1 when one is out of date, 2 for wrong use."""
     if arguments not in ([], ["--check"]):
         sys.stderr.write("usage: reference.py [--check]\n")
         return 2
-    new = page().rstrip("\n") + "\n"
-    if not arguments:
-        PAGE.write_text(new, encoding="utf-8")
-        return 0
-    old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    if old == new:
-        return 0
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "docs/reference.md", "declared", lineterm="")
-    sys.stdout.write("\n".join(lines) + "\n")
-    sys.stdout.write("docs/reference.md is out of date: run .venv/bin/python scripts/reference.py\n")
-    return 1
+    stale = 0
+    for name, page in PAGES.items():
+        path, new = DOCS / name, page().rstrip("\n") + "\n"
+        if not arguments:
+            path.write_text(new, encoding="utf-8")
+            continue
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        if old != new:
+            stale = 1
+            lines = difflib.unified_diff(old.splitlines(), new.splitlines(), f"docs/{name}", "declared", lineterm="")
+            sys.stdout.write("\n".join(lines) + "\n")
+            sys.stdout.write(f"docs/{name} is out of date: run .venv/bin/python scripts/reference.py\n")
+    return stale
 
 
 if __name__ == "__main__":

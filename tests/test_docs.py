@@ -21,7 +21,7 @@ import pytest
 
 from hilt.config import KEYS, load
 from hilt.errors import CODES
-from hilt.surfaces.cli import COMMANDS
+from hilt.surfaces.cli.commands import COMMANDS
 from hilt.testing import environment
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -75,6 +75,13 @@ BAD = {
     "a number without end": b'{"tool":"x","id":1e999}',
     "a number of many digits": b'{"tool":"x","id":' + b"9" * 10_000 + b"}",
     "an unknown field": b'{"tool":"x","path":"a"}',
+    "both names of the tool": b'{"tool":"x","name":"x"}',
+    "the tool with the other arguments": b'{"tool":"x","arguments":{}}',
+    "the name with the other args": b'{"name":"x","args":{}}',
+    "arguments without a name": b'{"arguments":{}}',
+    "a name that is a number": b'{"name":1,"arguments":{}}',
+    "arguments that are an array": b'{"name":"x","arguments":[]}',
+    "a name and a cancel": b'{"name":"x","cancel":1}',
     "an unknown field of a megabyte": b'{"tool":"x","' + b"p" * 1_000_000 + b'":"a"}',
     "a duplicate key of a megabyte": b'{"' + b"p" * 1_000_000 + b'":1,"' + b"p" * 1_000_000 + b'":1}',
     "session is a number": b'{"tool":"x","session":1}',
@@ -98,6 +105,9 @@ def test_bad_input_is_one_error_with_a_code_and_a_next_step(raw):
         (b'\xef\xbb\xbf{"tool":"x"}', Call("x")),
         (b'  {"tool":"x","args":null}\r\n', Call("x")),
         (b'{"tool":"x","args":"{}"}', Call("x", "{}")),
+        (b'{"name":"x"}', Call("x")),
+        (b'{"name":"x","arguments":{"a":1},"id":7}', Call("x", {"a": 1}, 7)),
+        (b'{"name":"x","arguments":"{}","session":"s"}', Call("x", "{}", session="s")),
         (b'{"tool":"x","id":0}', Call("x", id=0)),
         (b'{"tool":"x","id":{"a":[1]},"request_id":false}', Call("x", id={"a": [1]}, request_id=False)),
         (b'{"tool":"x","session":"s","client":"pi","dialect":"jcli","approval":"a"}',
@@ -189,6 +199,7 @@ def pretty(tool: str) -> bytes:
         (b'{"cancel":1}\n{"tool":"b"}', ["cancel", "b"]),
         # a value that holds lines which look like requests is still one value
         (b'{"tool":"a","args":{"list":[\n{"tool":"inner"}\n]}}\n{"tool":"b"}', ["a", "b"]),
+        (b'{"tool": "a", "args": {"x": "unfinished\n{"name":"b"}\n', ["error", "b"]),
         (b'{"tool":"a","args":{"list":[\n{"tool":"inner"},\n{"tool":"inner"}\n]}}', ["a"]),
     ],
 )
@@ -370,3 +381,11 @@ def test_surrogates_in_names_do_not_break_a_reply():
     reply = json.loads(wire.encode_result(Result("caf\udce9", meta={"name": "\ud800"})).decode())
 
     assert reply == {"ok": True, "result": "caf�", "meta": {"name": "�"}}
+
+
+@pytest.mark.parametrize("request_, both", [(b'{"tool":"x","name":"y"}', "'tool' and 'name'"), (b'{"name":"x","args":{}}', "'args' and 'name'")])  # fmt: skip  # noqa: E501
+def test_a_mixture_of_the_two_spellings_says_what_goes_together(request_, both):
+    error = refusal(request_)
+
+    assert error.message == f"The request has both {both}."
+    assert error.suggestion == "Send tool with args, or name with arguments."

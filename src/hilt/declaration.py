@@ -46,6 +46,7 @@ class Traits(_Declared):
     unhooked: bool = False  # not seen by the hooks of the session, which it manages
     ruled_as: str = ""  # another tool that is the same to rules
     refuses: Callable[[dict[str, Any]], str | None] | None = None  # why arguments are refused, whatever force says
+    needs_jobs: Callable[[dict[str, Any]], bool] | None = None  # whether a call starts or reads background jobs
     server: str = ""  # the MCP server that has it
     dangerous: bool = False  # marked so by its author
     script: str = ""  # the security script that its vote runs

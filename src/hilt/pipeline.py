@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hilt import schema
 from hilt.call import Call, Output, Result, Touch
-from hilt.catalog import Catalog, DialectEntry
+from hilt.catalog import Catalog, DialectEntry, FoundTool
 from hilt.context import Context
 from hilt.declaration import Tool
 from hilt.errors import ToolError
@@ -162,7 +162,7 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool
 # --- resolve, check, touches ----------------------------------------------------------------------------------------
 
 
-def resolve(active: ActiveT, world: World[ActiveT]) -> tuple[Tool, DialectEntry | None]:
+def resolve(active: ActiveT, world: World[ActiveT]) -> FoundTool:
     """Return what the name of a call means. A tool that forwards is replaced by the tool it is told to call."""
     dialect = active.call.dialect or world.dialect
     found = world.catalog.find(active.call.tool, dialect)

@@ -15,7 +15,7 @@ from hilt.authority import rulebook
 from hilt.authority.authority import Authority, only_reads, vote_on_reading
 from hilt.authority.path_vote import vote_on_paths
 from hilt.call import Call, Result
-from hilt.catalog import Catalog, built_in_names
+from hilt.catalog import Catalog, FoundTool, built_in_names
 from hilt.config import RuntimePaths
 from hilt.context import Attendant, Context
 from hilt.custom.toolbox import Toolbox
@@ -378,10 +378,15 @@ class Runtime:
         from hilt.authority.explanation import explain
 
         active = self._active(call)
-        tool, entry = pipeline.resolve(active, self)
-        active.prepared = prepared = pipeline.prepare(active.call, tool, entry)
+        prepared = pipeline.prepare(active.call, *pipeline.resolve(active, self))
         ctx = self._context(active)
         return explain(prepared, ctx, self.voters(active, prepared), self.authority.hooks(ctx), self.authority)
+
+    def resolve(self, call: Call) -> tuple[Call, FoundTool]:
+        """Return what a call means: the call itself, or the one that it forwards, and its tool."""
+        active = self._active(call)
+        found = pipeline.resolve(active, self)
+        return active.call, found
 
     def _active(
         self, call: Call, done: Callable[[Result], None] = lambda result: None, attendant: Attendant | None = None

@@ -12,7 +12,10 @@ MAX_DEPTH = 100
 MAX_FIELD = 1000  # characters of a field beside the arguments; the trail keeps some of them
 
 _TEXT_FIELDS = ("session", "client", "dialect", "approval")
-_FIELDS = frozenset({"tool", "args", "id", "request_id", "cancel", *_TEXT_FIELDS})
+# a call as MCP clients and model APIs spell it, beside our own spelling
+_SPELLINGS = (("tool", "args"), ("name", "arguments"))
+_NAMES = frozenset({"tool", "name", "cancel"})  # one of which every request has
+_FIELDS = frozenset({"id", "request_id", "cancel", *_TEXT_FIELDS}.union(*_SPELLINGS))
 
 
 class Cancel:
@@ -175,21 +178,22 @@ def to_request(value: Any) -> Call | Cancel:
                 + (f"; did you mean {near!r}?" if near else "."),
                 suggestion=f"Use {near!r}." if near else advice,
             )
+        tool_field, args_field = _spelling(value)
         if value.get("cancel") is not None:
-            if "tool" in value:
+            if tool_field in value:
                 raise ToolError(
                     "invalid_request",
-                    "The request has both 'tool' and 'cancel'.",
+                    f"The request has both {tool_field!r} and 'cancel'.",
                     suggestion="Send two requests, one for each.",
                 )
             return Cancel(value["cancel"], *ids)
-        tool = value.get("tool")
+        tool = value.get(tool_field)
         if not isinstance(tool, str) or not tool:
-            found = "is missing" if "tool" not in value else f"is {_kind(tool)}"
-            raise ToolError("invalid_request", f"The field 'tool' must be the name of a tool; it {found}.")
-        args = value.get("args")
+            found = "is missing" if tool_field not in value else f"is {_kind(tool)}"
+            raise ToolError("invalid_request", f"The field {tool_field!r} must be the name of a tool; it {found}.")
+        args = value.get(args_field)
         if not isinstance(args, dict | str) and args is not None:
-            raise ToolError("invalid_request", f"The field 'args' must be an object, not {_kind(args)}.")
+            raise ToolError("invalid_request", f"The field {args_field!r} must be an object, not {_kind(args)}.")
         fields = {name: value[name] for name in _TEXT_FIELDS if value.get(name) is not None}
         for name, field in fields.items():
             if field == "":
@@ -205,6 +209,22 @@ def to_request(value: Any) -> Call | Cancel:
     except ToolError as error:
         raise Refused(error, *ids) from None
     return Call(tool, args, *ids, **fields)
+
+
+def _spelling(value: dict[str, Any]) -> tuple[str, str]:
+    """Return the names that a request has for its tool and its arguments; a mixture is refused."""
+    ours, theirs = _SPELLINGS
+    if "name" not in value and "arguments" not in value:
+        return ours
+    mixed = [name for name in ours if name in value]
+    if mixed:
+        other = next(name for name in theirs if name in value)
+        raise ToolError(
+            "invalid_request",
+            f"The request has both {mixed[0]!r} and {other!r}.",
+            suggestion="Send tool with args, or name with arguments.",
+        )
+    return theirs
 
 
 def _kind(value: Any) -> str:
@@ -287,7 +307,7 @@ def _is_request(line: bytes) -> bool:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(value, dict) and ("tool" in value or "cancel" in value)
+    return isinstance(value, dict) and not _NAMES.isdisjoint(value)
 
 
 _SCAN = json.JSONDecoder().raw_decode

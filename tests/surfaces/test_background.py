@@ -107,6 +107,38 @@ def test_several_requests_in_one_call_are_answered_in_order(short, mark):
     assert [job["status"] for job in json.loads(replies[3]["result"])["jobs"]] == ["running"]
 
 
+def recorded(command: Command) -> list[tuple[str, str, str]]:
+    """Return tool, approver and outcome of every call on record."""
+    rows = map(json.loads, command.run("audit", "--json").stdout.splitlines())
+    return [(row["tool"], row["approver"], row["outcome"]) for row in rows]
+
+
+@pytest.mark.parametrize("words", [(), ("call", "job_list", "--raw")], ids=["one-shot", "call"])
+def test_a_call_that_the_resident_runs_has_one_row_in_the_record(short, words):
+    for _ in range(2):  # the first starts the resident
+        assert short.run(*words, input='{"tool": "job_list"}').returncode == 0
+
+    assert recorded(short) == [("job_list", "", "ok")] * 2
+
+
+def test_a_job_that_needs_approval_is_approved_once(short, mark):
+    request = background(mark, "true")
+    request["args"]["network"] = "full"
+
+    [reply] = short.ask(request, words=("--approve", "once"))
+
+    assert reply["ok"]
+    assert recorded(short) == [("run_shell", "--approve", "ok")]
+
+
+def test_a_call_that_no_resident_takes_has_one_row_too(short, mark):
+    assert short.run("resident", "start").returncode == 0
+    process = short.start(umask=0o027)
+    process.communicate(json.dumps(background(mark)).encode(), timeout=60)
+
+    assert recorded(short) == [("run_shell", "", "resident_required")]
+
+
 @pytest.mark.parametrize("how", ["environment", "settings"])
 @pytest.mark.parametrize("tool", ["run_shell", "job_list"])
 def test_without_the_resident_a_one_shot_call_has_no_jobs(short, mark, how, tool):

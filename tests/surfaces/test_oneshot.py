@@ -83,7 +83,7 @@ def test_on_a_terminal_without_input_help_is_shown(command):
     os.close(slave)
 
     assert done.returncode == 0
-    assert b"hilt stdio" in done.stdout
+    assert b"Usage: hilt " in done.stdout
 
 
 def test_ten_calls_at_once_lose_nothing(command):
@@ -190,14 +190,6 @@ def test_the_version_is_told(command, words):
     import hilt
 
     assert command.run(*words).stdout.decode() == f"hilt {hilt.__version__}\n"
-
-
-def test_help_names_every_command(command):
-    from hilt.surfaces.cli import COMMANDS
-
-    text = command.run("--help").stdout.decode()
-
-    assert all(f"hilt {name}" in text for name in COMMANDS)
 
 
 @pytest.mark.parametrize("sandbox", ["workspace-write", "full"])

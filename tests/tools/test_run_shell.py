@@ -16,11 +16,11 @@ def run(runtime, command, **args):
 
 
 def body(result):
-    """The output between the first line and the last."""
+    """The output between the exit code and the classification."""
     first, _, rest = result.text.partition("\n")
-    output, _, last = rest.rpartition("\n")
+    output, classification, _ = rest.rpartition("\n[classification: ")
     assert first.startswith("[exit: ")
-    assert last.startswith("[classification: ")
+    assert classification
     return output
 
 
@@ -146,6 +146,12 @@ def test_at_the_timeout_a_silent_command_has_nothing_but_the_notice(runtime):
     result = run(runtime, "sleep 60", timeout=1)
 
     assert result.text.startswith("[exit: 124]\nCommand timed out after 1 seconds\n[classification: timeout — ")
+
+
+def test_a_timeout_says_what_to_send_instead(runtime):
+    advice = "1 s were allowed; send timeout, up to 300 seconds, or run_in_background: true for a longer command"
+
+    assert run(runtime, "sleep 60", timeout=1).text.split("\n")[-1] == f"[timeout: {advice}]"
 
 
 def test_a_grandchild_that_holds_the_pipe_does_not_delay_the_answer(runtime):
@@ -307,6 +313,32 @@ def test_secrets_and_configuration_stay_out_of_reach(runtime, workspace):
     assert "secret" not in result.text
     assert workspace.read(".git/config") == "[core]\n"
     assert not os.path.exists(workspace.join(".hilt"))
+
+
+RESOLVE = "python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 80)'"
+CONNECT = "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 5)'"
+
+
+@pytest.mark.parametrize("command", [RESOLVE, CONNECT, f"{RESOLVE} 2>&1 | tail -1; exit 6"])
+def test_a_command_that_fails_without_network_is_told_how_to_get_it(runtime, command):
+    result = run(runtime, command)
+
+    last = result.text.split("\n")[-1]
+    assert last.startswith("[network: none in this sandbox; ")
+    assert 'network: "full"' in last
+    assert "shell.network" in last
+
+
+@pytest.mark.parametrize(
+    "command", ["echo Could not resolve host", "echo nothing of the kind; exit 6", f"{RESOLVE} 2>/dev/null"]
+)
+def test_the_network_is_not_named_where_it_is_not_the_cause(runtime, command):
+    assert "[network: " not in run(runtime, command).text
+
+
+def test_the_network_is_not_named_where_the_sandbox_leaves_it_on(base):
+    with temporary_runtime(base, flags={"shell.sandbox": "full", "approve": "all"}) as (runtime, _):
+        assert "[network: " not in run(runtime, "echo Could not resolve host: a; exit 6").text
 
 
 def test_the_whole_network_needs_the_user(runtime, base):

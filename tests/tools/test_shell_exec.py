@@ -24,6 +24,15 @@ def test_the_answer_is_both_streams_and_the_exit_code(runtime, workspace):
     assert result.view["type"] == "shell-output"
 
 
+def test_a_program_without_network_is_told_how_to_get_it(runtime, workspace):
+    workspace.write("reach.py", "import socket\nsocket.getaddrinfo('example.com', 80)\n")
+
+    result = execute(runtime, "python3", "reach.py")
+
+    assert result.data["exitCode"] == 1
+    assert 'run_shell with network: "full"' in result.data["advice"]
+
+
 def test_nothing_is_expanded_or_interpreted(runtime, workspace):
     word = "$HOME `id` $(id) *; touch made > x"
 
@@ -106,6 +115,7 @@ def test_at_the_timeout_the_exit_code_is_a_number(runtime):
 
     assert result.ok
     assert (result.data["exitCode"], result.data["stdout"]) == (124, "begun\n")
+    assert "run_in_background: true" in result.data["advice"]
 
 
 def test_it_runs_in_a_folder_of_the_workspace(runtime, workspace):

@@ -25,6 +25,13 @@ ANSWERS = {
     "[": "the condition is false",
     "[[": "the condition is false",
 }
+# What programs and their libraries print when a name does not resolve or no network is there, in lower case.
+_NO_NETWORK = (
+    *("could not resolve host", "couldn't resolve host", "unable to resolve host", "temporary failure resolving"),
+    *("temporary failure in name resolution", "name or service not known", "no address associated with hostname"),
+    *("failed to lookup address", "no such host", "network is unreachable", "network unreachable"),
+    *("enetunreach", "eai_again", "getaddrinfo enotfound"),
+)
 # Commands that prepare for the next one and are not taken for the cause of a failure beside it.
 _QUIET = frozenset((":", "true", "cd", "pushd", "popd", "set", "shopt", "echo", "printf", "export", "declare", "local"))
 _MOVERS = frozenset(("cd", "pushd", "popd"))
@@ -76,6 +83,14 @@ def classify_exit(
     if code == 1:
         return _classify_one(command, output)
     return Outcome("error", f"exit status {code}")
+
+
+def lacks_network(code: int, output: str) -> bool:
+    """Whether a command that failed says that it has no network."""
+    if code == 0:
+        return False
+    lowered = output.casefold()
+    return any(message in lowered for message in _NO_NETWORK)
 
 
 def _classify_one(command: str, output: str) -> Outcome:

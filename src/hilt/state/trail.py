@@ -374,12 +374,13 @@ class Trail:
         session: str | None = None,
         agent: str | None = None,
         workspace: str | None = None,
+        after: int = 0,
         limit: int = -1,
     ) -> list[Row]:
-        """Return the newest rows that fit, oldest first."""
+        """Return the newest rows that fit, oldest first; `after` leaves out those up to a number."""
         self._settle()
-        conditions = ["at>=?"]
-        values: list[Any] = [min(int(since * 1_000_000_000), _LAST)]
+        conditions = ["at>=?", "seq>?"]
+        values: list[Any] = [min(int(since * 1_000_000_000), _LAST), after]
         for column, value in (("tool", tool), ("session", session), ("agent", agent), ("workspace", workspace)):
             if value is not None:
                 conditions.append(f"{column}=?")

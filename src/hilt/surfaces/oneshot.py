@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, Protocol
 
-from hilt import wire
+from hilt import pipeline, wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.pipeline import Prepared
     from hilt.runtime import Runtime
 
 ENDING_SECONDS = 5  # that calls have to end what they started, when a signal ends this process
@@ -92,12 +93,28 @@ def restore_signals() -> None:
 
 def request(runtime: Runtime, options: dict[str, str], call: Call) -> Result:
     """Run a call here, or in the resident process when it needs something that outlives this one."""
-    result = runtime.request(call)
-    if result.error is None or result.error.code != "resident_required" or runtime.settings["resident"] == "off":
-        return result
+    if runtime.settings["resident"] == "off" or for_resident(runtime, call) is None:
+        return runtime.request(call)
     from hilt.surfaces import resident
 
-    return resident.hand_over(call, options)
+    result = resident.hand_over(call, options)
+    if result.error is None or result.error.code != "resident_required":
+        return result
+    refused = runtime.request(call)  # nobody has recorded it yet
+    return result if refused.error is not None and refused.error.code == "resident_required" else refused
+
+
+def for_resident(runtime: Runtime, call: Call) -> Prepared | None:
+    """Return a call that is for background jobs, prepared; it is decided, run and recorded where these are."""
+    try:
+        call, found = runtime.resolve(call)
+        needs_jobs = found.tool.traits.needs_jobs
+        if needs_jobs is None:
+            return None
+        prepared = pipeline.prepare(call, *found)
+        return prepared if needs_jobs(prepared.args) else None
+    except ToolError:
+        return None  # the call itself says what is wrong
 
 
 def answer_all(ask: Callable[[Call], Result], reader: wire.RequestSource, writer: Writer) -> int:

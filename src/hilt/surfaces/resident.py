@@ -26,6 +26,12 @@ from hilt.surfaces.cli import Usage
 from hilt.surfaces.oneshot import Writer, answer_all, refusing
 from hilt.surfaces.opening import open_runtime
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
+
 IDLE_SECONDS = 1800
 START_SECONDS = 20
 AGAIN_SECONDS = 2
@@ -41,20 +47,29 @@ _CREDENTIALS = ("Uid", "Gid", "Groups", "Umask", "CapInh", "CapPrm", "CapEff", "
 _NAMESPACES = ("ipc", "mnt", "net", "pid", "user", "uts")
 
 
-def resident(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt resident start|stop|status`."""
-    match words:
-        case ["start"]:
-            return _start()
-        case ["stop"]:
-            return _stop()
-        case ["status"]:
-            return _status()
-        case ["serve"]:
-            return Resident(IDLE_SECONDS).run()
-        case ["serve", seconds] if seconds.replace(".", "", 1).isdecimal():
-            return Resident(float(seconds)).run()
-    raise Usage("resident takes start, stop or status")
+def build(parser: Parser) -> None:
+    """Say what the command takes."""
+    parser.details = """It answers one-shot calls without starting anew, and keeps their background jobs. A call that
+needs it starts it; it ends when it was not used for half an hour."""
+    parser.command("start", "Start it, unless it runs", lambda options, given: _start())
+    parser.command("stop", "Stop it, with the background jobs it keeps", lambda options, given: _stop())
+    parser.command("status", "Say whether it runs; exit status 1 when it does not", lambda options, given: _status())
+    serving = parser.command("serve", "Be the resident process", _serve, hidden=True)
+    serving.add_argument("seconds", metavar="SECONDS", nargs="?", type=_seconds, default=IDLE_SECONDS)
+    parser.examples = [
+        ("hilt resident start", "Make the calls after this one faster"),
+        ("hilt resident status", "Show its process, and how many jobs it keeps"),
+    ]
+
+
+def _seconds(value: str) -> float:
+    if not value.replace(".", "", 1).isdecimal():
+        raise Usage(f"SECONDS needs a number, not {value!r}")
+    return float(value)
+
+
+def _serve(options: Options, given: Namespace) -> int:
+    return Resident(given.seconds).run()
 
 
 def start() -> bool:

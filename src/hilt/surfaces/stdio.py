@@ -20,11 +20,24 @@ from hilt.runtime import Runtime
 from hilt.surfaces.oneshot import ENDING_SECONDS, Writer, restore_signals
 from hilt.surfaces.opening import open_runtime
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.surfaces.cli.parsing import Parser
+
 TIDY_SECONDS = 0.5
 MOMENT_SECONDS = 0.005
 QUIET_LOOKS = 20  # without a request, after which nobody looks until the next one comes
 AGAIN_SECONDS = 1  # after a signal, for which the same one counts once
 PENDING_MAX = 4096  # calls under way; beyond, reading waits
+
+
+def build(parser: Parser) -> None:
+    """Say what the command takes."""
+    parser.run = lambda options, given: main(options)
+    parser.details = """Each line is a request as JSON, and each reply a line with the id of its request. Calls that
+touch different files run at the same time. A line with "cancel" ends the call that has this id."""
+    example = """printf '%s\\n' '{"tool": "list_dir", "id": 1}' | hilt stdio"""
+    parser.examples = [(example, "Answer one request, and end")]
 
 
 def main(options: dict[str, str]) -> int:

@@ -2,12 +2,14 @@
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.schema import INTEGER, STRING, record
 
 
-@tool(effects="execute", output=record({"status": STRING, "sent": INTEGER}))
+@tool(
+    effects="execute", output=record({"status": STRING, "sent": INTEGER}), traits=Traits(needs_jobs=lambda args: True)
+)
 def job_input(ctx: Context, task_id: str, input: str, enter: bool = True) -> Output:
     r"""Type into a background job that was started with tty: true.
 

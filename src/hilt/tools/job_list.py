@@ -4,7 +4,7 @@ from typing import Any
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.formats.times import rfc3339
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
 
@@ -30,7 +30,7 @@ _JOB = record(
 )
 
 
-@tool(effects="read", output=record({"jobs": array(_JOB)}))
+@tool(effects="read", output=record({"jobs": array(_JOB)}), traits=Traits(needs_jobs=lambda args: True))
 def job_list(ctx: Context) -> Output:
     """List the background jobs of this session, oldest first.
 

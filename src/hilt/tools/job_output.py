@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.params import Bounds
 from hilt.schema import BOOLEAN, STRING, array, record
@@ -26,7 +26,7 @@ _ANSWER = record(
 )
 
 
-@tool(effects="read", timeout=660, output=_ANSWER)
+@tool(effects="read", timeout=660, output=_ANSWER, traits=Traits(needs_jobs=lambda args: True))
 def job_output(
     ctx: Context, task_id: str, block: bool = True, timeout: Milliseconds = 30_000, new: bool = False
 ) -> Output:

@@ -34,6 +34,10 @@ def _touches(args: dict[str, Any]) -> Iterable[Touch]:
         yield Touch("network", "*")
 
 
+def _needs_jobs(args: dict[str, Any]) -> bool:
+    return bool(args["run_in_background"] and not args["dry_run"])
+
+
 _STARTED = record({"task_id": STRING}) | {TEXT: True}
 
 
@@ -42,7 +46,7 @@ _STARTED = record({"task_id": STRING}) | {TEXT: True}
     touches=_touches,
     timeout=CALL_SECONDS,
     output=_STARTED,
-    traits=Traits(profile="nano", plan=True, ruled_as="shell_exec"),
+    traits=Traits(profile="nano", plan=True, ruled_as="shell_exec", needs_jobs=_needs_jobs),
 )
 def run_shell(
     ctx: Context,
@@ -65,8 +69,9 @@ def run_shell(
     `[classification: CLASS — reason]`, where the class is success, expected_nonzero (such as grep without a match),
     error, timeout or signal. At the timeout everything the command started is ended and the exit code is 124. Of output
     over 50,000 characters the beginning and the end are shown. A command that asks gets an end of file, unless it is a
-    job with a terminal. `[disarmed: …]` names what would have run with the user's next git command and was put aside.
-    `force` leaves the sandbox as it is. The network loopback is shared by the commands of this
+    job with a terminal. `[timeout: …]` and `[network: …]` say what to send when the time was too short or the network,
+    which the command seems to need, is off. `[disarmed: …]` names what would have run with the user's next git command
+    and was put aside. `force` leaves the sandbox as it is. The network loopback is shared by the commands of this
     session, not with the machine. The timeout does not end a job in the background. A terminal is for programs that
     insist on one.
 
@@ -97,7 +102,8 @@ def run_shell(
         finished = ctx.processes.run(
             argv, cwd=folder, seconds=timeout, network=network, merge=True, tty=tty, hear=_narrator(ctx)
         )
-    return _answer(ctx, command, risk, finished, timeout, compact=compact)
+    allowed = network or ctx.settings["shell.network"]
+    return _answer(ctx, command, risk, finished, timeout, network=allowed, compact=compact)
 
 
 def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
@@ -141,8 +147,14 @@ def _job(
     return Output(data={"task_id": job.id}, view=view, meta={"output_file": job.output_file}, risk=risk.level)
 
 
-def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout: int, *, compact: bool) -> Output:
-    from hilt.commands.exit_status import classify_exit
+def _is_confined(ctx: Context) -> bool:
+    return ctx.settings["shell.sandbox"] != "full" and ctx.processes.sandbox.kind != "none"
+
+
+def _answer(
+    ctx: Context, command: str, risk: Risk, finished: Finished, timeout: int, *, network: str, compact: bool
+) -> Output:
+    from hilt.commands.exit_status import classify_exit, lacks_network
 
     output = finished.stdout
     facts: dict[str, Any] = {
@@ -182,10 +194,21 @@ def _answer(ctx: Context, command: str, risk: Risk, finished: Finished, timeout:
     )
     if not finished.clean:
         facts["left_running"] = True
+    advice = ""
+    if finished.reason == "timeout":
+        longer = f"send timeout, up to {LONGEST_SECONDS} seconds, or " if timeout < LONGEST_SECONDS else ""
+        advice = f"[timeout: {timeout} s were allowed; {longer}run_in_background: true for a longer command]"
+    elif network != "full" and _is_confined(ctx) and lacks_network(finished.exit_code, text):
+        advice = f"[network: {network} in this sandbox; " + (
+            "plan mode allows no more]"
+            if ctx.mode == "plan"
+            else 'send network: "full", which asks the user, or have the user set shell.network = "full"]'
+        )
     lines = [
         f"[exit: {finished.exit_code}]",
         text,
         f"[classification: {outcome.classification} — {outcome.reason}]",
+        *([advice] if advice else []),
         *(f"[disarmed: {found}]" for found in finished.notes),
         *([note] if note else []),
     ]

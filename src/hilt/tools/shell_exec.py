@@ -16,10 +16,11 @@ from hilt.schema import BOOLEAN, INTEGER, STRING, array, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.process import Captured
+    from hilt.sandbox.process import Captured, Finished
 
 STDOUT_BYTES = 100 * 1024
 STDERR_BYTES = 50 * 1024
+LONGEST_MS = 600_000
 
 
 def _touches(args: dict[str, Any]) -> Iterable[Touch]:
@@ -33,8 +34,15 @@ def _refused(args: dict[str, Any]) -> str | None:
 
 
 _ANSWER = record(
-    {"stdout": STRING, "stderr": STRING, "exitCode": INTEGER, "truncated": BOOLEAN, "disarmed": array(STRING)},
-    optional="truncated disarmed",
+    {
+        "stdout": STRING,
+        "stderr": STRING,
+        "exitCode": INTEGER,
+        "truncated": BOOLEAN,
+        "advice": STRING,
+        "disarmed": array(STRING),
+    },
+    optional="truncated advice disarmed",
 )
 
 
@@ -49,7 +57,7 @@ def shell_exec(
     ctx: Context,
     argv: Annotated[list[str], Items(minimum=1)],
     cwd: str = ".",
-    timeout: Annotated[int, Bounds(1, 600_000, clamp=True)] = 120_000,
+    timeout: Annotated[int, Bounds(1, LONGEST_MS, clamp=True)] = 120_000,
     force: bool = False,
 ) -> Output:
     """Run one program of a fixed list without a shell: nothing is expanded. Sandboxed as run_shell.
@@ -57,7 +65,8 @@ def shell_exec(
     Details:
     No program of the list may start another one (find -exec, env with a command, tar --to-command …); git runs without
     hooks, pagers, editors and helpers of a repository. The answer is JSON: stdout (up to 100 KB), stderr (up to 50 KB),
-    exitCode; truncated is true when more was printed. disarmed names what would have run with the user's
+    exitCode; truncated is true when more was printed. advice says what to send when the time was too short or the
+    network, which the program seems to need, is off. disarmed names what would have run with the user's
     next git command and was put aside.
 
     Args:
@@ -85,6 +94,8 @@ def shell_exec(
     data["exitCode"] = finished.exit_code
     if finished.stdout.total > STDOUT_BYTES or finished.stderr.total > STDERR_BYTES:
         data["truncated"] = True
+    if advice := _advice(ctx, finished, data["stderr"], timeout):
+        data["advice"] = advice
     if finished.notes:
         data["disarmed"] = list(finished.notes)
     view = views.shell_output(command, raw["stdout"], finished.exit_code, errors=raw["stderr"])
@@ -96,6 +107,23 @@ def shell_exec(
     if finished.notes:
         meta["disarmed"] = data["disarmed"]
     return Output(data=data, view=view, meta=meta, risk=risk)
+
+
+def _advice(ctx: Context, finished: Finished, errors: str, timeout: int) -> str:
+    """Return what to send instead when the time was too short, or the program had no network."""
+    from hilt.commands.exit_status import lacks_network
+
+    if finished.reason == "timeout":
+        longer = f"Send timeout, up to {LONGEST_MS} ms, or u" if timeout < LONGEST_MS else "U"
+        return f"{timeout} ms were allowed. {longer}se run_shell with run_in_background: true."
+    network = ctx.settings["shell.network"]
+    if network != "full" and _is_confined(ctx) and lacks_network(finished.exit_code, errors):
+        return f'The network is {network} in this sandbox. Use run_shell with network: "full", which asks the user.'
+    return ""
+
+
+def _is_confined(ctx: Context) -> bool:
+    return ctx.settings["shell.sandbox"] != "full" and ctx.processes.sandbox.kind != "none"
 
 
 def _first(stream: Captured, size: int) -> str:

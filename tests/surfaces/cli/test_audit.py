@@ -103,6 +103,18 @@ def change(command, statement: str) -> None:
     db.close()
 
 
+def test_the_check_and_the_head_are_json_for_a_script(command):
+    assert json.loads(told(command, "verify", "--json")) == {"whole": True, "breaks": []}
+    head = json.loads(told(command, "head", "--json"))
+    assert told(command, "head") == f"{head['row']}:{head['hash']}\n"
+    change(command, "UPDATE audit SET outcome='x' WHERE seq=2")
+
+    done = command.run("audit", "verify", "--json")
+
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["whole"], [one["row"] for one in found["breaks"]]) == (1, False, [2])
+
+
 def test_every_break_is_told(command):
     change(command, "UPDATE audit SET outcome='x' WHERE seq IN (2, 4)")
 

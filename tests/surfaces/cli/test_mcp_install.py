@@ -172,9 +172,9 @@ def test_the_command_is_found_also_when_it_was_not_started_by_name(monkeypatch):
     "words, said",
     [
         (("cluade",), "did you mean claude"),
-        (("claude", "codex"), "takes the name of a program"),
-        (("claude", "--scope", "user"), "takes the name of a program"),
-        (("claude", "--project", "--user"), "exclude"),
+        (("claude", "codex"), "unexpected argument 'codex'"),
+        (("claude", "--scope", "user"), "there is no option '--scope'"),
+        (("claude", "--project", "--user"), "--user does not go with --project"),
         (("zed", "--project"), "has no file for a project"),
         (("claude", "--ask-twice"), "leave out --ask-twice"),
         (("claude", "--name", "a b"), "a name has"),

@@ -32,39 +32,31 @@ from hilt.surfaces.cli.tool_files import check, check_path, listed, shown
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
 
-# the command as cli.py will dispatch it
-_PROGRAM = """\
-import sys
-from hilt.surfaces import cli
-from hilt.surfaces.cli.tool_files import tool_files
-cli._dispatch = lambda options, words: tool_files(options, words[1:])
-sys.exit(cli.main(sys.argv[1:]))
-"""
 TOOLS = ".hilt/tools/"
 GREET = "---\nname: greet\ndescription: Greet.\napproval: never\n---\necho hello\n"
 
 
 @pytest.fixture
-def program(command, tmp_path) -> list[str]:
-    path = tmp_path / "program.py"
-    path.write_text(_PROGRAM)
-    return [sys.executable, str(path), "tools"]
-
-
-@pytest.fixture
-def run(command, program) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run(command) -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*program, *words], env=command.environ, cwd=command.folder.path, capture_output=True, text=True, timeout=60
+            [HILT, "tools", *words],
+            env=command.environ,
+            cwd=command.folder.path,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
 
     return run
 
 
 @pytest.fixture
-def at_terminal(command, program) -> Callable[..., Screen]:
+def at_terminal(command) -> Callable[..., Screen]:
     def at_terminal(*words: str) -> Screen:
-        return Screen([*program, *words], env={**command.environ, "TERM": "dumb"}, cwd=command.folder.path, columns=200)
+        return Screen(
+            [HILT, "tools", *words], env={**command.environ, "TERM": "dumb"}, cwd=command.folder.path, columns=200
+        )
 
     return at_terminal
 
@@ -203,17 +195,17 @@ def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
 @pytest.mark.parametrize(
     "words, says",
     [
-        (["new"], "tools new takes a name"),
-        (["new", "a", "b"], "tools new takes a name"),
-        (["new", "a", "--kind", "perl"], "tools new takes a name"),
+        (["new"], "NAME is missing"),
+        (["new", "a", "b"], "unexpected argument 'b'"),
+        (["new", "a", "--kind", "perl"], "--kind takes folder, markdown, python, not 'perl'"),
         (["new", "../a"], "is no name"),
         (["new", "say-hi"], "is no name"),
         (["new", "A", "--kind=python"], "is no name"),
         (["new", "read_file"], "the name of a built-in tool"),
         (["new", "there"], "exists"),
-        (["fly"], "tools takes list"),
-        (["install"], "tools takes list"),
-        (["install", "--all"], "tools takes list"),
+        (["fly"], "there is no command 'fly'"),
+        (["install"], "PATH is missing"),
+        (["install", "--all"], "there is no option '--all'"),
     ],
 )
 def test_what_cannot_be_made_is_told_and_nothing_is_written(command, run, words, says):

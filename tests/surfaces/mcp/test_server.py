@@ -10,8 +10,9 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
+from hilt.surfaces.cli.commands import parser_of
 from hilt.surfaces.mcp.attendant import AUTOMATIC_SECONDS
-from hilt.surfaces.mcp.command import ServeOptions, read_flags
+from hilt.surfaces.mcp.command import ServeOptions, flags_of
 from hilt.surfaces.mcp.forms import OTHER
 from hilt.surfaces.mcp.instructions import CHARACTERS
 from tests.marks import Mark, wait_until
@@ -609,6 +610,8 @@ def test_jobs_of_a_named_session_are_found_by_the_next_process(short):
         await asyncio.to_thread(wait_until, lambda: not mark.alive())
 
     run(test())
+    rows = short.run("audit", "--json").stdout.splitlines()
+    assert [json.loads(row)["tool"] for row in rows] == ["run_shell", "job_list", "job_stop"]
 
 
 @each_way
@@ -784,7 +787,7 @@ def test_a_tool_that_waits_for_the_client_is_gone_when_its_call_is_cancelled(com
     ],
 )
 def test_flags_are_read(words, flags):
-    assert read_flags(words) == flags
+    assert flags_of(parser_of("mcp").read(words)) == flags
 
 
 @pytest.mark.parametrize("words", [["--no-token"], ["--htp"], ["serve"]])

@@ -1,4 +1,4 @@
-"""The command `hilt`: dispatches by the first word; each command's own imports stay inside it.
+"""The command `hilt`: options that every command takes, and the way to requests or to a command.
 
 The way to the resident process comes first and imports nothing: a one-shot call that can be handed over is.
 """
@@ -8,62 +8,25 @@ from __future__ import annotations
 import os
 import sys
 
-COMMANDS = (
-    "approve",
-    "audit",
-    "call",
-    "config",
-    "deny",
-    "doctor",
-    "explain",
-    "grants",
-    "mcp",
-    "resident",
-    "session",
-    "stats",
-    "stdio",
-    "tools",
-    "trust",
-    "undo",
-)
-
-HELP = """\
-hilt: the tool runtime for AI agents
-
-  echo '{"tool": "read_file", "args": {"path": "a.py"}}' | hilt
-                              one request in, one reply out; several, one per line
-  hilt stdio                 a session: JSON lines both ways until end of input
-  hilt mcp                   every tool for an MCP host, on standard input and output
-                              [--http [HOST:PORT]] [--no-token] [--search] [--lean]
-  hilt mcp install HOST      the entry by which claude, codex, cursor, vscode and others find hilt; uninstall HOST
-                              [--project|--user] [--name NAME] [--print] [--yes]
-  hilt call NAME key=value   a call typed by hand  [--json '{...}'] [--raw]
-  hilt tools [list [--tokens]|show NAME|new NAME|check [PATH]|install PATH|remove NAME|trust [PATH]]
-  hilt undo [list|preview ID|restore ID|clear]
-  hilt approve [ID]          what waits for approval; answer it  [--once|--always] [--for 8h] [show ID]
-  hilt deny ID               [--reason TEXT]
-  hilt explain '{...}'       the decision on a call, with every vote; nothing runs  [--json]
-  hilt grants [list|revoke ID]
-  hilt trust [list|PATH|revoke PATH]
-                              these four need a person at a terminal
-  hilt audit [verify|head]   what was called  [--since 1h] [--tool NAME] [--session ID] [--json] [--limit N]
-  hilt stats                 how often, how long  [--since 7d] [--tool NAME] [--json|--prometheus]
-  hilt config show|check     every setting and its source; what is wrong with them  [--json]
-  hilt session end           forget what the session has read
-  hilt resident start|stop|status
-  hilt doctor                what is installed and what is missing
-  hilt --schema [openai|anthropic|mcp]
-  hilt --version
-
-  on every command: --workspace DIR  --session ID  --dialect NAME  --mode normal|auto-accept|yolo|plan|scheduler
-                    --profile full|minimal|nano  --approve deny|once|always|all  --tools A,B  --tools-dir DIR
-"""
-
-_VALUED = ("--workspace", "--session", "--dialect", "--mode", "--profile", "--approve", "--tools", "--tools-dir")
+# options that every command takes, before or after its name: their values, and what they mean
+OPTIONS = {
+    "workspace": ("DIR", "Work in this folder, not in the current one"),
+    "session": ("ID", "Call in this session, not in the default one"),
+    "mode": ("MODE", "Which calls ask for approval"),
+    "approve": ("ANSWER", "Answer calls that ask"),
+    "profile": ("PROFILE", "How many tools a model is shown"),
+    "tools": ("A,B", "Offer only these tools"),
+    "tools-dir": ("DIR", "Load custom tools from this folder too; may be repeated"),
+    "dialect": ("DIALECT", "Offer tools by the names of another system"),
+}
 
 
 class Usage(Exception):
-    """The command line is wrong; the message says how."""
+    """The command line is wrong; the message says how, and the help of the command says more."""
+
+    def __init__(self, message: str, command: str = "hilt") -> None:
+        super().__init__(message)
+        self.command = command
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -79,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except Usage as error:
-        sys.stderr.write(f"hilt: {error}\nTry hilt --help.\n")
+        sys.stderr.write(f"hilt: {error}\nTry {error.command} --help.\n")
         return 2
     except KeyboardInterrupt:
         return 130
@@ -123,8 +86,8 @@ def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     for word in rest:
         name, equals, value = word.partition("=")
         if word == "--":
-            words.extend(rest)
-        elif name in _VALUED:
+            words += [word, *rest]
+        elif name[:2] == "--" and name[2:] in OPTIONS:
             found = value if equals else next(rest, None)
             if not found:
                 raise Usage(f"{name} needs a value")
@@ -155,67 +118,20 @@ def _refuse_bytes(word: str) -> None:
 
 
 def _dispatch(options: dict[str, str], words: list[str]) -> int:
-    if not words:
-        if sys.stdin is None or sys.stdin.isatty():
-            sys.stdout.write(HELP)
-            return 0
+    if words[:1] == ["--"]:
+        del words[0]
+    if not words and not sys.stdin.isatty():
         return _one_shot(options)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
-    command, *rest = words
-    if command in ("--help", "-h", "help"):
-        sys.stdout.write(HELP)
-        return 0
-    if command in ("--version", "-V"):
-        from hilt import __version__
-
-        sys.stdout.write(f"hilt {__version__}\n")
-        return 0
-    if "--help" in rest or "-h" in rest:
-        return _help_on(options, command, [word for word in rest if word not in ("--help", "-h")])
-    if command == "--schema":
-        from hilt.surfaces.cli import listing
-
-        return listing.schema(options, rest)
-    if command == "stdio":
-        _no_more(rest)
+    if words == ["stdio"]:  # as programs start it: nothing is left to parse
         from hilt.surfaces import stdio
 
         return stdio.main(options)
-    if command in COMMANDS:
-        from importlib import import_module
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
+    from hilt.surfaces.cli import commands
 
-        module = import_module(f"hilt.surfaces.{_MODULES.get(command, f'cli.{command}')}")
-        return int(getattr(module, command)(options, rest))
-    from hilt.schema import did_you_mean
-
-    near = did_you_mean(command, COMMANDS)
-    raise Usage(f"there is no command {command!r}" + (f"; did you mean {near}?" if near else ""))
-
-
-_MODULES = {
-    **dict.fromkeys(("call", "undo", "session"), "cli.by_hand"),
-    **dict.fromkeys(("approve", "deny", "grants", "trust"), "cli.approve"),
-    "tools": "cli.listing",
-    "mcp": "mcp.command",
-    "resident": "resident",
-}
-
-
-def _help_on(options: dict[str, str], command: str, words: list[str]) -> int:
-    """Show what a tool takes, for `call NAME --help`; else the help on everything."""
-    if command == "call" and words:
-        from hilt.surfaces.cli import listing
-
-        return listing.tools(options, ["show", words[0]])
-    sys.stdout.write(HELP)
-    return 0
-
-
-def _no_more(words: list[str]) -> None:
-    if words:
-        raise Usage(f"unexpected argument {words[0]!r}")
+    return commands.run(options, words or ["--help"])
 
 
 def _one_shot(options: dict[str, str]) -> int:

@@ -17,8 +17,13 @@ from hilt.config import KEYS
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
 from hilt.runtime import Runtime, trusts_settings
-from hilt.surfaces.cli import Usage
 from hilt.surfaces.opening import settings_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
 
 _TRIES_MOST = 2000  # at finding the ends of values that go over several lines
 _WIDTH = 100
@@ -45,6 +50,11 @@ class Problem(NamedTuple):
     only_note: bool = False
     asks: bool = False
 
+    @property
+    def where(self) -> str:
+        """The place, with the line where that is known."""
+        return self.place if self.line is None else f"{self.place}:{self.line}"
+
 
 class Statement(NamedTuple):
     """One statement of a TOML file, as the document that it would be alone."""
@@ -54,15 +64,17 @@ class Statement(NamedTuple):
     is_header: bool
 
 
-def config(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt config show|check [--json]`."""
-    sources = _sources(options)
-    match words:
-        case ["show"] | ["show", "--json"]:
-            return _show(sources, as_json=len(words) > 1)
-        case ["check"] | ["check", "--json"]:
-            return _check(sources, as_json=len(words) > 1)
-    raise Usage("config takes show or check, and --json")
+def build(parser: Parser) -> None:
+    """Say what the command takes."""
+    show = parser.command("show", "Print every setting, its value and where it comes from", _show)
+    check = parser.command("check", "Say what is wrong with the settings, by file and line", _check)
+    check.details = "The exit status is 1 when calls are refused, or ask, because of it."
+    for below in (show, check):
+        below.add_argument("--json", action="store_true", help="Print JSON")
+    parser.examples = [
+        ("hilt config show", "Print what is in force in this folder"),
+        ("hilt config check", "Find the line of a mistake"),
+    ]
 
 
 def _sources(options: Mapping[str, str]) -> Sources:
@@ -85,8 +97,9 @@ def _sources(options: Mapping[str, str]) -> Sources:
 # --- show ---------------------------------------------------------------------------------------------------------
 
 
-def _show(sources: Sources, *, as_json: bool) -> int:
+def _show(options: Options, given: Namespace) -> int:
     """Print what is in force; what is broken is an error here as it is for calls."""
+    sources = _sources(options)
     settings = configuration.load(sources.workspace, sources.environ, sources.flags, _trusts(sources))
     files = {"config.toml": sources.personal, ".hilt/config.toml": sources.project}
     lines = {name: _lines(path) for name, path in files.items() if name in settings.sources.values()}
@@ -96,7 +109,9 @@ def _show(sources: Sources, *, as_json: bool) -> int:
         shown[key] = {"value": _told_value(settings[key]), "source": source}
         if source in files:
             shown[key] |= {"file": files[source], "line": lines[source].get(key)}
-    sys.stdout.write(json.dumps(shown, ensure_ascii=False) + "\n" if as_json else "".join(map(_setting, shown.items())))
+    sys.stdout.write(
+        json.dumps(shown, ensure_ascii=False) + "\n" if given.json else "".join(map(_setting, shown.items()))
+    )
     return 0
 
 
@@ -144,15 +159,15 @@ def _lines(path: str) -> dict[str, int]:
 # --- check --------------------------------------------------------------------------------------------------------
 
 
-def _check(sources: Sources, *, as_json: bool) -> int:
-    found = [problem for check in CHECKS for problem in check(sources)]
+def _check(options: Options, given: Namespace) -> int:
+    sources = _sources(options)
+    found = problems(options)
     broken = [problem for problem in found if not problem.only_note]
-    if as_json:
+    if given.json:
         sys.stdout.write(json.dumps([problem._asdict() for problem in found], ensure_ascii=False) + "\n")
         return 1 if broken else 0
     for problem in found:
-        place = problem.place if problem.line is None else f"{problem.place}:{problem.line}"
-        sys.stdout.write(inert(f"{place}: {'note: ' if problem.only_note else ''}{problem.text}\n"))
+        sys.stdout.write(inert(f"{problem.where}: {'note: ' if problem.only_note else ''}{problem.text}\n"))
     for path in (sources.personal, sources.project):
         if not any(problem.place == path for problem in broken):
             sys.stdout.write(inert(f"{path}: {'right' if os.path.lexists(path) else 'not there'}\n"))
@@ -160,6 +175,12 @@ def _check(sources: Sources, *, as_json: bool) -> int:
         only_asks = all(problem.asks for problem in broken)
         sys.stdout.write(f"calls {'ask' if only_asks else 'are refused'} until this is mended\n")
     return 1 if broken else 0
+
+
+def problems(options: Mapping[str, str]) -> list[Problem]:
+    """Return everything that is wrong with settings, rules and hooks."""
+    sources = _sources(options)
+    return [problem for check in CHECKS for problem in check(sources)]
 
 
 def _personal(sources: Sources) -> Iterator[Problem]:

@@ -2,38 +2,78 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import sys
+from shlex import quote
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import NamedTuple
 
 from hilt import __version__, places
 from hilt.errors import ToolError
+from hilt.output.terminal import inert
 from hilt.state.db import free_bytes
 from hilt.state.reserve import NEEDED_BYTES
-from hilt.surfaces.cli import Usage
 from hilt.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
+
+_INDENT = 24
+_BREAK = "\n"
 
 
 class Finding(NamedTuple):
-    """One line of the report: fine, merely missing, or wrong; and what mends it."""
+    """One thing that was looked at: fine, merely missing, or wrong; and the command that mends it."""
 
     level: str  # "ok", "missing" or "wrong"
     name: str
     fact: str
     remedy: str = ""
+    lacks: tuple[str, ...] = ()  # what does not work without it
 
 
-def doctor(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt doctor`; 1 when something is wrong."""
-    if words:
-        raise Usage(f"doctor does not take {words[0]!r}")
+def build(parser: Parser) -> None:
+    """Say what the command takes."""
+    parser.run = _run
+    parser.details = """Each line is ok, missing (something works less well without it) or wrong; below it stands what
+mends it. The exit status is 1 when something is wrong."""
+    parser.add_argument("--json", action="store_true", help="Print JSON, with all that a missing sandbox leaves open")
+    parser.examples = [
+        ("hilt doctor", "Check the installation, and the settings of this folder"),
+        ("hilt doctor --json", "The same for a script"),
+    ]
+
+
+def _run(options: Options, given: Namespace) -> int:
     looks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _limits, _packages, _servers, _resident)
     found = [finding for look in looks for finding in look(options)]
-    for finding in found:
-        remedy = f"  ->  {finding.remedy}" if finding.remedy else ""
-        sys.stdout.write(f"{finding.level:<8} {finding.name:<12} {finding.fact}{remedy}\n")
+    if given.json:
+        sys.stdout.write(json.dumps([finding._asdict() for finding in found], ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for finding in found for line in _lines(finding)))
     return 1 if any(finding.level == "wrong" for finding in found) else 0
+
+
+def _lines(finding: Finding) -> list[str]:
+    """Return a finding as people read it: the facts, and below them what mends it, whole and ready to copy."""
+    fact = finding.fact
+    if finding.lacks:
+        gaps = f"--json lists {len(finding.lacks)} gap{'s' * (len(finding.lacks) != 1)}"
+        fact = f"{fact.rstrip('.').replace('. ', f'.{_BREAK}')}; {gaps}."
+    first, *more = [line for part in fact.split(_BREAK) for line in _wrapped(part)]
+    more += [f"-> {finding.remedy}"] if finding.remedy else []
+    return [f"{finding.level:<8} {finding.name:<14} {first}", *(f"{'':{_INDENT}}{line}" for line in more)]
+
+
+def _wrapped(text: str) -> list[str]:
+    width = get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    return wrap(text, max(40, width - _INDENT), break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _python(options: dict[str, str]) -> list[Finding]:
@@ -50,24 +90,41 @@ def _folders(options: dict[str, str]) -> list[Finding]:
         places.make_state_dir(state)
         mode = os.stat(state).st_mode & 0o777
     except OSError as error:
-        return [Finding("wrong", "state", f"{state}: {error.strerror}", "set HILT_STATE_DIR to a folder you can write")]
+        return [
+            Finding(
+                "wrong", "state", f"{state}: {error.strerror}", "export HILT_STATE_DIR=DIR, a folder that you can write"
+            )
+        ]
     if not os.access(state, os.W_OK):
-        return [Finding("wrong", "state", f"{state} cannot be written", "set HILT_STATE_DIR to a folder you can write")]
+        return [
+            Finding(
+                "wrong", "state", f"{state} cannot be written", "export HILT_STATE_DIR=DIR, a folder that you can write"
+            )
+        ]
     if mode & 0o077:
         return [Finding("wrong", "state", f"{state} has mode {mode:o}", f"chmod 700 {state}")]
     free = free_bytes(state)
     if free is not None and free < NEEDED_BYTES:
         fact = f"{state} has {free >> 10} KB free, and no call runs with less than {NEEDED_BYTES >> 10}"
-        return [Finding("wrong", "state", fact, "hilt undo clear, or free space there")]
+        return [Finding("wrong", "state", fact, f"{places.command('undo', 'clear')}, or free space there")]
     return [Finding("ok", "state", state), Finding("ok", "settings", places.config_dir(os.environ))]
 
 
 def _settings(options: dict[str, str]) -> list[Finding]:
+    """Look at the workspace and at everything that is wrong with its settings, rules and hooks, by file and line."""
+    from hilt.surfaces.cli.config import problems
+
+    wrong: list[Finding] = []
     try:
+        for problem in problems(options):
+            if not problem.only_note:
+                is_variable = problem.place.startswith("HILT_")
+                remedy = f"unset {problem.place}" if is_variable else f"$EDITOR {quote(problem.place)}"
+                wrong.append(Finding("wrong", "settings", inert(f"{problem.where}: {problem.text}"), inert(remedy)))
         with open_runtime(options) as runtime:
-            return [Finding("ok", "workspace", runtime.root)]
+            return [Finding("ok", "workspace", inert(runtime.root)), *wrong]
     except ToolError as error:
-        return [Finding("wrong", "workspace", error.message, error.suggestion)]
+        return wrong or [Finding("wrong", "workspace", inert(error.message), error.suggestion)]
 
 
 def _trail(options: dict[str, str]) -> list[Finding]:
@@ -104,9 +161,8 @@ def _sandbox(options: dict[str, str]) -> list[Finding]:
     from hilt.sandbox.profile import Sandbox
 
     found = Sandbox(places.state_dir(os.environ)).availability()
-    missing = f" Not enforced: {'; '.join(found.missing)}." if found.missing else ""
     level = {"none": "wrong", "landlock": "missing"}.get(found.kind, "ok")
-    return [Finding(level, "sandbox", f"{found.facts}{missing}", found.remedy)]
+    return [Finding(level, "sandbox", found.facts, found.remedy, found.missing)]
 
 
 def _limits(options: dict[str, str]) -> list[Finding]:
@@ -168,7 +224,6 @@ def _servers(options: dict[str, str]) -> list[Finding]:
             configured, states = servers.configured(), servers.states()
     except ToolError:
         return []  # already told
-    from hilt.output.terminal import inert
     from hilt.surfaces.cli.mcp_servers import summary
 
     found = []

@@ -13,24 +13,38 @@ from hilt.output.terminal import inert
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.opening import open_runtime
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
+
 _EXITS = {"allow": 0, "ask": 3, "deny": 1}
 
 
-def explain(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt explain REQUEST [--json]`; 0 when the call may run, 3 when it asks, 1 when it is denied."""
-    as_json = "--json" in words
-    words = [word for word in words if word != "--json"]
-    if len(words) != 1:
-        raise Usage('explain takes one request, such as \'{"tool": "run_shell", "args": {"command": "ls"}}\'')
+def build(parser: Parser) -> None:
+    """Say what the command takes."""
+    parser.run = _run
+    parser.details = """Nothing runs: hooks and scripts that would be heard are named. The exit status is 0 when the
+call is allowed, 3 when it asks, and 1 when it is denied."""
+    parser.add_argument("request", metavar="REQUEST", help="The call, as JSON")
+    parser.add_argument("--json", action="store_true", help="Print JSON")
+    parser.examples = [
+        ("""hilt explain '{"tool": "run_shell", "args": {"command": "rm a"}}'""", "Show why a command is denied"),
+        ("""hilt explain --mode plan '{"tool": "list_dir"}'""", "Ask about another mode"),
+    ]
+
+
+def _run(options: Options, given: Namespace) -> int:
     try:
-        call = wire.decode_request(words[0].encode())
+        call = wire.decode_request(given.request.encode())
     except wire.Refused as refused:
         raise Usage(str(refused)) from None
     if not isinstance(call, Call):
         raise Usage("explain takes a request, not a cancel")
     with open_runtime(options) as runtime:
         found = runtime.explain(call)
-    sys.stdout.write(f"{json.dumps(_data(call, found))}\n" if as_json else _text(call, found))
+    sys.stdout.write(f"{json.dumps(_data(call, found))}\n" if given.json else _text(call, found))
     return _EXITS[found.decision.verdict]
 
 

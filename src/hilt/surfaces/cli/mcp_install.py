@@ -19,10 +19,15 @@ from hilt.formats import jsonc, toml_tables
 from hilt.formats.jsonc import NotEditable
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.approve import answered
-from hilt.surfaces.cli.audit import valued
 from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Host, file_of, folder_of
+from hilt.surfaces.cli.person import answered
 from hilt.surfaces.cli.prompt import Terminal, one_line, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
 
 MAX_BYTES = 64 << 20
 _CONTEXT = 3  # lines around a change
@@ -41,32 +46,59 @@ class Change(NamedTuple):
     after: bytes
 
 
-def install(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt mcp install|uninstall [HOST]`."""
-    verb, *rest = words
-    given, rest = valued(rest, ("--name",))
-    flags = [word for word in rest if word.startswith("-")]
-    names = [word for word in rest if not word.startswith("-")]
-    own = ("--search", "--lean", "--ask-twice") if verb == "install" else ()
-    known = ("--project", "--user", "--print", "--yes", *own)
-    unknown = [flag for flag in flags if flag not in known]
-    if unknown or len(names) > 1:
-        raise Usage(f"mcp {verb} takes the name of a program, --name NAME, {', '.join(known)}")
-    name = given.get("--name", "hilt")
-    if not _NAME.fullmatch(name):
+def build(parser: Parser) -> None:
+    """Add what is done about programs that use tools to `hilt mcp`."""
+    install = parser.command("install", "Add hilt to the MCP servers of a program", _install)
+    uninstall = parser.command("uninstall", "Take that entry out again", _uninstall)
+    for below in (install, uninstall):
+        below.details = """The change is shown, and written after a yes; everything else in the file stays as it is.
+Without HOST, the programs and their files are listed."""
+        below.add_argument("host", metavar="HOST", nargs="?", help=f"The program: {', '.join(HOSTS)}")
+        scope = below.add_mutually_exclusive_group()
+        for name, whose in (("project", "this project"), ("user", "the user")):
+            help = f"Change the file of {whose}"
+            scope.add_argument(f"--{name}", dest="scope", action="store_const", const=name, help=help)
+        below.add_argument("--name", metavar="NAME", type=_name, default="hilt", help="The name of the entry; hilt")
+        below.add_argument("--print", action="store_true", help="Print the entry, and change nothing")
+        below.add_argument("--yes", action="store_true", help="Write without asking")
+    install.add_argument("--search", action="store_true", help="List only tool_search and tool_call to the model")
+    install.add_argument("--lean", action="store_true", help="List tools with shorter descriptions")
+    twice = "Let the program ask about tools as well"
+    install.add_argument("--ask-twice", action="store_true", help=twice)
+    install.examples = [
+        ("hilt mcp install", "List the programs"),
+        ("hilt mcp install claude", "Add hilt to Claude Code, in this project"),
+        ("hilt mcp install codex --profile minimal --print", "Print an entry with fewer tools"),
+    ]
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
         raise Usage("a name has at most 32 letters, digits, - and _")
-    if not names:
+    return value
+
+
+def _install(options: Options, given: Namespace) -> int:
+    if given.host is None:
         return _list(options)
-    host = _named(names[0])
-    scope = _scope(host, flags)
-    workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
-    if "--ask-twice" in flags and not host.alone:
+    host = _named(given.host)
+    if given.ask_twice and not host.alone:
         raise Usage(f"{host.title} asks about tools as its user has set it: leave out --ask-twice")
-    entry = _entry(host, scope, workspace, options, flags) if verb == "install" else None
-    closing = _closing(host, verb, name, flags)
+    return _write_entry(options, given, "install", host)
+
+
+def _uninstall(options: Options, given: Namespace) -> int:
+    return _list(options) if given.host is None else _write_entry(options, given, "uninstall", _named(given.host))
+
+
+def _write_entry(options: Options, given: Namespace, verb: str, host: Host) -> int:
+    scope = _scope(host, given.scope)
+    workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
+    entry = _entry(host, scope, workspace, options, given) if verb == "install" else None
+    closing = _closing(host, verb, given.name, ask_twice=verb == "install" and given.ask_twice)
     path = file_of(host, scope, workspace, os.environ)
-    keys = _keys(host, path, name)
-    if "--print" in flags and entry is not None:
+    keys = _keys(host, path, given.name)
+    if given.print and entry is not None:
         sys.stdout.write(f"{one_line(path)}\n\n{plain(_snippet(path, keys, entry))}")
         return 0
     change = _change(path, keys, entry)
@@ -74,11 +106,11 @@ def install(options: dict[str, str], words: list[str]) -> int:
         said = "has this entry already" if entry is not None else "has no such entry"
         sys.stdout.write(f"{one_line(path)} {said}.\n")
         return 0
-    if "--print" in flags:
+    if given.print:
         sys.stdout.write(_shown(change))
         return 0
     mode = 0o600 if scope == "user" else 0o666
-    if "--yes" in flags:
+    if given.yes:
         above = hilt_above(os.getpid())
         if above is not None:
             raise ToolError(
@@ -93,7 +125,7 @@ def install(options: dict[str, str], words: list[str]) -> int:
     return answered(f"mcp {verb}", lambda screen: _asked(screen, closing, change, mode))
 
 
-def _list(options: dict[str, str]) -> int:
+def _list(options: Options) -> int:
     workspace = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
     width = max(map(len, HOSTS))
     for name, host in HOSTS.items():
@@ -119,17 +151,16 @@ def _scopes(host: Host) -> list[str]:
     return [*(["project"] if host.project else []), *(["user"] if host.user(os.environ) else [])]
 
 
-def _scope(host: Host, flags: list[str]) -> str:
-    wanted = [scope for scope in ("project", "user") if f"--{scope}" in flags]
-    if len(wanted) > 1:
-        raise Usage("--project and --user exclude each other")
+def _scope(host: Host, wanted: str | None) -> str:
     scopes = _scopes(host)
-    if wanted and wanted[0] not in scopes:
-        raise Usage(f"{host.title} has no file for a {wanted[0]}: leave out --{wanted[0]}")
-    return wanted[0] if wanted else host.scope if host.scope in scopes else scopes[0]
+    if wanted is None:
+        return host.scope if host.scope in scopes else scopes[0]
+    if wanted not in scopes:
+        raise Usage(f"{host.title} has no file for a {wanted}: leave out --{wanted}")
+    return wanted
 
 
-def _entry(host: Host, scope: str, workspace: str, options: dict[str, str], flags: list[str]) -> Entry:
+def _entry(host: Host, scope: str, workspace: str, options: Options, given: Namespace) -> Entry:
     """Return the entry: the command of hilt by an absolute path, with what this command was given."""
     command, *args = places.own_command()
     args.append("mcp")
@@ -143,8 +174,8 @@ def _entry(host: Host, scope: str, workspace: str, options: dict[str, str], flag
             args += [f"--{name}", options[name]]
     for path in filter(None, options.get("tools-dir", "").split(os.pathsep)):
         args += ["--tools-dir", os.path.abspath(path)]
-    args += [flag for flag in flags if flag in ("--search", "--lean")]
-    return {**host.entry(command, args), **(host.alone if "--ask-twice" not in flags else {})}
+    args += [f"--{name}" for name in ("search", "lean") if getattr(given, name)]
+    return {**host.entry(command, args), **(host.alone if not given.ask_twice else {})}
 
 
 def _keys(host: Host, path: str, name: str) -> list[str]:
@@ -227,12 +258,12 @@ def _asked(screen: Terminal, closing: str, change: Change, mode: int) -> int:
     return 0
 
 
-def _closing(host: Host, verb: str, name: str, flags: list[str]) -> str:
+def _closing(host: Host, verb: str, name: str, *, ask_twice: bool) -> str:
     """Return what a person is told in the end: what the entry means, and what is still to be done."""
     if verb == "uninstall":
         return f"Written. {host.title} forgets hilt when it is started again.\n"
     lines = [f"Written. {host.title} finds hilt when it is started again."]
-    if host.alone and "--ask-twice" not in flags:
+    if host.alone and not ask_twice:
         lines.append(
             f"{host.title} itself does not ask about these tools: hilt decides on each call, and asks where its rules "
             f"say so. --ask-twice has {host.title} ask as well; without a person it then refuses them."

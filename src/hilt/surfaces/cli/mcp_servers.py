@@ -9,23 +9,30 @@ from hilt.errors import ToolError
 from hilt.output.terminal import inert
 from hilt.servers.definitions import AcceptedTool, Difference, Raw, difference, named, shown_json, visible
 from hilt.servers.tools import Servers, State
-from hilt.surfaces.cli import Usage
-from hilt.surfaces.cli.approve import answered
+from hilt.surfaces.cli.person import answered
 from hilt.surfaces.cli.prompt import Page, Terminal, one_line
 from hilt.surfaces.opening import open_runtime
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
 
-def servers(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt mcp list` and `hilt mcp trust SERVER`."""
-    match words:
-        case ["list"]:
-            return _list(options)
-        case ["trust", name] if not name.startswith("-"):
-            return answered("mcp trust", lambda screen: _trust(screen, options, name))
-    raise Usage("mcp list, or mcp trust SERVER")
+    from hilt.surfaces.cli.parsing import Options, Parser
 
 
-def _list(options: dict[str, str]) -> int:
+def build(parser: Parser) -> None:
+    """Add what is done about other servers to `hilt mcp`."""
+    parser.command("list", "List other MCP servers and their tools; none is started", _list)
+    trusting = parser.command("trust", "Show what changed in the tools of a server, and accept it", _trust)
+    trusting.add_argument("server", metavar="SERVER", help="The name of the server")
+    trusting.details = "The server is started to ask it. It needs a person at a terminal."
+
+
+def _trust(options: Options, given: Namespace) -> int:
+    return answered("mcp trust", lambda screen: _accept(screen, options, given.server))
+
+
+def _list(options: Options, given: Namespace) -> int:
     """Print every server; nothing is started."""
     with open_runtime(options) as runtime:
         found = runtime.servers()
@@ -80,7 +87,7 @@ def _changes(differs: Difference) -> list[str]:
     ]
 
 
-def _trust(screen: Terminal, options: dict[str, str], name: str) -> int:
+def _accept(screen: Terminal, options: Options, name: str) -> int:
     """Start a server, show what it describes otherwise than it was accepted, and ask."""
     with open_runtime(options) as runtime:
         found = runtime.servers()

@@ -6,13 +6,20 @@ import json
 import os
 import sys
 import time
+from contextlib import closing
 from typing import Any
 
 from hilt.output.metrics import bars, prometheus
 from hilt.output.terminal import inert
 from hilt.state.trail import BOUNDS_MS, UsageReport
 from hilt.surfaces import cli
-from hilt.surfaces.cli.audit import moment, open_trail, valued, workspace_id
+from hilt.surfaces.cli.audit import moment, open_trail, workspace_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
 
 _WIDTH = 80  # where no terminal says otherwise
 _NAME_MOST = 24
@@ -21,28 +28,37 @@ _ERRORS_MOST = 8
 _BOLD, _DIM, _RED = "1", "2", "31"
 
 
-def stats(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt stats [--since 7d] [--tool NAME] [--json|--prometheus]`."""
-    given, rest = valued(words, ("--since", "--tool"))
-    if rest not in ([], ["--json"], ["--prometheus"]):
-        raise cli.Usage(f"stats does not take {rest[-1]!r}")
-    trail = open_trail()
-    try:
-        if rest == ["--prometheus"]:
-            if "--since" in given or options.keys() & {"session", "workspace"}:
-                raise cli.Usage("counters of Prometheus are of all calls there ever were; choose in the query")
-            sys.stdout.write(prometheus(BOUNDS_MS, trail.counters(given.get("--tool"))))
+def build(parser: Parser) -> None:
+    """Say what the command takes."""
+    parser.run = _run
+    parser.details = "The calls of all folders are counted; --workspace DIR and --session ID choose some of them."
+    parser.add_argument("--since", metavar="TIME", type=moment, help="Only calls since then: 30m, 2h, 7d or a date")
+    parser.add_argument("--tool", metavar="TOOL", help="Only calls of this tool")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="Print JSON")
+    form.add_argument("--prometheus", action="store_true", help="Print counters and histograms for Prometheus")
+    parser.examples = [
+        ("hilt stats --since 7d", "Show the last week"),
+        ("hilt stats --tool run_shell --json", "Count the commands, for a script"),
+        ("hilt stats --prometheus > hilt.prom", "Write a file for the node exporter"),
+    ]
+
+
+def _run(options: Options, given: Namespace) -> int:
+    if given.prometheus and (given.since is not None or options.keys() & {"session", "workspace"}):
+        raise cli.Usage("counters of Prometheus are of all calls there ever were; choose in the query")
+    with closing(open_trail()) as trail:
+        if given.prometheus:
+            sys.stdout.write(prometheus(BOUNDS_MS, trail.counters(given.tool)))
             return 0
-        filters: dict[str, Any] = {"tool": given.get("--tool"), "session": options.get("session")}
-        if "--since" in given:
-            filters["since"] = moment(given["--since"])
+        filters: dict[str, Any] = {"tool": given.tool, "session": options.get("session")}
+        if given.since is not None:
+            filters["since"] = given.since
         if "workspace" in options:
             filters["workspace"] = workspace_id(options["workspace"])
         width = _width()
         usage = trail.usage(**filters, parts=min(_PLOT_MOST, width - _NAME_MOST - 36))
-    finally:
-        trail.close()
-    sys.stdout.write(_as_json(usage) if rest else _table(usage, width))
+    sys.stdout.write(_as_json(usage) if given.json else _table(usage, width))
     return 0
 
 

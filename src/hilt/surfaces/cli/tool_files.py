@@ -23,15 +23,18 @@ from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
 from hilt.state.trust import TOOL_FOLDERS, Trust, kind_of
-from hilt.surfaces.cli import Usage
-from hilt.surfaces.cli.approve import answered, trust_file
+from hilt.surfaces.cli.person import answered
 from hilt.surfaces.cli.prompt import Terminal, one_line
 from hilt.surfaces.cli.tools_installed import changed, own_folder
+from hilt.surfaces.cli.trust import trust_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from hilt.call import Result
     from hilt.state.approvals import Asked
+    from hilt.surfaces.cli.parsing import Options, Parser, Run
 
 KINDS = ("folder", "markdown", "python")
 
@@ -41,37 +44,65 @@ _DASHED = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
 Call = Callable[[str, Mapping[str, Any]], "Result"]
 
 
-def tool_files(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt tools new NAME`, `check [PATH]`, `install SOURCE`, `remove NAME` and `trust [PATH]`."""
-    try:
-        return _run(options, words)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        where = one_line(str(error.filename or "A file"))
-        raise ToolError(
-            "permission_denied",
-            f"{where}: {os.strerror(error.errno or 0)}.",
-            suggestion="See that folders of tools are folders, and that you may write there.",
-        ) from error
+def build(parser: Parser) -> None:
+    """Add what is done to files of tools to `hilt tools`."""
+    new = parser.command("new", "Write a working example of a tool to start from", _guarded(_new))
+    new.add_argument("name", metavar="NAME", help="The name of the tool, such as word_count")
+    kinds = "What it is written in; markdown by default"
+    new.add_argument("--kind", metavar="KIND", choices=KINDS, default="markdown", help=kinds)
+    new.add_argument("--personal", action="store_true", help="Write it to your own tools, not to this project")
+    new.examples = [
+        ("hilt tools new word_count", "A script in a markdown file, in this project"),
+        ("hilt tools new lookup --kind python --personal", "A Python function, for all projects"),
+    ]
+    check = parser.command("check", "Check custom tools, and run their examples", _guarded(_check))
+    check.add_argument("path", metavar="PATH", nargs="?", help="The file or folder of a tool; all of them by default")
+    install = parser.command("install", "Show tools from elsewhere, ask, and install them", _guarded(_install))
+    install.add_argument("source", metavar="PATH", help="A path, a git URL or an archive")
+    install.details = (
+        "Nothing of a tool runs before you have seen its files and agreed. It needs a person at a terminal."
+    )
+    install.examples = [("hilt tools install https://example.com/tools.git", "Install from a repository")]
+    remove = parser.command("remove", "Remove a tool that was installed", _guarded(_remove))
+    remove.add_argument("name", metavar="TOOL", help="The name of the tool, or of its file")
+    trust = parser.command("trust", "Show tools of this project, and trust what they are now", _guarded(_trust))
+    trust.add_argument("path", metavar="PATH", nargs="?", help="The file or folder of a tool; all of them by default")
 
 
-def _run(options: dict[str, str], words: list[str]) -> int:
+def _guarded(run: Run) -> Run:
+    """Return a command whose troubles with files are told as errors."""
+
+    def guarded(options: Options, given: Namespace) -> int:
+        try:
+            return run(options, given)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if error.filename is None:
+                raise  # of a stream
+            raise ToolError(
+                "permission_denied",
+                f"{one_line(str(error.filename))}: {os.strerror(error.errno or 0)}.",
+                suggestion="See that folders of tools are folders, and that you may write there.",
+            ) from error
+
+    return guarded
+
+
+def _install(options: Options, given: Namespace) -> int:
     from hilt.surfaces.cli import tools_install
 
-    match words:
-        case ["new", *rest]:
-            return _new(options, rest)
-        case ["check"] | ["check", _]:
-            return _check(options, words[1] if len(words) > 1 else None)
-        case ["install", source] if not source.startswith("-"):
-            return answered("tools install", lambda screen: tools_install.install(screen, source))
-        case ["remove", name] if not name.startswith("-"):
-            return answered("tools remove", lambda screen: tools_install.remove(screen, name))
-        case ["trust"] | ["trust", _]:
-            path = words[1] if len(words) > 1 else None
-            return answered("tools trust", lambda screen: _trust(screen, options, path))
-    raise Usage("tools takes list, show NAME, new NAME, check [PATH], install SOURCE, remove NAME or trust [PATH]")
+    return answered("tools install", lambda screen: tools_install.install(screen, given.source))
+
+
+def _remove(options: Options, given: Namespace) -> int:
+    from hilt.surfaces.cli import tools_install
+
+    return answered("tools remove", lambda screen: tools_install.remove(screen, given.name))
+
+
+def _trust(options: Options, given: Namespace) -> int:
+    return answered("tools trust", lambda screen: _trust_tools(screen, options, given.path))
 
 
 def _root(options: Mapping[str, str]) -> str:
@@ -146,19 +177,8 @@ def shown(definition: Definition) -> str:
 # --- new ------------------------------------------------------------------------------------------------------------
 
 
-def _new(options: dict[str, str], words: list[str]) -> int:
-    kind, personal, names = "markdown", False, []
-    rest = iter(words)
-    for word in rest:
-        if word == "--kind" or word.startswith("--kind="):
-            kind = word.partition("=")[2] or next(rest, "")
-        elif word == "--personal":
-            personal = True
-        else:
-            names.append(word)
-    if len(names) != 1 or kind not in KINDS:
-        raise Usage(f"tools new takes a name, --kind {'|'.join(KINDS)} and --personal")
-    name = names[0]
+def _new(options: Options, given: Namespace) -> int:
+    name, kind, personal = given.name, given.kind, given.personal
     if not (_DASHED if kind == "folder" else _PLAIN).match(name):
         wanted = "lower-case letters, digits, _" + (" and -" if kind == "folder" else "")
         raise ToolError(
@@ -265,9 +285,11 @@ class Checked(NamedTuple):
     ok: bool
 
 
-def _check(options: dict[str, str], path: str | None) -> int:
-    from hilt.surfaces.cli.by_hand import person
+def _check(options: Options, given: Namespace) -> int:
+    from hilt.surfaces.cli.person import person
     from hilt.surfaces.opening import open_runtime
+
+    path = given.path
 
     with open_runtime(options, **(person() or {"asker": _nobody})) as runtime:
 
@@ -390,7 +412,7 @@ def _failure(example: Example, result: Result) -> str | None:
 # --- trust ----------------------------------------------------------------------------------------------------------
 
 
-def _trust(screen: Terminal, options: dict[str, str], path: str | None) -> int:
+def _trust_tools(screen: Terminal, options: Options, path: str | None) -> int:
     root = _root(options)
     folders = [os.path.join(root, inner) for inner in TOOL_FOLDERS]
     if path is None:

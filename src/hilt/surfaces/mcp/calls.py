@@ -31,6 +31,7 @@ from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses
 from hilt.surfaces.mcp.content import call_result, error_result, sound
 from hilt.surfaces.mcp.names import APPROVAL, SESSION
 from hilt.surfaces.mcp.sessions import Session
+from hilt.surfaces.oneshot import for_resident
 
 Ctx = ServerRequestContext[Any, Any]
 HandOver = Callable[[Call], Result]
@@ -150,6 +151,9 @@ class Calls:
         progress = Progress(ctx)
         run = None
         try:
+            handed_over = await self._handed_over(session, call)
+            if handed_over is not None:
+                return handed_over
             while True:
                 session.alone = session.alone or None in told.approvals.values()
                 run = CallRun(self, ctx, call, told, can, progress, by=by, alone=session.alone)
@@ -158,8 +162,7 @@ class Calls:
                 if attending.missing is not None and modern:
                     raise _lacks(attending.missing)
                 if not attending.needs:
-                    result = await self._handed_over(call, result, run.prepared)
-                    return self._answer(session, call, result, run)
+                    return self._answer(session, call, result, run.prepared, is_forwarded=run.is_forwarded)
                 if modern:
                     state = self._rounds.keep(run, told, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}
@@ -181,21 +184,28 @@ class Calls:
             session.calls -= 1
             session.used = time.monotonic()
 
-    async def _handed_over(self, call: Call, result: Result, prepared: Prepared | None) -> Result:
-        """Return the result of a call that needs what outlives this process, from where that is; any other as it is."""
+    async def _handed_over(self, session: Session, call: Call) -> dict[str, Any] | None:
+        """Return the answer to a call that needs what outlives this process, from where that is; None to any other."""
         hand_over = self._hand_over
-        if hand_over is None or result.error is None or result.error.code != "resident_required":
-            return result
-        result = await self._offload(lambda: hand_over(call))
-        if result.error is None and prepared is not None and prepared.tool.output is not None:
+        prepared = None
+        if hand_over is not None:
+            prepared = await self._offload(lambda: for_resident(self._runtime, call))
+        if hand_over is None or prepared is None:
+            return None
+        result: Result = await self._offload(lambda: hand_over(call))
+        if result.error is not None and result.error.code == "resident_required":
+            return None  # it cannot be reached; here the call is refused, and recorded
+        if result.error is None and prepared.tool.output is not None:
             with suppress(ValueError):  # a tool may answer with text all the same
-                return result._replace(text="", data=json.loads(result.text))
-        return result
+                result = result._replace(text="", data=json.loads(result.text))
+        return self._answer(session, call, result, prepared)
 
-    def _answer(self, session: Session, call: Call, result: Result, run: CallRun) -> dict[str, Any]:
-        error, prepared = result.error, run.prepared
+    def _answer(
+        self, session: Session, call: Call, result: Result, prepared: Prepared | None, *, is_forwarded: bool = False
+    ) -> dict[str, Any]:
+        error = result.error
         # a name inside the arguments is the model's to correct
-        if error is not None and error.code == "unknown_tool" and prepared is None and not run.is_forwarded:
+        if error is not None and error.code == "unknown_tool" and prepared is None and not is_forwarded:
             raise unknown_tool(call.tool, error)
         if error is not None and error.code == "approval_required" and "approval" in error.details:
             id = str(error.details["approval"])

@@ -17,7 +17,10 @@ from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from hilt.call import Call, Result
+    from hilt.surfaces.cli.parsing import Options, Parser
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.resources import Provider
     from hilt.surfaces.mcp.standard_streams import Wires
@@ -34,44 +37,36 @@ class ServeOptions(NamedTuple):
     lean: bool = False
 
 
-def mcp(options: dict[str, str], words: list[str]) -> int:
-    """Serve MCP, or set up the programs on either side of it."""
-    match words:
-        case ["install" | "uninstall", *_]:
-            from hilt.surfaces.cli.mcp_install import install
+def build(parser: Parser) -> None:
+    """Say what the command takes."""
+    from hilt.surfaces.cli import mcp_install, mcp_servers
 
-            return install(options, words)
-        case ["list" | "trust", *_]:
-            from hilt.surfaces.cli.mcp_servers import servers
+    parser.run = _serve
+    parser.details = """Without a command, it serves all tools to one client on standard input and output, or with
+--http to any number of them. --tools and --profile choose which tools."""
+    address = "Serve over HTTP; 127.0.0.1 and a free port by default"
+    parser.add_argument("--http", metavar="HOST:PORT", nargs="?", const="", help=address)
+    parser.add_argument("--no-token", dest="token", action="store_false", help="With --http, ask clients for no token")
+    parser.add_argument("--search", action="store_true", help="List only tool_search and tool_call")
+    parser.add_argument("--lean", action="store_true", help="List tools with shorter descriptions")
+    mcp_install.build(parser)
+    mcp_servers.build(parser)
+    parser.examples = [
+        ("hilt mcp install claude", "Add hilt to the MCP servers of Claude Code"),
+        ("hilt mcp --http 127.0.0.1:8931", "Serve over HTTP"),
+        ("hilt mcp list", "List other MCP servers, whose tools hilt offers too"),
+    ]
 
-            return servers(options, words)
-    return serve(options, read_flags(words))
+
+def _serve(options: Options, given: Namespace) -> int:
+    return serve(options, flags_of(given))
 
 
-def read_flags(words: Sequence[str]) -> ServeOptions:
-    """Read the flags of the command."""
-    flags = ServeOptions()
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        if name == "--http":
-            takes_next = not equals and rest and not rest[0].startswith("--")
-            flags = flags._replace(http=value if equals else rest.pop(0) if takes_next else "")
-        elif word == "--search":
-            flags = flags._replace(search=True)
-        elif word == "--lean":
-            flags = flags._replace(lean=True)
-        elif word == "--no-token":
-            flags = flags._replace(token=False)
-        else:
-            raise Usage(
-                f"mcp does not take {word!r}; it takes install, uninstall, list, trust, "
-                "--http, --no-token, --search and --lean"
-            )
-    if not flags.token and flags.http is None:
+def flags_of(given: Namespace) -> ServeOptions:
+    """Return what the command line says about serving."""
+    if not given.token and given.http is None:
         raise Usage("--no-token goes with --http")
-    return flags
+    return ServeOptions(given.http, given.token, given.search, given.lean)
 
 
 def serve(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider] = ()) -> int:

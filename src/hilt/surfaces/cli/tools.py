@@ -1,4 +1,4 @@
-"""What tools there are: for people, and as schemas for models."""
+"""`hilt tools`: what tools there are, for people and programs; `hilt --schema`, for models."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ from typing import Any, NamedTuple
 
 from hilt.authority.visibility import Shown, definition, shown
 from hilt.policy.modes import PROFILES
-from hilt.schema import cost
+from hilt.schema import cost, public
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.custom.layers import CustomTools
+    from hilt.surfaces.cli.parsing import Options, Parser
 
 FORMATS = ("openai", "anthropic", "mcp")
 CHARACTERS_PER_TOKEN = 4  # measured on the built-in tools: 4.1 to 4.3
 
 
-def schema(options: dict[str, str], words: list[str]) -> int:
+def schema(options: Options, words: list[str]) -> int:
     """Run `hilt --schema [openai|anthropic|mcp]`."""
     kind = words[0] if words else "openai"
     if len(words) > 1 or kind not in FORMATS:
-        raise Usage(f"--schema takes one of {', '.join(FORMATS)}")
+        raise Usage(f"--schema takes {', '.join(FORMATS)}, not {words[-1]!r}")
     with open_runtime(options) as runtime:
         listed = [_formatted(kind, *described) for described in runtime.schemas()]
     sys.stdout.write(json.dumps({"tools": listed} if kind == "mcp" else listed, indent=2, ensure_ascii=False) + "\n")
@@ -37,32 +44,48 @@ def _formatted(kind: str, name: str, description: str, parameters: dict[str, Any
     return {"name": name, "description": description, key: parameters}
 
 
-def tools(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt tools [list [--tokens [--json]]|show NAME]`, and what is done to tool files."""
-    match words:
-        case [] | ["list"]:
-            return _list(options)
-        case ["list", *flags] if "--tokens" in flags and set(flags) <= {"--tokens", "--json"}:
-            return _tokens(options, as_json="--json" in flags)
-        case ["show", name]:
-            return _show(options, name)
-        case ["new" | "check" | "install" | "remove" | "trust", *_]:
-            from hilt.surfaces.cli.tool_files import tool_files
+def build(parser: Parser) -> None:
+    """Say what the command takes."""
+    from hilt.surfaces.cli import tool_files
 
-            return tool_files(options, words)
-    raise Usage("tools takes list [--tokens [--json]], show NAME, new, check, install, remove or trust")
+    parser.run = _list
+    parser.details = """Without a command, the tools are listed. Custom tools are files in .hilt/tools of a project, or
+in the tools folder of your settings."""
+    listing = parser.command("list", "List the tools that a model is shown, and custom tools by source", _list)
+    listing.add_argument("--tokens", action="store_true", help="Show what the definitions cost a model")
+    listing.add_argument("--names", action="store_true", help="Print the names alone, one on a line")
+    showing = parser.command("show", "Explain a tool: what it does, and its arguments", _show)
+    showing.add_argument("name", metavar="TOOL", help="The name of the tool")
+    for below in (parser, listing, showing):
+        below.add_argument("--json", action="store_true", help="Print JSON")
+    tool_files.build(parser)
+    parser.examples = [
+        ("hilt tools", "List the tools"),
+        ("hilt tools show edit_file", "Explain one"),
+        ("hilt tools list --tokens", "See what each costs a model"),
+        ("hilt tools new word_count", "Write a tool of your own"),
+    ]
 
 
-def _list(options: dict[str, str]) -> int:
+def _list(options: Options, given: Namespace) -> int:
+    if getattr(given, "tokens", False):
+        return _tokens(options, as_json=given.json)
     with open_runtime(options) as runtime:
         described = {one.name: one for one in shown(runtime.authority, session=runtime.session)}
         if runtime.settings["dialect"] in (None, "jinn"):
             described |= {one.name: one for one in shown(runtime.authority, session=runtime.session, search=True)}
         found = runtime.custom()
+    has_finders = any(one.tool.traits.finds for one in described.values())
+    names = sorted(described) if has_finders else list(described)
+    if getattr(given, "names", False):
+        sys.stdout.write("".join(f"{name}\n" for name in names))
+        return 0
+    if given.json:
+        return _print_json([described[name] for name in names], found)
     width = max(map(len, described), default=0)
     columns = get_terminal_size((10_000, 24)).columns if sys.stdout.isatty() else 10_000
-    has_finders = any(one.tool.traits.finds for one in described.values())
-    for name, one in sorted(described.items()) if has_finders else described.items():
+    for name in names:
+        one = described[name]
         finds = one.tool.traits.finds
         effects = "finds" if finds else ", ".join(sorted(one.effects))
         summary = one.description.partition("\n")[0] + (" Shown with --search." if finds else "")
@@ -72,6 +95,24 @@ def _list(options: dict[str, str]) -> int:
         from hilt.surfaces.cli.tool_files import listed
 
         sys.stdout.write(f"\n{listed(found)}".rstrip("\n") + "\n")
+    return 0
+
+
+def _print_json(tools: Sequence[Shown], found: CustomTools) -> int:
+    data = {
+        "tools": [
+            {
+                "name": one.name,
+                "source": found.definitions[one.name].source if one.name in found.definitions else "built-in",
+                "effects": sorted(one.effects),
+                "description": one.description,
+            }
+            for one in tools
+        ],
+        "problems": [{"place": problem.place, "message": problem.message} for problem in found.problems],
+        "untrusted": [one.path for one in found.untrusted],
+    }
+    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
     return 0
 
 
@@ -94,7 +135,7 @@ def _cost(tools: Sequence[Shown]) -> Cost:
     return Cost(len(tools), sum(cost(definition(one)) for one in tools))
 
 
-def _tokens(options: dict[str, str], *, as_json: bool) -> int:
+def _tokens(options: Options, *, as_json: bool) -> int:
     """Print what each tool costs, and each way to list them."""
     sets: list[tuple[str, bool, bool, Cost]] = []
     with open_runtime(options) as runtime:
@@ -139,10 +180,27 @@ def _cost_table(each: Sequence[tuple[str, Cost, Cost]], sets: Sequence[tuple[str
     return "\n".join(lines) + "\n"
 
 
-def _show(options: dict[str, str], name: str) -> int:
+def _show(options: Options, given: Namespace) -> int:
+    return show(options, given.name, as_json=given.json)
+
+
+def show(options: Options, name: str, *, as_json: bool = False) -> int:
+    """Print what a tool does and takes."""
     with open_runtime(options) as runtime:
         found = runtime.catalog.find(name, runtime.settings["dialect"])
     named = found.entry or found.tool
+    if as_json:
+        data = {
+            "name": named.name,
+            "source": found.tool.source,
+            "effects": sorted(found.tool.effects),
+            "description": named.description,
+            "details": "" if found.entry is not None else found.tool.details,
+            "stands_for": found.tool.name if found.entry is not None else None,
+            "parameters": found.entry.schema if found.entry is not None else public(found.tool.schema),
+        }
+        sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+        return 0
     sys.stdout.write(f"{named.name}\n\n{named.description}\n\n")
     if found.entry is None and found.tool.details:
         sys.stdout.write(f"{found.tool.details}\n\n")

@@ -148,11 +148,30 @@ def test_the_figures_in_the_guide_are_right(command):
         assert tokens == pytest.approx(found["tokens"], rel=0.05)
 
 
-@pytest.mark.parametrize("words", [("list", "--json"), ("list", "--tokens", "--lean"), ("list", "x")])
+@pytest.mark.parametrize("words", [("list", "--jsn"), ("list", "--tokens", "--lean"), ("list", "x")])
 def test_wrong_flags_of_the_list_are_told(command, words):
     done = command.run("tools", *words)
 
-    assert (done.returncode, b"list [--tokens [--json]]" in done.stderr) == (2, True)
+    assert (done.returncode, b"Try hilt tools list --help." in done.stderr) == (2, True)
+
+
+def test_the_list_is_json_for_a_script(command):
+    for words in (("tools", "--json"), ("tools", "list", "--json")):
+        found = json.loads(command.run(*words).stdout)
+        names = [tool["name"] for tool in found["tools"]]
+        assert names == command.run("tools", "list", "--names").stdout.decode().split()
+        assert {"read_file", "run_shell"} <= set(names)
+        assert {tool["source"] for tool in found["tools"]} == {"built-in"}
+        assert (found["problems"], found["untrusted"]) == ([], [])
+
+
+@pytest.mark.parametrize("name, stands_for", [("read_file", None), ("Read", "read_file")])
+def test_a_tool_is_json_for_a_script(command, name, stands_for):
+    found = json.loads(command.run("tools", "show", name, "--json").stdout)
+
+    assert (found["name"], found["stands_for"], found["effects"]) == (name, stands_for, ["read"])
+    assert "path" in found["parameters"]["properties"]
+    assert "x-" not in json.dumps(found["parameters"])
 
 
 # --- only some of them --------------------------------------------------------------------------------------------

@@ -1,11 +1,10 @@
-"""Commands for people: a call typed by hand, undo, and the end of a session."""
+"""`hilt call`: a call typed by hand, and its result drawn for a person."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-import threading
 from contextlib import suppress
 from math import isfinite
 from typing import Any
@@ -15,34 +14,43 @@ from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.schema import Schema, did_you_mean
 from hilt.surfaces.cli import Usage
+from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import closed_by_signals, request
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from hilt.declaration import Tool
-    from hilt.state.approvals import Asked, UserAnswer
+    from hilt.surfaces.cli.parsing import Options, Parser
 
 
-def call(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt call NAME key=value ... [--json '{...}'] [--raw]`."""
-    raw = "--raw" in words
-    words = [word for word in words if word != "--raw"]
-    args: dict[str, Any] = {}
-    words = [part for word in words for part in (word.split("=", 1) if word.startswith("--json=") else (word,))]
-    if "--json" in words:
-        position = words.index("--json")
-        args = _json_object(words[position + 1 : position + 2])
-        del words[position : position + 2]
-    if not words or words[0].startswith("-"):
-        raise Usage("call needs the name of a tool, then key=value ...")
-    name, *pairs = words
+def build(parser: Parser) -> None:
+    """Say what the command takes."""
+    parser.run = _run
+    parser.details = """Each value is read as the type that the tool's schema gives the argument; an array or an object
+is JSON. hilt call TOOL --help shows what a tool takes."""
+    parser.add_argument("tool", metavar="TOOL", help="The name of the tool")
+    parser.add_argument("pairs", metavar="KEY=VALUE", nargs="*", help="Its arguments")
+    parser.add_argument("--json", metavar="OBJECT", type=_json_object, default={}, help="Arguments as a JSON object")
+    parser.add_argument("--raw", action="store_true", help="Print the reply of the JSON protocol, not the view")
+    parser.examples = [
+        ("hilt call read_file path=README.md tail=5", "Show the last lines of a file"),
+        ("hilt call edit_file --help", "Show what edit_file takes"),
+        ("hilt call run_shell command='make test' timeout=300", "Run a command, for at most 300 seconds"),
+        ("""hilt call multi_read files='[{"path": "a.py"}]' --raw""", "Print the reply as JSON"),
+    ]
+
+
+def _run(options: Options, given: Namespace) -> int:
+    raw: bool = given.raw
     try:
         with open_runtime(options, keeps_jobs=False, **person()) as runtime, closed_by_signals(runtime):
-            found = runtime.catalog.find(name, runtime.settings["dialect"])
+            found = runtime.catalog.find(given.tool, runtime.settings["dialect"])
             schema = found.entry.schema if found.entry is not None else found.tool.schema
-            args.update(_typed(schema, pairs))
-            result = request(runtime, options, Call(name, args))
+            args = {**given.json, **_typed(schema, given.pairs)}
+            result = request(runtime, options, Call(given.tool, args))
             if not raw and sys.stdout.isatty():
                 _show_call(found.tool, args, result)
             return show(result, raw=raw)
@@ -59,74 +67,6 @@ def _show_call(tool: Tool, args: dict[str, Any], result: Result) -> None:
         shown = told(tool.name, args, result.result if result.ok else None)
         sys.stdout.write(_inert(shown) + "\n")
         sys.stdout.flush()  # before the error, which goes another way
-
-
-def undo(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt undo [list|preview ID|restore ID|clear]`."""
-    raw = "--raw" in words
-    match [word for word in words if word != "--raw"]:
-        case []:
-            args = {"action": "list", "limit": 20}
-        case [("list" | "clear") as action]:
-            args = {"action": action}
-        case [("preview" | "restore") as action, id]:
-            args = {"action": action, "id": id}
-        case _:
-            raise Usage("undo takes list, preview ID, restore ID or clear")
-    try:
-        with open_runtime(options) as runtime:
-            if args["action"] == "clear":
-                runtime.trail.make_way()
-            result = runtime.request(Call("undo", args))
-    except ToolError as error:
-        return show(Result(error=error), raw=raw)
-    if raw or result.data is None:
-        return show(result, raw=raw)
-    for entry in result.data["snapshots"]:
-        kind = "created" if "created" in entry else "deleted" if "deleted" in entry else f"{entry['size']} bytes"
-        sys.stdout.write(
-            f"{entry['id']}  {entry['timestamp'][:19]}  {entry['operation']:<12} {_inert(entry['path'])} ({kind})\n"
-        )
-    sys.stdout.write(f"{result.data['count']} of {result.data['total']} snapshots\n")
-    return 0
-
-
-_ONE_AT_A_TIME = threading.Lock()
-
-
-def person() -> dict[str, Any]:
-    """Return who answers questions: the person at this terminal, if there is one."""
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
-        return {}
-
-    def asker(asked: Asked) -> UserAnswer:
-        from hilt.state.approvals import UserAnswer
-        from hilt.surfaces.cli.prompt import controlling_terminal, prompt
-
-        with _ONE_AT_A_TIME, controlling_terminal() as screen:
-            said = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
-        return UserAnswer(said.kind, said.reason, "terminal")
-
-    from hilt.surfaces.cli.questions import questioner
-
-    return {"asker": asker, "questioner": questioner}
-
-
-def session(options: dict[str, str], words: list[str]) -> int:
-    """Run `hilt session end`."""
-    if words != ["end"]:
-        raise Usage("session takes end")
-    from hilt.surfaces import resident
-
-    jobs = resident.end_session(options)
-    with open_runtime(options) as runtime:
-        runtime.fire("session_end")
-        ended = runtime.end_session(runtime.session)
-        name = _inert(runtime.session)
-    sys.stdout.write(f"session {name} {'ended' if ended or jobs else 'has not been used here'}\n")
-    if jobs:
-        sys.stdout.write(f"{jobs} background job{'s' * (jobs != 1)} ended with it\n")
-    return 0
 
 
 def show(result: Result, *, raw: bool) -> int:
@@ -150,30 +90,40 @@ def _show_error(error: ToolError) -> None:
 
 def _show_success(result: Result) -> None:
     view = result.view
-    shown = ""
+    drawn = ""
     if view is not None and view["type"] != "none":
         from shutil import get_terminal_size
 
         from hilt.output.terminal import render
 
-        shown = render(view, width=get_terminal_size().columns, color=_color(sys.stdout))
-    # these views hold the very text; others add to it
-    if not shown or (view is not None and view["type"] not in ("code", "shell-output") and result.data is None):
-        text = result.text if result.data is None else json.dumps(result.data, indent=2, ensure_ascii=False)
-        if text and not (shown and text.startswith(("--- ", "diff --git "))):
-            sys.stdout.write(_inert(text).rstrip("\n") + "\n")
-    if shown:
-        sys.stdout.write(shown.rstrip("\n") + "\n")
-    elif view is not None and not result.text and result.data is None:
-        sys.stdout.write(_inert(view.get("message", "")) + "\n")
-    if "truncation" in result.meta:
-        sys.stdout.write(_inert(result.text.rpartition("\n")[2]) + "\n")
+        drawn = render(view, width=get_terminal_size().columns, color=_color(sys.stdout))
+    text = result.text if result.data is None else json.dumps(result.data, indent=2, ensure_ascii=False)
+    if drawn and view is not None:
+        # the view is the result; above a diff stands what was done, unless that is the diff again
+        text = text if view["type"] in ("diff", "diffs") and result.data is None else ""
+        text = "" if text.startswith(("--- ", "diff --git ")) else text
+    elif view is not None and not text:
+        text = view.get("message", "")
+    for part in (_inert(text), drawn, _inert(_closing(result)) if drawn else ""):
+        if part:
+            sys.stdout.write(part.rstrip("\n") + "\n")
     for block in result.content:
         held = block.get("resource", block)
         data = held.get("data") or held.get("blob") or ""
         sys.stdout.write(f"[{_inert(str(held.get('mimeType', block['type'])))}, {len(data) * 3 // 4} bytes]\n")
     for note in result.meta.get("notes", ()):
         sys.stderr.write(f"note: {_inert(note)}\n")
+
+
+def _closing(result: Result) -> str:
+    """Return the end of a text that its view does not show: what was cut, and advice on a command."""
+    if result.view is not None and result.view["type"] == "shell-output" and result.data is None:
+        return result.text.rpartition("\n[classification: ")[2].partition("\n")[2]
+    if isinstance(result.data, dict) and "advice" in result.data:
+        return str(result.data["advice"])
+    truncation = result.meta.get("truncation")
+    is_cut = isinstance(truncation, dict) and truncation.get("truncated") is True
+    return result.text.rpartition("\n")[2] if is_cut else ""
 
 
 def _inert(text: str) -> str:
@@ -186,9 +136,9 @@ def _color(stream: Any) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _json_object(words: list[str]) -> dict[str, Any]:
+def _json_object(text: str) -> dict[str, Any]:
     try:
-        value = wire.decode_value(words[0].encode()) if words else None
+        value = wire.decode_value(text.encode())
     except ToolError as error:
         raise Usage(f"--json: {error.message}") from None
     if not isinstance(value, dict):

@@ -82,7 +82,7 @@ def test_a_call_that_fails_has_status_1_and_says_why(command, words, code):
         (["read_file", "a.txt"], "'a.txt' is not key=value"),
         (["read_file", "--json", "{"], "--json: "),
         (["read_file", "--json", "[]"], "--json needs a JSON object"),
-        (["read_file", "--json"], "--json needs a JSON object"),
+        (["read_file", "--json"], "--json needs a value"),
     ],
 )
 def test_words_that_are_no_arguments_have_status_2(command, words, message):
@@ -191,36 +191,6 @@ def test_control_characters_are_inert(command):
         assert b"\x1b" not in done.stdout + done.stderr
 
 
-def test_undo_lists_previews_restores_and_clears(command):
-    command.run("call", "write_file", "path=a.txt", "content=new\n")
-
-    listed = command.run("undo").stdout.decode()
-    id = listed.split()[0]
-    preview = command.run("undo", "preview", id[:5])
-    assert b"new" in preview.stdout
-    restored = command.run("undo", "restore", id)
-    cleared = command.run("undo", "clear")
-
-    assert "write_file" in listed
-    assert "1 of 1 snapshots" in listed
-    assert restored.returncode == 0
-    assert command.folder.read("a.txt") == "one\ntwo\nthree\n"
-    assert b"cleared 2 snapshots" in cleared.stdout
-    assert command.run("undo", "restore", id).returncode == 1
-    assert json.loads(command.run("undo", "list", "--raw").stdout)["ok"]
-
-
-def test_the_end_of_a_session_forgets_what_it_read(command):
-    command.ask({"tool": "read_file", "args": {"path": "a.txt"}})
-    command.folder.write("a.txt", "changed\n")
-    stale = {"tool": "write_file", "args": {"path": "a.txt", "content": "x"}}
-
-    assert command.ask(stale)[0]["error_code"] == "stale_file"
-    assert command.run("session", "end").stdout == b"session default ended\n"
-    assert command.ask(stale)[0]["ok"]
-    assert command.run("session", "end", "--session", "other").stdout == b"session other has not been used here\n"
-
-
 @pytest.mark.parametrize("words", [["tools"], ["undo"], ["session", "end"], ["call", "list_dir"]])
 def test_broken_settings_are_told_without_a_traceback(command, words):
     command.folder.write(".hilt/config.toml", "bogus = 1\n")
@@ -231,20 +201,59 @@ def test_broken_settings_are_told_without_a_traceback(command, words):
     assert done.stderr.decode().startswith("denied: .hilt/config.toml: there is no key bogus.")
 
 
-def test_doctor_says_what_is_there_and_what_is_wrong(command):
-    well = command.run("doctor")
-    os.chmod(command.state, 0o755)
-    ill = command.run("doctor")
-
-    assert well.returncode == 0
-    assert b"ok       python" in well.stdout
-    assert ill.returncode == 1
-    assert f"chmod 700 {command.state}".encode() in ill.stdout
-
-
 @pytest.mark.parametrize("text", ['{"path": "a", "path": "b"}', '{"path": NaN}', '{"path": "\\ud800"}'])
 def test_json_is_read_as_strictly_as_a_request(command, text):
     done = command.run("call", "read_file", "--json", text)
 
     assert done.returncode == 2
     assert done.stderr.startswith(b"hilt: --json: ")
+
+
+ONCE = [
+    (["search_files", "pattern=two"], "two"),
+    (["find_files", "pattern=*.txt"], "a.txt"),
+    (["list_dir"], "a.txt"),
+    (["read_file", "path=a.txt"], "three"),
+    (["stat_file", "path=a.txt"], '"lines": 3'),
+    (["checksum_tree"], "a.txt"),
+    (["undo", "action=list"], "write_file"),
+    (["run_shell", "command=echo $((6 * 7))"], "42"),
+    (["shell_exec", 'argv=["cat", "a.txt"]'], "three"),
+    (["edit_file", "path=a.txt", "old_text=two", "new_text=zwei"], "+ zwei"),
+    (["diff_files", "path_a=a.txt", "path_b=c.txt"], "- three"),
+    (["run_shell", "command=ls", "dry_run=true"], "[risk: "),
+]
+
+
+@pytest.mark.parametrize("words, part", ONCE, ids=[words[0] for words, _ in ONCE])
+def test_a_result_is_printed_once(command, words, part):
+    command.run("call", "write_file", "path=c.txt", "content=c\n")
+
+    done = command.run("call", *words)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode().count(part) == 1
+
+
+def test_the_result_of_a_call_that_the_resident_runs_is_printed_once(short):
+    done = short.run("call", "job_list")
+
+    assert done.returncode == 0
+    assert b"jobs" not in done.stdout  # the JSON that the table shows
+    assert done.stdout.decode().startswith("Job ")
+
+
+def test_advice_on_a_command_is_printed_below_its_output(command):
+    done = command.run("call", "run_shell", "command=echo begun; sleep 60", "timeout=1")
+
+    lines = done.stdout.decode().splitlines()
+    assert "begun" in lines
+    assert lines[-1].startswith("[timeout: 1 s were allowed; ")
+
+
+def test_a_window_of_a_file_says_how_to_go_on(command):
+    command.folder.write("long.txt", "x\n" * 5000)
+
+    done = command.run("call", "read_file", "path=long.txt")
+
+    assert "start_line" in done.stdout.decode().splitlines()[-1]

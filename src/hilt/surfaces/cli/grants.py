@@ -1,0 +1,82 @@
+"""`hilt grants`: approvals that are kept, and the end of one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import closing
+
+from hilt import places
+from hilt.formats.times import rfc3339
+from hilt.state.approvals import Approvals, Grant
+from hilt.surfaces.cli.audit import workspace_id
+from hilt.surfaces.cli.person import answered
+from hilt.surfaces.cli.prompt import one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
+
+_SECOND = 1_000_000_000
+
+
+def build(parser: Parser) -> None:
+    """Say what the command takes."""
+    parser.run = _list
+    parser.details = """A grant is a rule that the answer "always" has stored. Without a command, the grants are listed;
+--workspace DIR lists those of one folder. Both need a person at a terminal."""
+    listing = parser.command("list", "List the grants", _list)
+    for below in (parser, listing):
+        below.add_argument("--json", action="store_true", help="Print JSON")
+    revoking = parser.command("revoke", "End a grant", _revoke)
+    revoking.add_argument("id", metavar="ID", help="The id of the grant; a unique beginning will do")
+    parser.examples = [("hilt grants", "List what is always allowed"), ("hilt grants revoke 4c1e", "Ask again")]
+
+
+def _list(options: Options, given: Namespace) -> int:
+    workspace = workspace_id(options["workspace"]) if "workspace" in options else None
+    return answered("grants", lambda _: _print(workspace, as_json=given.json))
+
+
+def _print(workspace: str | None, *, as_json: bool) -> int:
+    with closing(Approvals(places.state_dir(os.environ))) as approvals:
+        found = approvals.grants(workspace)
+    if as_json:
+        sys.stdout.write(json.dumps([_data(grant) for grant in found], ensure_ascii=False) + "\n")
+        return 0
+    sys.stdout.write("".join(map(_grant, found)) or "No calls are always allowed.\n")
+    return 0
+
+
+def _revoke(options: Options, given: Namespace) -> int:
+    def work(_: object) -> int:
+        with closing(Approvals(places.state_dir(os.environ))) as approvals:
+            sys.stdout.write(f"No longer allowed: {one_line(approvals.revoke(given.id).rule)}\n")
+        return 0
+
+    return answered("grants", work)
+
+
+def _data(grant: Grant) -> dict[str, str | None]:
+    return {
+        "id": grant.id,
+        "rule": grant.rule,
+        "folder": grant.folder or None,
+        "since": rfc3339(grant.at),
+        "until": None if grant.expires_at is None else rfc3339(grant.expires_at),
+    }
+
+
+def _grant(grant: Grant) -> str:
+    until = f", until {moment(grant.expires_at)}" if grant.expires_at is not None else ""
+    where = one_line(grant.folder or grant.workspace)
+    return f"{grant.id}  {one_line(grant.rule)}\n  in {where}, since {moment(grant.at)}{until}\n"
+
+
+def moment(nanoseconds: int) -> str:
+    """Return a time as people read it."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(nanoseconds // _SECOND))

@@ -1,0 +1,133 @@
+"""Help as people read it in a terminal, from the parsers: at most 80 columns, and no word broken."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import NamedTuple
+
+from hilt.choices import CHOICES
+from hilt.surfaces.cli import OPTIONS
+from hilt.surfaces.cli.commands import GROUPS, TOP
+from hilt.surfaces.cli.parsing import Parser
+
+WIDTH = 80
+_INDENT = 2
+_TERM_MOST = 26  # a longer one has its text on the next line
+_EXAMPLE_MOST = 32  # where one is longer, each has its text on the next line
+_TEXT_INDENT = 6
+
+SUMMARY = "hilt, the tool runtime for AI agents"
+USAGE = ("hilt [OPTIONS] COMMAND ...", """echo '{"tool": "NAME", "args": {...}}' | hilt [OPTIONS]""")
+
+
+class HelpSection(NamedTuple):
+    """A title, and terms with what they mean."""
+
+    title: str
+    rows: list[tuple[str, str]]
+
+
+def overview() -> str:
+    """Return the help of hilt itself: every command on a line."""
+    lines = [SUMMARY, "", f"Usage: {USAGE[0]}", f"       {USAGE[1]}", ""]
+    groups = [
+        HelpSection(title, [(name, one.summary) for name, one in group.items()]) for title, group in GROUPS.items()
+    ]
+    width = max(len(name) for group in groups for name, _ in group.rows)
+    lines += [line for group in groups for line in _lines(group, width)]
+    lines += [line for section in global_sections() for line in _lines(section)]
+    lines += ["hilt COMMAND --help explains a command, hilt call TOOL --help a tool."]
+    return "\n".join(lines) + "\n"
+
+
+def of(parser: Parser) -> str:
+    """Return the help of a command."""
+    usages = usage(parser)
+    lines = [f"{parser.summary}.", ""]
+    for paragraph in parser.details.split("\n\n") if parser.details else ():
+        lines += [*_wrapped(" ".join(paragraph.split()), WIDTH), ""]
+    lines += [f"Usage: {usages[0]}", *(f"       {line}" for line in usages[1:]), ""]
+    lines += [line for section in sections(parser) for line in _lines(section)]
+    if parser.examples:
+        longest = max(len(example) for example, _ in parser.examples)
+        lines += _lines(HelpSection("Examples", parser.examples), longest if longest <= _EXAMPLE_MOST else 0)
+    lines += ["hilt --help lists the options that every command takes."]
+    return "\n".join(lines) + "\n"
+
+
+def global_sections() -> Iterator[HelpSection]:
+    """Yield the options that every command takes, and those of hilt alone."""
+    rows = []
+    for name, (value, text) in OPTIONS.items():
+        rows.append((f"--{name} {value}", text + (f": {', '.join(CHOICES[name])}" if name in CHOICES else "")))
+    yield HelpSection("Options of every command", rows)
+    yield HelpSection("Options of hilt alone", list(TOP.items()))
+
+
+def usage(parser: Parser) -> list[str]:
+    """Return the forms of a command."""
+    words = [parser.prog, "[OPTIONS]"]
+    forms = []
+    if parser.run is not None:
+        forms.append(" ".join([*words, *(_place(action) for action in parser.arguments)]))
+    if parser.commands:
+        forms.append(" ".join([*words, "COMMAND ..."]))
+    return forms
+
+
+def sections(parser: Parser) -> Iterator[HelpSection]:
+    """Yield what a command takes: commands below it, arguments and options."""
+    commands = [(name, below.summary) for name, below in parser.commands.items() if not below.hidden]
+    if commands:
+        yield HelpSection("Commands", commands)
+    arguments = [(term(action), meaning(action)) for action in parser.arguments]
+    if arguments:
+        yield HelpSection("Arguments", arguments)
+    yield HelpSection("Options", [(term(action), meaning(action)) for action in parser.flags if takes_help(action)])
+
+
+def takes_help(action: argparse.Action) -> bool:
+    """Whether an option is shown to people."""
+    return action.help is not argparse.SUPPRESS
+
+
+def term(action: argparse.Action) -> str:
+    """Return an argument as it is typed."""
+    value = str(action.metavar or "")
+    if not action.option_strings:
+        return value
+    shown = f"[{value}]" if action.nargs == "?" else value
+    return ", ".join(action.option_strings) + (f" {shown}" if action.nargs != 0 else "")
+
+
+def meaning(action: argparse.Action) -> str:
+    """Return what an argument means, with the values it takes."""
+    choices = f": {', '.join(map(str, action.choices))}" if action.choices else ""
+    return f"{action.help}{choices}"
+
+
+def _place(action: argparse.Action) -> str:
+    value = str(action.metavar)
+    return {"?": f"[{value}]", "*": f"[{value}]...", "+": f"{value}..."}.get(str(action.nargs), value)
+
+
+def _lines(section: HelpSection, width: int | None = None) -> list[str]:
+    """Return a section as lines, terms and texts in two columns."""
+    fitting = [len(name) for name, _ in section.rows if len(name) <= _TERM_MOST]
+    column = width if width is not None else max(fitting, default=0)
+    lines = [f"{section.title}:"]
+    for name, text in section.rows:
+        start = _INDENT + column + 2
+        if len(name) > column:
+            lines += [f"{'':{_INDENT}}{name}"]
+            lines += [f"{'':{_TEXT_INDENT}}{line}" for line in _wrapped(text, WIDTH - _TEXT_INDENT)]
+            continue
+        first, *more = _wrapped(text, WIDTH - start)
+        lines += [f"{'':{_INDENT}}{name:<{column}}  {first}", *(f"{'':{start}}{line}" for line in more)]
+    return [*lines, ""]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]

@@ -1,0 +1,150 @@
+"""The parser of a command: argparse, with commands below it, examples, suggestions, and plain words for mistakes."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from hilt.surfaces.cli import OPTIONS, Usage
+
+Options = dict[str, str]
+Run = Callable[[Options, Namespace], int]
+
+_MISTAKES = {
+    "expected one argument": "{name} needs a value",
+    "expected at least one argument": "{name} needs a value",
+    "not allowed with argument ": "{name} does not go with {rest}",
+    "ignored explicit argument ": "{name} takes no value",
+}
+_PLAIN = "\0"  # before a word that is no flag; no word of a command line holds it
+_MISSING = "the following arguments are required: "
+
+
+class Parser(argparse.ArgumentParser):
+    """What a command takes, with what its help, its completion and its manual page need.
+
+    A word that names a command below this one leads there; any other is an argument of this one.
+    """
+
+    def __init__(self, prog: str, summary: str, run: Run | None = None, *, hidden: bool = False) -> None:
+        super().__init__(prog=prog, add_help=False, allow_abbrev=False, exit_on_error=False)
+        self.summary = summary
+        self.run = run
+        self.hidden = hidden
+        self.details = ""
+        self.examples: list[tuple[str, str]] = []
+        self.commands: dict[str, Parser] = {}
+        self.add_argument("-h", "--help", action="store_true", help="Show this help")
+
+    def command(self, name: str, summary: str, run: Run, *, hidden: bool = False) -> Parser:
+        """Add a command below this one."""
+        self.commands[name] = Parser(f"{self.prog} {name}", summary, run, hidden=hidden)
+        return self.commands[name]
+
+    @property
+    def arguments(self) -> list[argparse.Action]:
+        """The arguments that go by their place."""
+        return [action for action in self._actions if not action.option_strings]
+
+    @property
+    def flags(self) -> list[argparse.Action]:
+        """The arguments that go by their name."""
+        return [action for action in self._actions if action.option_strings]
+
+    def reached(self, words: list[str]) -> tuple[Parser, list[str]]:
+        """Return the parser that words lead to, and the words that are left for it."""
+        at = self._first_argument(words)
+        if at is not None and self.commands:
+            name = words[at]
+            if name in self.commands:
+                return self.commands[name].reached([*words[:at], *words[at + 1 :]])
+            if not self.arguments:
+                self._check_flags(words)
+                self.error(f"there is no command {name!r} below {self.prog}{suggestion(name, self._visible())}")
+        return self, words
+
+    def read(self, words: list[str]) -> Namespace:
+        """Read the words of this very command."""
+        self._check_flags(words)
+        if self.run is None:
+            self.error(f"{self.prog} needs a command: {', '.join(self._visible())}")
+        try:
+            given, left = self.parse_known_intermixed_args(_marked(words))
+        except argparse.ArgumentError as error:
+            self.error(_told(error))
+        if left:
+            self.error(f"unexpected argument {left[0].removeprefix(_PLAIN)!r}")
+        return given
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
+        if message.startswith(_MISSING):
+            message = f"{message.removeprefix(_MISSING)} is missing"
+        raise Usage(message, self.prog)
+
+    def _visible(self) -> list[str]:
+        return [name for name, parser in self.commands.items() if not parser.hidden]
+
+    def _first_argument(self, words: list[str]) -> int | None:
+        """Return where the first word is that is no flag and no value of one."""
+        skipped = False
+        for at, word in enumerate(words):
+            if word == "--":
+                return None
+            if not skipped and not _is_flag(word):
+                return at
+            skipped = _is_flag(word) and self._takes_next(word)
+        return None
+
+    def _takes_next(self, word: str) -> bool:
+        action = self._option_string_actions.get(word)
+        return action is not None and action.nargs != 0
+
+    def _check_flags(self, words: list[str]) -> None:
+        """Refuse a flag that is unknown, before anything else is said about the words around it."""
+        skipped = False
+        for word in words:
+            if word == "--":
+                return
+            name = word.partition("=")[0]
+            joined = not word.startswith("--") and word[:2] in self._option_string_actions
+            if _is_flag(word) and not skipped and name not in self._option_string_actions and not joined:
+                known = [*self._option_string_actions, *(f"--{option}" for option in OPTIONS)]
+                self.error(f"there is no option {name!r}{suggestion(name, known)}")
+            skipped = self._takes_next(word)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        return super()._get_value(action, arg_string.removeprefix(_PLAIN))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(choice) for choice in action.choices]
+            name = action.option_strings[0] if action.option_strings else str(action.metavar)
+            self.error(f"{name} takes {', '.join(choices)}, not {value[:100]!r}{suggestion(value, choices)}")
+
+
+def _marked(words: list[str]) -> list[str]:
+    """Mark what follows two dashes as no flags; argparse itself loses those dashes where words and flags are mixed."""
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], *(_PLAIN + word for word in words[at + 1 :])]
+
+
+def suggestion(word: str, names: Iterable[str]) -> str:
+    """Return the end of a message that names what was probably meant."""
+    from hilt.schema import did_you_mean
+
+    near = did_you_mean(word, names)
+    return f"; did you mean {near}?" if near else ""
+
+
+def _is_flag(word: str) -> bool:
+    return word.startswith("-") and word != "-" and " " not in word
+
+
+def _told(error: argparse.ArgumentError) -> str:
+    for start, text in _MISTAKES.items():
+        if error.message.startswith(start):
+            return text.format(name=error.argument_name, rest=error.message.removeprefix(start))
+    return f"{error.argument_name}: {error.message}"

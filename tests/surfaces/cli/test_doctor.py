@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+import os
+
+from hilt.sandbox import availability, landlock
+from hilt.sandbox.profile import Availability
+
+
+def test_doctor_says_what_is_there_and_what_is_wrong(command):
+    well = command.run("doctor")
+    os.chmod(command.state, 0o755)
+    ill = command.run("doctor")
+
+    assert well.returncode == 0
+    assert b"ok       python" in well.stdout
+    assert ill.returncode == 1
+    assert f"chmod 700 {command.state}".encode() in ill.stdout
+
+
+def findings(command) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(command.run("doctor", "--json").stdout)
+    return found
+
+
+def test_every_broken_setting_is_named_with_its_file_and_line(command):
+    path = os.path.join(command.environ["HILT_CONFIG_DIR"], "config.toml")
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('mode = "normal"\nprofil = "full"\n')
+    command.folder.write(".hilt/config.toml", "[shell]\ntmp_mb = true\n")
+    command.environ["HILT_APPROVE"] = "maybe"
+
+    done = command.run("doctor")
+
+    text = done.stdout.decode()
+    project = command.folder.join(".hilt/config.toml")
+    joined = "".join(text.split())
+    assert done.returncode == 1
+    for part in (f"{path}:2: there is no key profil", f"{project}:2: shell.tmp_mb", "HILT_APPROVE: "):
+        assert "".join(part.split()) in joined
+    wrong = [finding for finding in findings(command) if finding["level"] == "wrong"]
+    assert [finding["remedy"] for finding in wrong] == [f"$EDITOR {path}", f"$EDITOR {project}", "unset HILT_APPROVE"]
+
+
+def test_a_broken_rule_is_named_too(command):
+    command.folder.write(".hilt/permissions.yaml", "allow: [Bash(]\n")
+
+    [wrong] = [finding for finding in findings(command) if finding["level"] == "wrong"]
+
+    assert str(wrong["fact"]).startswith(command.folder.join(".hilt/permissions.yaml"))
+    assert wrong["remedy"]
+
+
+def test_a_sandbox_that_is_missing_is_three_lines(command):
+    os.makedirs(command.state, mode=0o700)
+    remedy = "Install bubblewrap: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap."
+    partial = Availability(
+        "landlock", "bubblewrap is not installed. Landlock confines in part.", landlock.missing(3), remedy
+    )
+    availability._remember(os.path.join(command.state, "sandbox.json"), availability._key(), partial)
+
+    lines = command.run("doctor").stdout.decode().splitlines()
+
+    at = next(number for number, line in enumerate(lines) if line.split()[1:2] == ["sandbox"])
+    assert [line[24:] for line in lines[at : at + 3]] == [
+        "bubblewrap is not installed.",
+        f"Landlock confines in part; --json lists {len(landlock.missing(3))} gaps.",
+        f"-> {remedy}",
+    ]
+    assert lines[at].startswith("missing  sandbox ")
+    assert not lines[at + 3].startswith(" ")
+    [finding] = [finding for finding in findings(command) if finding["name"] == "sandbox"]
+    assert finding["lacks"] == list(landlock.missing(3))
