@@ -40,10 +40,10 @@ class Command:
         assert done.stderr == b"", done.stderr.decode()
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Start the command with pipes; the caller ends it."""
+    def start(self, *words: str, line: list[str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
+        """Start the command, or a whole command line, with pipes; the caller ends it."""
         return subprocess.Popen(
-            [HILT, *words],
+            line or [HILT, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

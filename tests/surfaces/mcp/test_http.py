@@ -101,6 +101,14 @@ def secret(tmp_path_factory) -> Iterator[Address]:
 
 
 @pytest.fixture(scope="module")
+def hasty(tmp_path_factory) -> Iterator[Address]:
+    """One that waits two seconds for a request."""
+    constants = ["hilt.surfaces.mcp.http:HEAD_SECONDS=2"]
+    with listening(Command(str(tmp_path_factory.mktemp("hasty"))), constants=constants) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
 def open_to_all(tmp_path_factory) -> Iterator[Address]:
     """One without a token."""
     with listening(Command(str(tmp_path_factory.mktemp("open"))), "--no-token") as address:
@@ -351,12 +359,12 @@ def test_a_text_counts_as_one_value_whatever_is_in_it(command):
     assert command.folder.read("a.txt") == text
 
 
-def test_connections_that_ask_for_nothing_are_ended_and_others_come_in(secret):
+def test_connections_that_ask_for_nothing_are_ended_and_others_come_in(hasty):
     with ExitStack() as stack:
-        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", secret.port))) for _ in range(100)]
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", hasty.port))) for _ in range(100)]
         for number, one in enumerate(silent):
             one.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
-        assert not call(secret, "list_dir", {})["isError"]
+        assert not call(hasty, "list_dir", {})["isError"]
         for one in silent:
             one.settimeout(WAIT_SECONDS)
             assert one.recv(1000) == b""
@@ -399,12 +407,12 @@ def test_connections_that_were_refused_take_nobodys_place(secret, head, more):
         assert not call(secret, "list_dir", {})["isError"]
 
 
-def test_a_connection_that_does_not_finish_its_next_request_is_ended(secret):
+def test_a_connection_that_does_not_finish_its_next_request_is_ended(hasty):
     body = json.dumps(HELLO).encode()
-    headers = {**HEADERS, **secret.headers, "Content-Length": str(len(body))}
+    headers = {**HEADERS, **hasty.headers, "Content-Length": str(len(body))}
     lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
-    head = REQUEST.format(port=secret.port) + "".join(lines) + "\r\n"
-    with socket.create_connection(("127.0.0.1", secret.port)) as one:
+    head = REQUEST.format(port=hasty.port) + "".join(lines) + "\r\n"
+    with socket.create_connection(("127.0.0.1", hasty.port)) as one:
         one.settimeout(WAIT_SECONDS)
         one.sendall(head.encode() + body)
         assert one.recv(65536).startswith(b"HTTP/1.1 200")
@@ -495,7 +503,7 @@ def test_who_does_not_read_one_answer_has_the_others(command):
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write(FLOOD)
-    with listening(command) as address, socket.socket() as unread:
+    with listening(command, cold=True) as address, socket.socket() as unread:
         session = Session(address)
         body = json.dumps(request("f", "tools/call", name="flood", arguments={})).encode()
         headers = {**HEADERS, **address.headers, **session.headers, "Content-Length": str(len(body))}
@@ -724,7 +732,7 @@ def test_a_stream_that_is_closed_ends_its_call(command):
 
 def test_the_end_of_the_server_ends_everything(command):
     mark = Mark()
-    with listening(command) as address:
+    with listening(command, cold=True) as address:
         started = {"command": f"sleep 300; echo {mark.name}", "run_in_background": True}
         call(address, "run_shell", started, meta={"dev.hilt/session": "s"})
         wait_until(mark.alive)
