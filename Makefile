@@ -2,7 +2,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests benchmarks scripts
-STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_swapping.py tests/search/test_swapped_names.py tests/authority/test_path_rules.py
+STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_swapping.py tests/search/test_swapped_names.py \
+	tests/authority/test_path_rules.py tests/test_crash.py
 
 # program:Debian package, for what Python cannot install
 SYSTEM_PACKAGES := git:git ps:procps
@@ -37,7 +38,7 @@ fix: setup ## format, and mend what lint can mend
 	$(BIN)/ruff check --fix
 
 .PHONY: stress
-stress: setup ## run every hostile command 200 times, and every race thousands of times
+stress: setup ## run every hostile command 200 times, every race thousands of times, and kill at every step
 	HILT_STRESS=200 $(BIN)/python -m pytest -n auto $(STRESS)
 
 .PHONY: bench
