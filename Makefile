@@ -3,7 +3,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests benchmarks scripts
 STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_swapping.py tests/search/test_swapped_names.py \
-	tests/authority/test_path_rules.py tests/test_crash.py
+	tests/authority/test_path_rules.py tests/test_crash.py tests/test_escape.py
 
 # program:Debian package, for what Python cannot install
 SYSTEM_PACKAGES := git:git ps:procps
