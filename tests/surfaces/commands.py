@@ -23,10 +23,12 @@ class Command:
         self.environ = {**environment(base), "LANG": "C.UTF-8", **environ}
         self.words: list[str] = []
 
-    def run(self, *words: str, input: bytes | str = b"", cwd: str | None = None) -> subprocess.CompletedProcess[bytes]:
-        """Run the command to its end."""
+    def run(
+        self, *words: str, line: list[str] | None = None, input: bytes | str = b"", cwd: str | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run the command, or a whole command line, to its end."""
         return subprocess.run(
-            [HILT, *words],
+            line or [HILT, *words],
             input=input if isinstance(input, bytes) else input.encode(),
             cwd=cwd or self.folder.path,
             env=self.environ,

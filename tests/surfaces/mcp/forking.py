@@ -1,4 +1,4 @@
-"""Starting `hilt mcp` without its second of imports: a fork of a process that has imported the server.
+"""Starting hilt without the second that the MCP SDK takes: a fork of a process that has imported it.
 
 Run as a program, this file is that process, or the stand-in that a test starts: it hands over its streams, arguments,
 environment and folder, passes signals on, and ends as the server does. Only the process id is another. Words such as
@@ -103,6 +103,8 @@ def main() -> None:
     import threading
 
     listener = socket.socket(fileno=int(sys.argv[2]))
+    import hilt.servers.client
+    import hilt.servers.results
     import hilt.surfaces.mcp.http
     import hilt.surfaces.mcp.stdio  # noqa: F401
     from hilt.surfaces.cli import main

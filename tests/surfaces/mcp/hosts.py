@@ -47,7 +47,7 @@ def run(test: Any) -> None:
 
 
 def forked(*words: str) -> list[str]:
-    """Return a command line for `hilt` with these words, in a fork of a process that has imported the server."""
+    """Return a command line for `hilt` with these words, in a fork of a process that has imported the MCP SDK."""
     return [sys.executable, "-I", "-S", forking.__file__, "launch", _server(), *words]
 
 
