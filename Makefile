@@ -22,9 +22,13 @@ setup: $(VENV)/.programs compiled ## create .venv with hilt and the development 
 run: $(VENV)/.run compiled ## take the tour
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/tour.sh
 
+# Many tests wait, for a time limit or another process: three workers keep two cores busy. Each of them would compile
+# all tests anew where the environment forbids bytecode.
+WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+
 .PHONY: test
 test: check ## check, then run the tests
-	$(BIN)/python -m pytest -n auto
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: check
 check: setup ## formatting, lint and types
