@@ -42,8 +42,9 @@ fix: setup ## format, and mend what lint can mend
 	$(BIN)/ruff check --fix
 
 .PHONY: stress
-stress: setup ## run every hostile command 200 times, every race thousands of times, and kill at every step
+stress: setup ## repeat hostile commands, races and properties hundreds of times, and kill at every step
 	HILT_STRESS=200 $(BIN)/python -m pytest -n auto $(STRESS)
+	HILT_STRESS=200 $(BIN)/python -m pytest -n auto -m hypothesis $(addprefix --ignore=,$(STRESS))
 
 .PHONY: bench
 bench: setup ## run the benchmarks
