@@ -117,7 +117,7 @@ def listening(command: Command, *words: str, cold: bool = False, constants: Sequ
 @asynccontextmanager
 async def over_http(address: Address, mode: str, **callbacks: Any) -> AsyncIterator[Any]:
     """Connect the SDK's client to a server that listens."""
-    async with httpx2.AsyncClient(headers=address.headers, timeout=WAIT_SECONDS) as http:
+    async with httpx2.AsyncClient(headers=address.headers, timeout=WAIT_SECONDS, verify=False) as http:
         transport = streamable_http_client(address.url, http_client=http)
         async with Client(transport, mode=mode, **callbacks) as client:
             yield client
