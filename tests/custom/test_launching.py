@@ -144,7 +144,6 @@ STEERING = {
 @pytest.fixture(scope="module")
 def homes(pytestconfig: pytest.Config) -> Path:
     """A home directory that tests share, also those of the next run: what go compiles once is kept there."""
-    assert pytestconfig.cache
     return pytestconfig.cache.mkdir("go")
 
 
