@@ -18,7 +18,7 @@ from hilt.testing import Folder, environment, temporary_runtime
 settings.register_profile(
     "tests",
     deadline=None,
-    max_examples=100,
+    max_examples=2000 if os.environ.get("HILT_STRESS") else 100,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("tests")

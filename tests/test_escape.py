@@ -24,6 +24,7 @@ from hilt.testing import Folder, temporary_runtime
 # --- swapping while calls run -----------------------------------------------------------------------------------------
 
 SECRET = "the secret outside"
+TURNS = 10 * int(os.environ.get("HILT_STRESS") or 20)  # of eight threads, with two calls each
 
 
 def photograph(root: str) -> dict[str, tuple[int, int, bytes]]:
@@ -45,7 +46,7 @@ def memory() -> Iterator[str]:
     shutil.rmtree(base)
 
 
-def test_ten_thousand_reads_and_writes_beside_a_process_that_swaps_links_touch_nothing_outside(memory):
+def test_thousands_of_reads_and_writes_beside_a_process_that_swaps_links_touch_nothing_outside(memory):
     outside = Folder(os.path.join(memory, "outside"))
     outside.write("secret.txt", SECRET)
     outside.write("file.txt", SECRET)
@@ -76,7 +77,7 @@ def test_ten_thousand_reads_and_writes_beside_a_process_that_swaps_links_touch_n
         paths += ["flip/secret.txt", "flip/file.txt"]
 
         def work(worker: int) -> None:
-            for turn in range(625):
+            for turn in range(TURNS):
                 path = paths[(worker + turn) % len(paths)]
                 note(runtime.call("read_file", path=path, line_numbers=False))
                 match turn % 4:

@@ -6,7 +6,7 @@ from types import FrameType
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.call import Call
@@ -369,7 +369,6 @@ def outcome(checker: Any, schema: Schema, args: Any) -> Any:
 
 
 @given(st.data())
-@settings(max_examples=400)
 def test_the_two_checkers_agree_on_what_a_signature_can_say(data):
     """For every schema that a signature can express and every value: both refuse it, or both accept it and hand on
     the same arguments, defaults filled, whole numbers whole, null and JSON text treated alike."""

@@ -24,7 +24,7 @@ from hilt.testing import Folder, environment
 from tests.state.exchanging import RULES, attack
 
 STRESS = int(os.environ.get("HILT_STRESS") or 0)
-TRIES = STRESS * 5 if STRESS else 60
+TRIES = STRESS * 5 if STRESS else 25
 SECRET = "the-denied-words"
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="exchanges names by renameat2")

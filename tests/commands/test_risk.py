@@ -266,7 +266,6 @@ def disguised(draw: st.DrawFn) -> str:
     return command
 
 
-@settings(max_examples=400, deadline=None)
 @given(disguised())
 def test_no_disguise_lowers_a_dangerous_command(line):
     assert classify(line).level == "dangerous", line
@@ -276,7 +275,6 @@ def test_no_disguise_lowers_a_dangerous_command(line):
 RATED = [line for line in LINES if "cannot be rated" not in line[2]]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(RATED), st.sampled_from(RATED), st.sampled_from(["; ", " && ", " || ", "\n", " & "]))
 def test_a_chain_is_as_risky_as_its_worst_member(one, other, joint):
     first, second = one[0], other[0]
@@ -288,7 +286,6 @@ def test_a_chain_is_as_risky_as_its_worst_member(one, other, joint):
     assert ORDER.index(level) >= max(ORDER.index(one[1]), ORDER.index(other[1])), first + joint + second
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.text())
 @example("\ud800")
 @example("\x00")
@@ -302,7 +299,6 @@ def test_any_text_gets_a_level(text):
     assert classify(text).level in ORDER
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     st.lists(
         st.sampled_from([*"$(){}[]<>|&;'\"`\\\n #!*?=~-", "rm", "ls", "EOF", "<<EOF\n", "if ", "then ", "$(", "2>"])
@@ -467,7 +463,6 @@ LINES_WITH_HEREDOCS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
 @given(line=LINES_WITH_HEREDOCS)
 @example(line="a[1 <<A ]=1; :\nrm x\nA")
 @example(line=": \\ #'\n' <<A '\n'; :\nrm x\nA")

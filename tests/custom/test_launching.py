@@ -142,9 +142,9 @@ STEERING = {
 
 
 @pytest.fixture(scope="module")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home directory that tests share: what go compiles once is kept there."""
-    return tmp_path_factory.mktemp("home")
+def homes(pytestconfig: pytest.Config) -> Path:
+    """A home directory that tests share, also those of the next run: what go compiles once is kept there."""
+    return pytestconfig.cache.mkdir("go")
 
 
 def traps(bench: Bench) -> None:

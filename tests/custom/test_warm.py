@@ -48,10 +48,12 @@ for line in sys.stdin:
             given["refused"] = error.strerror
     if do == "nan":
         print('{"n": NaN}', flush=True)
-    # in one piece with the answer: what comes later than the next call cannot be told from its answer
-    extra = {"twice": '{"calls": "of the call before"}\\n', "part": '{"calls": "of the call before",'}.get(do, "")
-    answer = json.dumps({**given, "pid": os.getpid(), "calls": calls, "folder": os.getcwd()})
-    print(answer, extra, sep="\\n", end="", flush=True)
+    print(json.dumps({**given, "pid": os.getpid(), "calls": calls, "folder": os.getcwd()}))
+    if do == "twice":
+        print(json.dumps({"calls": "of the call before"}))
+    if do == "part":
+        print('{"calls": "of the call before",', end="")
+    sys.stdout.flush()  # what is more than one answer comes with it, not during the next call
     if do == "chatter":
         print("done", flush=True)
     if do == "last":

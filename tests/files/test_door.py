@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.call import Result
@@ -153,7 +153,6 @@ def leaves_by_text(path: str) -> bool:
 
 
 @given(entries, st.lists(paths, min_size=1, max_size=12))
-@settings(max_examples=200)
 def test_the_door_opens_exactly_what_a_path_leads_to_inside_the_rules(tree, wanted):
     """For every path that does not leave by its text: the door opens the file that a step-by-step walk finds, which
     is the one the kernel finds; where that walk meets a sensitive name, nothing, or the outside, it opens nothing."""
@@ -172,7 +171,6 @@ def test_the_door_opens_exactly_what_a_path_leads_to_inside_the_rules(tree, want
 
 
 @given(entries, st.lists(st.one_of(paths, targets), min_size=1, max_size=12))
-@settings(max_examples=200)
 def test_whatever_the_path_nothing_outside_or_sensitive_is_opened_and_no_handle_is_left(tree, wanted):
     with grown(tree) as (root, outside):
         door = door_to(root)

@@ -15,6 +15,7 @@ import pytest
 from hilt.testing import Folder, temporary_runtime
 from tests.state.ordinary import calls
 
+STRESS = os.environ.get("HILT_STRESS")  # kills at every step, however many files and starts there are
 # a process that is killed loses nothing that the kernel has: where the files are does not matter, only how quick it is
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
@@ -38,22 +39,23 @@ def driven(base: str, request: dict[str, object]):
     return json.loads(done.stdout)
 
 
-def fifty_files(base: str) -> list[dict[str, str]]:
+def many_files(base: str, count: int) -> list[dict[str, str]]:
     with temporary_runtime(os.path.join(base, "point")) as (runtime, folder):
-        for number in range(50):
+        for number in range(count):
             folder.write(f"src/{number % 5}/{number}.txt", f"old {number}\n")
             os.chmod(folder.join(f"src/{number % 5}/{number}.txt"), 0o600 + number % 2 * 0o044)
         assert runtime.call("write_file", path="history.txt", content="an earlier change\n").ok
-    return [{"path": f"src/{number % 5}/{number}.txt", "old_text": "old", "new_text": "new"} for number in range(50)]
+    return [{"path": f"src/{number % 5}/{number}.txt", "old_text": "old", "new_text": "new"} for number in range(count)]
 
 
-def test_fifty_edited_files_are_all_old_or_all_new_after_a_kill_at_any_step(beginning):
-    edits = fifty_files(beginning)
+@pytest.mark.parametrize("count, every", [(10, 1), (50, 1 if STRESS else 13)])
+def test_edited_files_are_all_old_or_all_new_after_a_kill_at_any_step(beginning, count, every):
+    edits = many_files(beginning, count)
 
-    report = killed(beginning, "multi_edit", edits=edits)
+    report = killed(beginning, "multi_edit", edits=edits, every=every)
 
     assert report["faults"] == []
-    assert report["steps"] > 200
+    assert report["steps"] > 4 * count
 
 
 PATCH = """*** Begin Patch
@@ -100,10 +102,10 @@ def test_a_patch_that_adds_deletes_and_moves_is_whole_or_absent_after_a_kill_at_
 def test_a_kill_during_recovery_is_mended_by_the_next_start(beginning):
     tree_for_patch(beginning)
 
-    report = killed(beginning, "apply_patch", patch=PATCH, way="twice", every=4)
+    report = killed(beginning, "apply_patch", patch=PATCH, way="twice", every=1 if STRESS else 9)
 
     assert report["faults"] == []
-    assert report["steps"] > 100
+    assert report["steps"] > 40
 
 
 def two_large_files(base: str) -> list[dict[str, str]]:

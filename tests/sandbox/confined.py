@@ -24,23 +24,6 @@ if TYPE_CHECKING:
     from hilt.sandbox.process import Confined, Limits
 
 NOBODY = 65534
-NEEDED = (
-    "__init__.py",
-    "errors.py",
-    "places.py",
-    "variables.py",
-    "digests.py",
-    "context.py",
-    "places.py",
-    "variables.py",
-    "jobs.py",
-    "output/__init__.py",
-    "output/overflow.py",
-    "output/printed.py",
-    "policy/__init__.py",
-    "policy/paths.py",
-    "sandbox",
-)
 SECRET = "S3CRET"
 NOT_FOUND = 127  # a script that needs a program which is not there proves nothing
 
@@ -79,7 +62,7 @@ class Worker:
         self.uid = user if ordinary and os.getuid() == 0 else os.getuid()
         self.folder = Path(tempfile.mkdtemp(prefix="hilt-worker-"))
         self.folder.chmod(0o755)
-        _copy_modules(self.folder / "hilt")
+        _copy_package(self.folder / "hilt")
         shutil.copy(__file__, self.folder / "confined.py")
         self._process = self._start()
 
@@ -242,16 +225,10 @@ def _as(uid: int) -> dict[str, Any]:
     return {} if uid == os.getuid() else {"user": uid, "group": uid, "extra_groups": []}
 
 
-def _copy_modules(target: Path) -> None:
+def _copy_package(target: Path) -> None:
     import hilt
 
-    source = Path(hilt.__file__).parent
-    for name in NEEDED:
-        if (source / name).is_dir():
-            shutil.copytree(source / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source / name, target / name)
+    shutil.copytree(Path(hilt.__file__).parent, target, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def _describe(path: Path) -> str:

@@ -138,20 +138,18 @@ def test_lines_that_changed_while_the_search_ran_are_left_out_and_counted(runtim
         workspace.write(name, "needle one\n")
         workspace.write(f"{name}.link", "needle two\n" * 3)
     results: list[Result] = []
-    facts: list[Any] = []
-    with exchanging(workspace.path, names):
-        for _ in range(500):
-            results = [
-                runtime.call("search_files", pattern="needle", format=format)
-                for format in ("text", "json", "filenames")
-            ]
-            facts = [results[0].meta["truncation"], results[1].data, results[2].meta["truncation"]]
-            if all("dropped" in each for each in facts):
-                break
 
-    text, data, files = (each["dropped"] for each in facts)
+    def facts(result: Result) -> Any:
+        return result.data if result.data and "results" in result.data else result.meta["truncation"]
+
+    with exchanging(workspace.path, names):
+        for format in ("text", "json", "filenames"):
+            calls = (runtime.call("search_files", pattern="needle", format=format) for _ in range(500))
+            results.append(next(result for result in calls if "dropped" in facts(result)))
+
+    text, data, files = (facts(result)["dropped"] for result in results)
     assert f"{text} line{'s' * (text != 1)} left out: changed while the search ran." in results[0].text.splitlines()[-1]
-    assert facts[1]["total_count"] == len(results[1].data["results"])
+    assert results[1].data["total_count"] == len(results[1].data["results"])
     assert data
     assert f"{files} file{'s' * (files != 1)} left out: changed while the search ran." in results[2].text
 

@@ -23,10 +23,12 @@ class Command:
         self.environ = {**environment(base), "LANG": "C.UTF-8", **environ}
         self.words: list[str] = []
 
-    def run(self, *words: str, input: bytes | str = b"", cwd: str | None = None) -> subprocess.CompletedProcess[bytes]:
-        """Run the command to its end."""
+    def run(
+        self, *words: str, line: list[str] | None = None, input: bytes | str = b"", cwd: str | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run the command, or a whole command line, to its end."""
         return subprocess.run(
-            [HILT, *words],
+            line or [HILT, *words],
             input=input if isinstance(input, bytes) else input.encode(),
             cwd=cwd or self.folder.path,
             env=self.environ,
@@ -40,10 +42,10 @@ class Command:
         assert done.stderr == b"", done.stderr.decode()
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Start the command with pipes; the caller ends it."""
+    def start(self, *words: str, line: list[str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
+        """Start the command, or a whole command line, with pipes; the caller ends it."""
         return subprocess.Popen(
-            [HILT, *words],
+            line or [HILT, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -106,13 +106,11 @@ def test_a_unified_diff_is_written_as_git_reads_it(old, new, path, new_path, dif
     assert unified_diff(old, new, path, new_path=new_path) == diff
 
 
-@settings(deadline=None, max_examples=400)
 @given(TEXTS, TEXTS, st.integers(0, 4))
 def test_hunks_applied_to_the_old_text_give_the_new(old, new, context):
     assert apply(old, diff_hunks(old, new, context)) == [strip_ending(line) for line in split_lines(new)]
 
 
-@settings(deadline=None, max_examples=200)
 @given(TEXTS, st.data())
 def test_one_changed_line_is_one_change(old, data):
     lines = split_lines(old + "\n")
@@ -126,7 +124,6 @@ def test_one_changed_line_is_one_change(old, data):
     ]
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.text("abc", max_size=12), st.text("abc", max_size=12))
 def test_what_is_kept_of_short_sequences_is_the_most_that_can_be_kept(old, new):
     longest = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]

@@ -130,7 +130,6 @@ ENDINGS = st.sampled_from(["\n", "\r\n", "\r"])
 PLAIN = st.text(st.characters(codec="cp1252", exclude_categories=["Cs"]), max_size=8)
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "cp1252", "gb18030"]),
     st.booleans(),

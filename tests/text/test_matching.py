@@ -3,7 +3,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from hypothesis import assume, given, reject, settings
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
@@ -256,7 +256,6 @@ LINES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=400)
 @given(LINES, st.data(), st.booleans())
 def test_an_edit_changes_nothing_outside_the_lines_that_match(parts, data, fuzzy_indent):
     text = "".join(map("".join, parts))
@@ -274,7 +273,6 @@ def test_an_edit_changes_nothing_outside_the_lines_that_match(parts, data, fuzzy
     assert match.first_line == text.count("\n", 0, match.span.start) + 1
 
 
-@settings(deadline=None, max_examples=300)
 @given(LINES, st.data())
 def test_a_line_changed_in_a_plain_copy_is_the_only_line_that_changes(parts, data):
     lines = ["".join(part) for part in parts]

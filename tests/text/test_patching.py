@@ -383,7 +383,6 @@ LINES = st.lists(
 TEXTS = st.builds(lambda lines, end: "".join(lines) + end, LINES, st.sampled_from(["", "end", "a", "x\r"]))
 
 
-@settings(deadline=None, max_examples=500)
 @given(TEXTS, TEXTS, st.integers(1, 4))
 def test_a_diff_that_is_applied_gives_the_new_text(old, new, context):
     patch = unified_diff(old, new, "f", context=context)
@@ -402,7 +401,6 @@ def test_a_diff_that_adds_or_deletes_a_file_says_all_of_it(text):
     assert sum(span.end - span.start for span in apply_hunks(text, deleted)) == len(text)
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_a_diff_still_fits_when_lines_were_inserted_above(data):
     lines = [f"line {n}\n" for n in range(40)]
@@ -415,7 +413,6 @@ def test_a_diff_still_fits_when_lines_were_inserted_above(data):
     assert not patch or apply(above + "".join(lines), patch) == above + "".join(new)
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.data(), st.sampled_from(["\n", "\r\n"]))
 def test_a_codex_patch_made_of_a_diff_gives_the_new_text(data, ending):
     lines = [f"line {n}" for n in range(30)]
@@ -431,7 +428,6 @@ def test_a_codex_patch_made_of_a_diff_gives_the_new_text(data, ending):
     assert result == "".join(line + ending for line in new)
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     st.text('*@+- \nBeginPatchEdFl:/ab\\\r\t"0,'), st.sampled_from(["", "*** Begin Patch\n", "--- a\n+++ b\n", "@@ "])
 )

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
@@ -57,7 +57,6 @@ def outcomes(document: Document, edits: Edits) -> list[object]:
     return [*seen, document.data, document.text]
 
 
-@settings(max_examples=400)
 @given(documents())
 def test_edits_made_together_are_edits_made_one_by_one(sweep, document):
     data, edits = document

@@ -11,6 +11,7 @@ from hilt.state.trust import Trust
 from hilt.surfaces.cli.ancestry import hilt_above
 from tests.servers.running import RAW
 from tests.surfaces.commands import HILT, Command
+from tests.surfaces.mcp.hosts import forked
 from tests.surfaces.terminals import Screen
 
 pytestmark = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
@@ -49,9 +50,12 @@ class Place:
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout.decode()
 
-    def call(self, tool: str = "mcp__raw__echo") -> Any:
-        (reply,) = self.command.ask({"tool": tool, "args": {"text": "hi"}}, words=("--mode", "yolo"))
-        return reply
+    def call(self, tool: str = "mcp__raw__echo", *, cold: bool = False) -> Any:
+        words = ("--mode", "yolo")
+        request = json.dumps({"tool": tool, "args": {"text": "hi"}}) + "\n"
+        done = self.command.run(line=[HILT, *words] if cold else forked(*words), input=request)
+        assert done.stderr == b""
+        return json.loads(done.stdout)
 
     def at_terminal(self, *words: str) -> Screen:
         env = {**self.command.environ, "TERM": "dumb"}
@@ -72,7 +76,7 @@ def test_the_list_tells_how_every_server_stands_and_starts_none(place):
     place.trust()
     assert "not started yet" in place.listed()
     assert place.starts() == 0
-    assert place.call()["result"] == "hi"
+    assert place.call(cold=True)["result"] == "hi"
     known = place.listed()
     assert "raw  1 tool" in known
     assert "mcp__raw__echo  Say it again." in known
@@ -194,7 +198,7 @@ def test_doctor_and_the_settings_tell_of_servers_and_keep_their_secrets(command)
 def test_a_tool_of_a_server_is_listed_and_shown(place):
     place.trust()
     listed = place.command.run("tools", "list").stdout.decode()
-    shown = place.command.run("tools", "show", "mcp__raw__echo").stdout.decode()
+    shown = place.command.run(line=forked("tools", "show", "mcp__raw__echo")).stdout.decode()
 
     assert "mcp__raw__echo" in listed
     assert "[MCP server raw] Say it again." in shown
@@ -214,8 +218,8 @@ def test_whatever_a_schema_holds_the_tool_is_shown_and_called(place, schema, sho
     place.describe({"name": "odd", "inputSchema": {"type": "object", "properties": {"a": schema}}})
     place.trust()
 
-    done = place.command.run("tools", "show", "mcp__raw__odd")
-    called = place.command.run("--mode", "yolo", "call", "mcp__raw__odd", "a=x")
+    done = place.command.run(line=forked("tools", "show", "mcp__raw__odd"))
+    called = place.command.run(line=forked("--mode", "yolo", "call", "mcp__raw__odd", "a=x"))
 
     assert (done.returncode, shown in done.stdout.decode()) == (0, True)
     assert b"Traceback" not in called.stderr

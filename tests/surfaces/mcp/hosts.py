@@ -1,14 +1,23 @@
-"""MCP hosts for tests: the SDK's client over both transports and both eras of the protocol, and a bare line client."""
+"""MCP hosts for tests: the SDK's client over both transports and both eras of the protocol, and a bare line client.
+
+A server is a fork of a process that has imported it; `cold=True` starts the command from nothing, as a host does.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import functools
 import json
 import os
 import re
+import shutil
+import socket
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TextIO
 
@@ -17,7 +26,9 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from hilt.testing import environment
 from tests.surfaces.commands import HILT, Command
+from tests.surfaces.mcp import forking
 
 STDIO_OLD, STDIO_NEW = ("stdio", "legacy"), ("stdio", "2026-07-28")
 HTTP_OLD, HTTP_NEW = ("http", "legacy"), ("http", "2026-07-28")
@@ -33,6 +44,31 @@ def run(test: Any) -> None:
             await test
 
     asyncio.run(bounded())
+
+
+def forked(*words: str) -> list[str]:
+    """Return a command line for `hilt` with these words, in a fork of a process that has imported the MCP SDK."""
+    return [sys.executable, "-I", "-S", forking.__file__, "launch", _server(), *words]
+
+
+@functools.cache
+def _server() -> str:
+    """Start the process that forks, once for all tests of this process, and return its address."""
+    folder = tempfile.mkdtemp(prefix="hilt-", dir="/tmp")
+    atexit.register(shutil.rmtree, folder)
+    path = os.path.join(folder, "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen()
+        forks = subprocess.Popen(
+            [sys.executable, forking.__file__, "serve", str(listener.fileno()), HILT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+            env={**environment(folder), "LANG": "C.UTF-8"},
+        )
+    atexit.register(forks.communicate)
+    return path
 
 
 class Address:
@@ -53,9 +89,10 @@ class Address:
 
 
 @contextmanager
-def listening(command: Command, *words: str) -> Iterator[Address]:
+def listening(command: Command, *words: str, cold: bool = False, constants: Sequence[str] = ()) -> Iterator[Address]:
     """Start `hilt mcp --http`, and end it."""
-    with command.start("mcp", *words, *(["--http"] if "--http" not in words else [])) as process:
+    words = ("mcp", *words, *(["--http"] if "--http" not in words else []))
+    with command.start(line=[HILT, *words] if cold else forked(*constants, *words)) as process:
         assert process.stderr is not None
         try:
             for line in process.stderr:
@@ -80,23 +117,26 @@ def listening(command: Command, *words: str) -> Iterator[Address]:
 @asynccontextmanager
 async def over_http(address: Address, mode: str, **callbacks: Any) -> AsyncIterator[Any]:
     """Connect the SDK's client to a server that listens."""
-    async with httpx2.AsyncClient(headers=address.headers, timeout=WAIT_SECONDS) as http:
+    async with httpx2.AsyncClient(headers=address.headers, timeout=WAIT_SECONDS, verify=False) as http:
         transport = streamable_http_client(address.url, http_client=http)
         async with Client(transport, mode=mode, **callbacks) as client:
             yield client
 
 
 @asynccontextmanager
-async def connected(command: Command, kind: tuple[str, str], *words: str, **callbacks: Any) -> AsyncIterator[Any]:
+async def connected(
+    command: Command, kind: tuple[str, str], *words: str, cold: bool = False, **callbacks: Any
+) -> AsyncIterator[Any]:
     """Connect the SDK's client to a server of its own."""
     transport, mode = kind
     if transport == "stdio":
-        server = StdioServerParameters(command=HILT, args=["mcp", *words], env=command.environ, cwd=command.folder.path)
+        program, *arguments = [HILT, "mcp", *words] if cold else forked("mcp", *words)
+        server = StdioServerParameters(command=program, args=arguments, env=command.environ, cwd=command.folder.path)
         with _nowhere() as nowhere:
             async with Client(stdio_client(server, errlog=nowhere), mode=mode, **callbacks) as client:
                 yield client
         return
-    with listening(command, *words) as address:
+    with listening(command, *words, cold=cold) as address:
         async with over_http(address, mode, **callbacks) as client:
             yield client
 
@@ -112,11 +152,12 @@ class Lines:
         self,
         command: Command,
         *words: str,
+        cold: bool = False,
         handshake: bool = True,
         version: str = "2025-11-25",
         **capabilities: Any,
     ) -> None:
-        self.process = command.start("mcp", *words)
+        self.process = command.start(line=[HILT, "mcp", *words] if cold else forked("mcp", *words))
         self._number = 0
         if handshake:
             info = {"name": "lines", "version": "1"}

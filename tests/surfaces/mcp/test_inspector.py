@@ -12,7 +12,7 @@ import pytest
 from hilt.state.approvals import Approvals
 from tests.marks import Mark, wait_until
 from tests.surfaces.commands import HILT, Command
-from tests.surfaces.mcp.hosts import WAIT_SECONDS, listening
+from tests.surfaces.mcp.hosts import WAIT_SECONDS, forked, listening
 
 BIN = os.path.dirname(HILT)
 EACH_WAY = pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -50,14 +50,15 @@ class Inspector:
 
 
 @contextmanager
-def inspector(command: Command, transport: str, era: str) -> Iterator[Inspector]:
+def inspector(command: Command, transport: str, era: str, *, cold: bool = False) -> Iterator[Inspector]:
     session = ("--session", "inspected")  # the inspector connects anew for every request
     if transport == "stdio":
         # what the server needs is not among what the inspector passes on by itself
         environ = [word for name, value in command.environ.items() for word in ("-e", f"{name}={value}")]
-        yield Inspector(command, [*environ, HILT, "mcp", *session], era)
+        line = [HILT, "mcp", *session] if cold else forked("mcp", *session)
+        yield Inspector(command, [*environ, *line], era)
         return
-    with listening(command, *session) as address:
+    with listening(command, *session, cold=cold) as address:
         header = ["--header", f"Authorization: Bearer {address.token}"]
         yield Inspector(command, ["--server-url", address.url, "--transport", "http", *header], era)
 
@@ -67,7 +68,7 @@ def inspector(command: Command, transport: str, era: str) -> Iterator[Inspector]
 def test_the_inspector_lists_reads_edits_and_patches(command, transport, era):
     command.folder.write("a.txt", "one\ntwo\n")
     patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-TWO\n+three\n*** End Patch\n"
-    with inspector(command, transport, era) as host:
+    with inspector(command, transport, era, cold=True) as host:
         names = [tool["name"] for tool in host.ask("tools/list", "--strict")["tools"]]
         read = host.call("read_file", path="a.txt")
         edited = host.call("edit_file", path="a.txt", old_text="two", new_text="TWO")
@@ -104,7 +105,7 @@ def test_the_inspector_waits_for_an_approval(command, transport):
 @EACH_WAY
 def test_a_command_is_gone_with_the_inspector(command, transport):
     mark = Mark()
-    with inspector(command, transport, "modern") as host:
+    with inspector(command, transport, "modern", cold=True) as host:
         arguments = json.dumps({"command": f"sleep 300; echo {mark.name}", "timeout": 200})
         words = ["--method", "tools/call", "--tool-name", "run_shell", "--tool-args-json", arguments]
         with host.start(*words) as process:

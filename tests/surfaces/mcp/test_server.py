@@ -69,7 +69,7 @@ def test_a_session_lists_reads_edits_patches_and_takes_back(command, kind):
     patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-TWO\n+three\n*** Add File: b.txt\n+new\n*** End Patch\n"
 
     async def test() -> None:
-        async with connected(command, kind) as client:
+        async with connected(command, kind, cold=True) as client:
             told = str(client.instructions)
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             read = await client.call_tool("read_file", {"path": "a.txt"})

@@ -26,7 +26,7 @@ META = {
 
 @pytest.fixture
 def lines(command):
-    with Lines(command) as client:
+    with Lines(command, cold=True) as client:
         yield client
 
 
@@ -183,7 +183,7 @@ def test_calls_run_beside_each_other(lines):
 
 def test_the_end_of_input_ends_everything_soon(command):
     mark, job = Mark(), Mark()
-    client = Lines(command)
+    client = Lines(command, cold=True)
     client.call("run_shell", command=f"sleep 300; echo {job.name}", run_in_background=True)
     client.send("tools/call", name="run_shell", arguments={"command": f"sleep 300; echo {mark.name}", "timeout": 200})
     wait_until(lambda: mark.alive() and job.alive())
@@ -196,7 +196,7 @@ def test_the_end_of_input_ends_everything_soon(command):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_everything(command, number):
     mark = Mark()
-    with Lines(command) as client:
+    with Lines(command, cold=True) as client:
         arguments = {"command": f"trap '' TERM; sleep 300; echo {mark.name}", "timeout": 200}
         client.send("tools/call", name="run_shell", arguments=arguments)
         wait_until(mark.alive)
@@ -209,7 +209,7 @@ def test_a_signal_ends_everything(command, number):
 
 def test_a_host_that_is_killed_leaves_nothing(command):
     mark = Mark()
-    client = Lines(command)
+    client = Lines(command, cold=True)
     client.send("tools/call", name="run_shell", arguments={"command": f"sleep 300; echo {mark.name}", "timeout": 200})
     wait_until(mark.alive)
 
@@ -220,7 +220,7 @@ def test_a_host_that_is_killed_leaves_nothing(command):
 
 
 def test_a_host_that_reads_no_more_but_keeps_writing_ends_it(command):
-    client = Lines(command)
+    client = Lines(command, cold=True)
     assert client.process.stdout is not None
     client.process.stdout.close()
 
@@ -235,7 +235,7 @@ def _resident_kilobytes(pid: int) -> int:
 
 def test_a_host_that_never_reads_fills_its_own_pipe_and_not_our_memory(command):
     command.folder.write("long.txt", "".join(f"{number:0100}\n" for number in range(300)))
-    client = Lines(command)
+    client = Lines(command, cold=True)
     call = {"name": "read_file", "arguments": {"path": "long.txt"}}
     sent = 0
 
@@ -270,7 +270,7 @@ def silent(command):
     for number in range(20):
         command.folder.write(f"{number}.txt", ("x" * 99 + "\n") * 250)
     mark = Mark()
-    client = Lines(command)
+    client = Lines(command, cold=True)
     request = client.send("tools/call", name="run_shell", arguments={"command": f"sleep 300; echo {mark.name}"})
     wait_until(mark.alive)
     for _ in range(60):
@@ -387,7 +387,7 @@ def test_a_question_that_comes_when_there_is_no_room_any_more_can_be_answered(co
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
         file.write(HESITATE)
-    with Lines(command, elicitation={}) as client:
+    with Lines(command, cold=True, elicitation={}) as client:
         for _ in range(REQUESTS_MAX):
             client.send("tools/call", name="hesitate", arguments={"until": command.folder.join("go")})
         last = client.send("ping")
