@@ -83,6 +83,7 @@ class _Reading:
         self._fields = written.fields
         self.problems: list[tuple[int, str]] = []
         self.notes: list[str] = []
+        self.warned: list[binding.Warned] | None = []  # None where it depends on which sections a call has
 
     def definition(self, content: Content) -> Definition:
         fields = self._fields
@@ -128,6 +129,7 @@ class _Reading:
                 "env": environment,
                 "env_only": self._flag("env_only", default=False),
                 "shell": shell,
+                "warned": self.warned,
             },
         )
 
@@ -219,8 +221,9 @@ class _Reading:
             # bash is what runs it where there is one; where there is none, it is bound again
             shell: binding.Shell = "sh" if wanted == "sh" else "bash"
             template = binding.bind(body, set(parameters["properties"]), shell=shell, line=line)
-            own = author_chosen(parameters)
-            self.notes += [binding.note(code) for code in template.codes if code.name not in own]
+            warned = binding.check(template, kinds(parameters))
+            self.notes += map(binding.note, warned)
+            self.warned = warned if binding.is_checked(template) else None
         except binding.Unbindable as error:
             self.problems.append((error.line, error.message[:1].upper() + error.message[1:] + "."))
         return body
@@ -339,13 +342,18 @@ def _compiles(pattern: str) -> bool:
     return True
 
 
-def author_chosen(parameters: Schema) -> frozenset[str]:
-    """Return the parameters whose values are all written in the file, or are no texts."""
-    return frozenset(name for name, schema in parameters["properties"].items() if _is_chosen(schema))
+def kinds(parameters: Schema) -> dict[str, binding.Kind]:
+    """Return what the values of each parameter may be."""
+    return {name: _kind(schema) for name, schema in parameters["properties"].items()}
 
 
-def _is_chosen(schema: Schema) -> bool:
-    return "enum" in schema or schema["type"] in ("integer", "number", "boolean")
+def _kind(schema: Schema) -> binding.Kind:
+    if "enum" in schema or schema["type"] == "boolean":
+        return "chosen"
+    if schema["type"] == "array":
+        is_plain = schema.get("items", {}).get("type") in ("integer", "number", "boolean")
+        return "chosen" if is_plain else "texts"
+    return "text" if schema["type"] == "string" else "number"
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------

@@ -114,14 +114,19 @@ class _Script:
         self._templates: dict[str, binding.Template] = {}  # by shell; threads may make one twice, and it is the same
 
     def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
-        """Ask where a value would be run as code by a program of the script; None where all of them are data."""
-        template = self._template(self._program().shell)
-        own = markdown.author_chosen(self._definition.parameters)
-        found = binding.evaluated(template, args, own) if template.codes else []
+        """Ask where the script may run a value as code; None where all of them are data."""
+        definition = self._definition
+        kinds = markdown.kinds(definition.parameters)
+        values = markdown.check_arguments(definition.parameters, args)
+        warned = definition.details["warned"]
+        if warned is None:
+            given = [name for name, value in values.items() if binding.is_given(value)]
+            warned = binding.check(self._template(self._program().shell), kinds, given)
+        found = [one for one in (binding.Warned(*row) for row in warned) if binding.is_asked(one, values, kinds)]
         if not found or ctx.mode == "yolo":
             return None
-        told = ", ".join(f"{one.name} (line {one.line}, by {one.program})" for one in found[:3])
-        return Vote("ask", OWN, f"the script would run the value of {told} as code")
+        told = "; ".join(f"{one.reason} (line {one.line})" for one in found[:3])
+        return Vote("ask", OWN, f"the script may run a value as code: {told}")
 
     def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
         """Run the script to its end."""
