@@ -28,7 +28,8 @@ _RATED: dict[str, Rate] = {**starters.RATED, **argument_rules.RATED, **clients.R
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _NUMBER = re.compile(  # what is a number whatever the variables in it hold
     r"""\$\{\#[^{}]*\}|(?<!\\)\$[\#?$!]|\$\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)
-    |\$\(\ *(?:date\ \+%s|nproc|seq\ [0-9\ ]+|(?:[^;&\n()`\\|]*\|\ *)*wc\ -[clmw](?:\ *<[^;&\n()`\\|<>]*)?)\ *\)""",
+    |\$\(\ *(?:date\ \+%s|nproc|seq\ [0-9\ ]+|(?:(?:[^;&\n()`\\|"']|"[^"()`\\]*"|'[^']*')+\|)*
+    \ *wc\ -[clmw](?:\ *<\ *(?:"[^"()`\\]*"|[^\s;&()`\\|<>"']+))?)\ *\)""",
     re.VERBOSE,
 )
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
@@ -51,7 +52,8 @@ _FILLED = frozenset(
 _INTEGERS = frozenset(("RANDOM", "SRANDOM", "SECONDS", "LINENO", "OPTIND", "HISTCMD", "BASHPID", "EPOCHSECONDS"))
 _DECLARES = frozenset(("declare", "typeset", "local", "readonly", "export"))
 _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
-_READS = {"read": "adinNptu", "mapfile": "CcdnOsu", "readarray": "CcdnOsu"}  # options that take a value
+_READS = frozenset(("read", "mapfile", "readarray", "getopts"))  # which fill variables
+_COUNTERS = frozenset(("date", "nproc", "seq", "wc"))
 _ANY_WORD = frozenset(
     ("alias", "jobs", "hash", "enable", "bind", "complete", "compgen", "fc", "crontab", "at", "batch")
 )
@@ -132,6 +134,8 @@ class _Finder:
             for command, place, feed in list(self._commands):
                 self._start = place.start
                 self._set(command.assignments)
+                if not self._integers.isdisjoint(self._filled(command.words)):
+                    self._add(CALCULATES)
                 if command.words:
                     self._judge([self._known(word) for word in command.words], place, feed)
             for text, start in list(self._evaluated):
@@ -146,11 +150,15 @@ class _Finder:
 
     def _read(self, text: str, start: int, *, depth: int = 0) -> None:
         """Take note of a text that a shell runs; inside the script it stands where its command stands."""
-        if text in self._texts or depth > MAX_DEPTH:
+        if text in self._texts:
             return
+        if depth > MAX_DEPTH:
+            raise Unparsed("too many programs start one another")
         is_inner = bool(self._texts)
         self._texts[text] = start
         script = read(text)
+        if not _COUNTERS.isdisjoint(script.functions):
+            raise Unparsed("a program that prints numbers has a new meaning")
         feeds_all = any(
             command.words and command.words[0].value == "exec" and _inputs(command) for command in script.commands
         )
@@ -174,10 +182,9 @@ class _Finder:
 
     def _declare(self, words: Sequence[Word]) -> None:
         """Take note of variables that a command fills, or says something of, wherever it stands."""
-        values = [(word.value or "").removeprefix("-v") for word in words]
-        if _READS.keys() & set(values) or "getopts" in values or "printf" in values:
-            for value in values:
-                self._assigned.setdefault(value.partition("[")[0], []).append(None)
+        for name in self._filled(words):
+            self._assigned.setdefault(name, []).append(None)
+        values = [word.value or "" for word in words]
         options = {letter for value in values if value[:1] in ("-", "+") for letter in value}
         for word in words if not _DECLARES.isdisjoint(values) else ():
             name = _SETS.sub(r"\1=", word.text).partition("=")[0]
@@ -186,6 +193,11 @@ class _Finder:
             if options & set("aA"):
                 self._assigned.setdefault(name, []).append("()")
         self._sources = self._sources or bool({"source", "."} & set(values))
+
+    def _filled(self, words: Sequence[Word]) -> set[str]:
+        """Return the names of variables that a command fills, and more."""
+        values = {(word.value or "").removeprefix("-v").partition("[")[0] for word in words}
+        return values if values & _READS or "printf" in values else set()
 
     def _is_constant(self, text: str, *, number: bool = False) -> bool:
         """Whether a text is made of constants alone; as a number, of numbers alone."""
@@ -275,8 +287,7 @@ class _Finder:
         verb, *arguments = words
         name = verb.name
         if name is None or verb.pattern:
-            if feed is None or self._any_open(words):
-                self._add("the program to run is not constant")
+            self._add("the program to run is not constant")
             return
         if place.depth > MAX_DEPTH:
             raise Unparsed("too many programs start one another")
@@ -321,7 +332,7 @@ class _Finder:
                 self._code(f"{name} -c", word, place)
         elif rest and not reads_input and not starters.is_standard_input(rest[0]):
             self._file(name, rest[0], rest[1:])
-        elif feed is None or (rest and rest[0].value is None):
+        elif feed is None or (rest and rest[0].value is None and not reads_input):
             self._add(f"{name} runs what it is fed")
         elif feed:
             self._read(feed, place.start, depth=place.depth)
@@ -390,8 +401,11 @@ class _Finder:
         elif name == "unset":
             for word in arguments if "-f" not in values else ():
                 self._name(word)
-        elif name in _READS or name in ("getopts", "wait"):
-            self._reads(name, arguments)
+        elif name in _READS or name == "wait":
+            for word in arguments:
+                self._name(word)
+            if name in ("mapfile", "readarray") and programs.has_flag(values, "C", values="cdnOsu"):
+                self._add(f"{name} -C runs text that is not constant")
         elif name == "printf":
             self._printf(arguments)
         elif name in ("test", "[", "[["):
@@ -401,26 +415,6 @@ class _Finder:
         else:
             return name in programs.BUILTINS or name in programs.READERS
         return True
-
-    def _reads(self, name: str, arguments: Sequence[Word]) -> None:
-        values = [word.value for word in arguments]
-        if name == "wait":
-            names = [
-                word for before, word in zip(values, arguments[1:], strict=False) if before == "-p" or before is None
-            ]
-        elif name == "getopts":
-            names = list(arguments[1:2])
-        else:
-            if programs.has_flag(values, "C", values="cdnOsu") and name != "read":
-                self._add(f"{name} -C runs text that is not constant")
-            taken = {index + 1 for index, value in enumerate(values) if value and _takes_value(value, _READS[name])}
-            by_name = {
-                index + 1 for index, value in enumerate(values) if name == "read" and value and _takes_value(value, "a")
-            }
-            names = [word for index, word in enumerate(arguments) if index not in taken or index in by_name]
-        for word in names:
-            if not (word.value or "").startswith("-"):
-                self._name(word)
 
     def _printf(self, arguments: Sequence[Word]) -> None:
         rest = list(arguments)
@@ -651,10 +645,6 @@ def _calculations(text: str) -> Iterator[tuple[str, int]]:
             if not depth:
                 break
         yield text[found.start() : end + 1], found.start()
-
-
-def _takes_value(value: str, letters: str) -> bool:
-    return value.startswith("-") and programs.takes_next(value, letters)
 
 
 def _leads(text: str) -> bool:
