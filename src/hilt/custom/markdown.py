@@ -218,9 +218,7 @@ class _Reading:
             self.problems.append((line + body[: body.index("\0")].count("\n"), "The script holds a NUL character."))
             return ""
         try:
-            # bash is what runs it where there is one; where there is none, it is bound again
-            shell: binding.Shell = "sh" if wanted == "sh" else "bash"
-            template = binding.bind(body, set(parameters["properties"]), shell=shell, line=line)
+            template = binding.bind(body, set(parameters["properties"]), shell=expected_shell(wanted), line=line)
             warned = binding.check(template, kinds(parameters))
             self.notes += map(binding.note, warned)
             self.warned = warned if binding.is_checked(template) else None
@@ -340,6 +338,11 @@ def _compiles(pattern: str) -> bool:
     except (jsonschema_rs.ValidationError, ValueError):
         return False
     return True
+
+
+def expected_shell(wanted: str | None) -> binding.Shell:
+    """Return the shell that a script is read for: bash where there is one; where there is none, it is bound again."""
+    return "sh" if wanted == "sh" else "bash"
 
 
 def kinds(parameters: Schema) -> dict[str, binding.Kind]:

@@ -121,7 +121,8 @@ class _Script:
         warned = definition.details["warned"]
         if warned is None:
             given = [name for name, value in values.items() if binding.is_given(value)]
-            warned = binding.check(self._template(self._program().shell), kinds, given)
+            with self._bindable():
+                warned = binding.check(self._template(self._program().shell), kinds, given)
         found = [one for one in (binding.Warned(*row) for row in warned) if binding.is_asked(one, values, kinds)]
         if not found or ctx.mode == "yolo":
             return None
@@ -133,7 +134,8 @@ class _Script:
         definition = self._definition
         values = markdown.check_arguments(definition.parameters, args)
         program = self._program()
-        script = binding.render(self._template(program.shell), values)
+        with self._bindable():
+            script = binding.render(self._template(program.shell), values)
         env = environment(definition, self._environ)
         where = expand(definition.details["cwd"] or ".", self._environ) or "."
         with ctx.processes.folder(where) as folder, _file(ctx, definition.name, script) as path:
@@ -155,15 +157,20 @@ class _Script:
 
     def _template(self, shell: binding.Shell) -> binding.Template:
         if shell not in self._templates:
-            definition = self._definition
-            names = set(definition.parameters["properties"])
-            details = definition.details
-            try:
-                self._templates[shell] = binding.bind(details["body"], names, shell=shell, line=details["line"])
-            except binding.Unbindable as error:
-                message = f"{definition.origin}:{error.line}: {error.message}."
-                raise ToolError("tool_invalid", message, suggestion=_INSTALL, line=error.line) from None
+            details = self._definition.details
+            names = set(self._definition.parameters["properties"])
+            was_read = shell == markdown.expected_shell(details["shell"])
+            template = binding.bind(details["body"], names, shell=shell, line=details["line"], was_read=was_read)
+            self._templates[shell] = template
         return self._templates[shell]
+
+    @contextmanager
+    def _bindable(self) -> Iterator[None]:
+        try:
+            yield
+        except binding.Unbindable as error:
+            message = f"{self._definition.origin}:{error.line}: {error.message}."
+            raise ToolError("tool_invalid", message, suggestion=_INSTALL, line=error.line) from None
 
     def _run(self, ctx: Context, argv: list[str], folder: Folder, env: Mapping[str, str]) -> Finished:
         from hilt.sandbox import process

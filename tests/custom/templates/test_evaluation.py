@@ -458,7 +458,7 @@ def test_the_author_is_told_the_line_and_what_to_do():
         "line 6: eval runs text that is not constant; every call asks first; pass values as arguments, numbers as type "
         "integer, or give them an enum",
         "line 7: ssh may take the value of x for an option that runs something; write -- before it, or give it an "
-        "enum; a call asks first if it begins with a dash",
+        "enum; a call asks first if it begins with a dash or holds =",
     ]
 
 

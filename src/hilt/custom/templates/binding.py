@@ -64,15 +64,18 @@ class Warned(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-def bind(body: str, names: Collection[str], *, shell: Shell, line: int = 1) -> Template:
-    """Return the template of a body whose parameters have these names; raise Unbindable when it cannot be used."""
+def bind(body: str, names: Collection[str], *, shell: Shell, line: int = 1, was_read: bool = False) -> Template:
+    """Return the template of a body whose parameters have these names; raise Unbindable when it cannot be used.
+
+    What `was_read` before is read again only as far as a call needs it.
+    """
     prefix = "_hilt_"
     while prefix in body:
         prefix += "_"
     marks = [item for item, _ in split(body, names) if isinstance(item, Mark)] if "{{" in body else []
     sections = sorted({mark.name for mark in marks if mark.sign} & set(names))
     template = Template(body, frozenset(names), shell, prefix, line, tuple(sections))
-    for given in _sets_of_sections(template) if marks else ():
+    for given in _sets_of_sections(template) if marks and not was_read else ():
         _parts(template, given)
     return template
 
@@ -154,7 +157,7 @@ def _line(lines: list[tuple[int, int]], start: int) -> int:
 def note(warned: Warned) -> str:
     """Return what the author of a tool is told of a line that may run a value as code."""
     if warned.names:
-        advice = "write -- before it, or give it an enum; a call asks first if it begins with a dash"
+        advice = "write -- before it, or give it an enum; a call asks first if it begins with a dash or holds ="
     else:
         advice = "every call asks first; pass values as arguments, numbers as type integer, or give them an enum"
     return f"line {warned.line}: {warned.reason}; {advice}"
