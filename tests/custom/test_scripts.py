@@ -309,16 +309,7 @@ def test_a_result_may_be_json(bench):
     [
         ("env {{ x }} true", "-Stouch STARTED", None),
         ("env {{ x }} true", "nice", None),
-        ("find {{ x }} -maxdepth 0 >&2", "-exec", "."),
-        ("tar cf /dev/null {{ x }}", "--use-compress-program=touch STARTED", "."),
-    ],
-)
-@pytest.mark.parametrize(
-    "body, risky, harmless",
-    [
-        ("env {{ x }} true", "-Stouch STARTED", None),
-        ("env {{ x }} true", "nice", None),
-        ("find {{ x }} -maxdepth 0 >&2", "-exec", "."),
+        ("find {{ x }} -maxdepth 0 >&2", "-delete", "."),
         ("tar cf /dev/null {{ x }}", "--use-compress-program=touch STARTED", "."),
     ],
 )

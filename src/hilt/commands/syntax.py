@@ -767,7 +767,9 @@ def _spread(source: Source, item: Item) -> tuple[list[Node], list[Node], list[No
     words: list[Node] = []
     inner: list[Node] = []
     for child in item.node.children if item.node is not None else ():
-        is_own = child.type == "variable_assignment" and child.parent is not None and child.parent.type not in _NESTING
+        # in arithmetic it is no statement
+        parent = None if child.parent is None else child.parent.type
+        is_own = child.type == "variable_assignment" and parent not in _NESTING - {"c_style_for_statement"}
         inner += child.children if is_own else [child]
     pending = list(item.redirects)
     if item.node is not None and item.node.type in _COMMANDS:

@@ -703,6 +703,7 @@ MORE_SINKS = [
 WRAPPED = ["{}", "f() {{ {}\n}}; f", "echo `{}`", "cat <<EOF\n$({})\nEOF\n"]
 VALUES = [
     "a[$(touch HIT)]",
+    "DIRSTACK[$(touch HIT)]",
     "a[$(touch HIT)]=1",
     "($(touch HIT))",
     "touch HIT",
@@ -763,8 +764,7 @@ def test_what_runs_a_value_of_a_variable_was_asked_about(tmp_path, wrapped):
     assert runs_unasked(tmp_path, bodies) == []
 
 
-@pytest.mark.parametrize("kind", ["text", "texts"])
-@pytest.mark.parametrize("quotes", ["{}", "'{}'", '"{}"'])
+@pytest.mark.parametrize("quotes, kind", [("{}", "text"), ("{}", "texts"), ('"{}"', "text")])
 def test_what_runs_a_value_right_there_was_asked_about(tmp_path, quotes, kind):
     bodies = []
     for sink in [*NAMED, *RUN, *ORDINARY, *MORE_SINKS]:
