@@ -518,3 +518,11 @@ def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
 )
 def test_a_long_text_that_parses_is_rated_as_a_short_one(line):
     assert classify(line).level == "safe"
+
+
+@pytest.mark.parametrize(
+    "around", ["{ %s; }", "( %s )", "if true; then %s; fi", "f() { %s; }; f", "while %s; do :; done"]
+)
+def test_an_assignment_inside_a_compound_command_is_rated(around):
+    assert classify(around % "LD_PRELOAD=/x.so").level == "dangerous"
+    assert classify(around % "n=1").level != "dangerous"

@@ -107,6 +107,7 @@ def test_what_is_left_out_has_its_default():
         "env": {},
         "env_only": False,
         "shell": None,
+        "warned": [],
     }
 
 
@@ -228,7 +229,7 @@ def test_a_value_that_another_program_reads_as_code_is_noted():
     )
 
     (told,) = definition.notes
-    assert told.startswith("line 7: python3 reads the value of a as code; pass it as an argument; a call asks first")
+    assert told.startswith("line 7: python3 -c runs text that is not constant; every call asks first; pass values as")
 
 
 def test_a_value_that_the_file_itself_lists_is_not_noted():
@@ -314,7 +315,7 @@ def test_a_readme_without_front_matter_is_ignored_quietly():
         (declared("", body="echo\nls \0\n"), 7, "NUL"),
         (declared("", body="echo hi\n\necho {{ nobody }}\n"), 8, "names no parameter"),
         (declared("parameters: {a: {type: string}}", body="echo\n{{# a }}x\n"), 7, "never closed"),
-        (declared("parameters: {a: {type: string}}", body="\nunset {{ a }}\n"), 7, "as code"),
+        (declared("parameters: {a: {type: string}}", body="\necho '{{ a }}\n"), 7, "never closed"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text, line, reason):

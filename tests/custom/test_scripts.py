@@ -304,14 +304,40 @@ def test_a_result_may_be_json(bench):
     assert (error.code, "It begins: nothing" in error.message) == ("tool_failed", True)
 
 
-def test_an_option_that_runs_something_is_asked_about(bench):
+@pytest.mark.parametrize(
+    "body, risky, harmless",
+    [
+        ("env {{ x }} true", "-Stouch STARTED", None),
+        ("env {{ x }} true", "nice", None),
+        ("find {{ x }} -maxdepth 0 >&2", "-delete", "."),
+        ("tar cf /dev/null {{ x }}", "--use-compress-program=touch STARTED", "."),
+    ],
+)
+def test_an_option_that_runs_something_is_asked_about(bench, body, risky, harmless):
     front = "parameters: {x: {type: string}}"
 
-    asked = bench.error("env {{ x }} true", front, x=f"-Stouch {bench.workspace}/started")
+    asked = bench.error(body, front, x=risky.replace("STARTED", f"{bench.workspace}/started"))
 
-    assert (asked.code, "an option of env" in asked.message) == ("approval_required", True)
-    assert bench.text("env {{ x }} true", front, x="nice") == ""
+    assert (asked.code, "may run a value as code" in asked.message) == ("approval_required", True)
+    if harmless is not None:
+        assert bench.text(body, front, x=harmless) == ""
     assert not (bench.workspace / "started").exists()
+
+
+@pytest.mark.parametrize("sections", [2, 20])
+def test_a_call_asks_about_the_sections_that_it_has(bench, sections):
+    """With twenty names not every set of sections can be looked at when the tool is loaded."""
+    names = [f"s{number}" for number in range(sections)]
+    declared = "".join(f", {name}: {{type: boolean}}" for name in names)
+    flags = " ".join(f"{{{{# {name} }}}}-{name}{{{{/ {name} }}}}" for name in names)
+    front = f"parameters: {{x: {{type: string}}{declared}}}"
+    body = f"echo {flags} {{{{# s0 }}}}{{{{# s1 }}}}; eval{{{{/ s1 }}}}{{{{/ s0 }}}} {{{{ x }}}}"
+
+    asked = bench.error(body, front, x="touch started", s0=True, s1=True)
+
+    assert (asked.code, "eval runs text that is not constant" in asked.message) == ("approval_required", True)
+    if sections > 2:
+        assert bench.text(body, front, x="a", s0=True).split() == ["-s0", "a"]
 
 
 # --- environment and folder ---------------------------------------------------------------------------------------

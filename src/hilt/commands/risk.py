@@ -173,7 +173,7 @@ class _Rating:
 
     def rate_assignment(self, assignment: Assignment, place: CommandPlace) -> Rated:
         """Rate the setting of a variable."""
-        name, value = assignment
+        name, value = assignment[:2]
         if variables.loads_code(name, value):
             return self.start_unseen(place, f"{name}= makes programs run other code")
         if name in programs.OPTIONS_OF:

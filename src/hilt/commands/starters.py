@@ -192,12 +192,12 @@ def rate_interpreter(
                 return Rated("dangerous", f"{name} runs what it is fed")
             has_program = True
             break
-        option, attached = _match_option(value, kind.code)
+        option, attached = match_option(value, kind.code)
         if option:
             codes.append(attached or following)
             index += not attached
             continue
-        option, attached = _match_option(value, kind.modules)
+        option, attached = match_option(value, kind.modules)
         if option:
             has_program = not _is_fed_file(attached or following or "")
             module = (
@@ -210,7 +210,7 @@ def rate_interpreter(
             if option == "-m" and module and module[0].value in _FED_MODULES and place.fed:
                 return Rated("dangerous", f"{name} runs what it is fed")
             break
-        option, attached = _match_option(value, kind.values)
+        option, attached = match_option(value, kind.values)
         if option:
             given = attached or following or ""
             if given.startswith(_CODE_VALUES):
@@ -535,7 +535,7 @@ def _rate_hilt(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
     return Rated("caution", "hilt runs tools")
 
 
-def _match_option(value: str, names: Sequence[str]) -> tuple[str, str]:
+def match_option(value: str, names: Sequence[str]) -> tuple[str, str]:
     """Return which of the options a word is, with the value attached to it."""
     for name in names:
         if value == name:

@@ -66,6 +66,14 @@ class Assignment(NamedTuple):
 
     name: str
     value: str | None
+    text: str = ""  # the source of the value, or of the words of a loop; none where an expansion assigns
+
+
+class Evaluated(NamedTuple):
+    """Text that the shell itself evaluates once more: arithmetic, a subscript, or the name in an indirection."""
+
+    text: str
+    start: int
 
 
 class Redirection(NamedTuple):
@@ -96,6 +104,7 @@ class Script(NamedTuple):
     commands: tuple[Command, ...]
     functions: frozenset[str]
     loops: frozenset[str]  # functions that call themselves
+    evaluated: tuple[Evaluated, ...] = ()
 
 
 class Item(NamedTuple):
@@ -250,6 +259,7 @@ class _Reader:
     def __init__(self) -> None:
         self._commands: list[Command] = []
         self._functions: dict[str, list[tuple[int, int]]] = {}
+        self._evaluated: list[Evaluated] = []
         self._left = MAX_TEXTS
         self._place: tuple[int, int] | None = None  # where a text inside the text stands
         self._evaluates = False  # something is evaluated after quotes are gone, as arithmetic is
@@ -270,7 +280,7 @@ class _Reader:
             for call in calls.get(name, ())
             if any(start <= call.start and call.end <= end for start, end in spans)
         }
-        return Script(commands, frozenset(self._functions), frozenset(loops))
+        return Script(commands, frozenset(self._functions), frozenset(loops), tuple(self._evaluated))
 
     def _read(self, text: str, *, fed: bool, depth: int) -> None:
         self._left -= 1
@@ -352,14 +362,16 @@ class _Reader:
         if node.type == "for_statement":
             variable = node.child_by_field_name("variable")
             if variable is not None:
-                assignments = (Assignment(source.text_of(variable), None),)
+                words = [source.text_of(child) for child in node.children_by_field_name("value")]
+                assignments = (Assignment(source.text_of(variable), None, " ".join(words)),)
         is_arithmetic = node.children[0].type == "((" if node.children else False
-        self._evaluates = self._evaluates or is_arithmetic or node.type in _ARITHMETIC
-        words = (unquote("(("),) if is_arithmetic else ()
-        if not (assignments or words or redirects):
+        if is_arithmetic or node.type in _ARITHMETIC:
+            self._evaluate(source, node)
+        verbs = (unquote("(("),) if is_arithmetic else ()
+        if not (assignments or verbs or redirects):
             return
-        start, end = (node.start_byte, node.end_byte) if words or not redirects else _extent(redirects)
-        self._append(source, words, assignments, redirects, start, end, fed=fed)
+        start, end = (node.start_byte, node.end_byte) if verbs or not redirects else _extent(redirects)
+        self._append(source, verbs, assignments, redirects, start, end, fed=fed)
 
     def _add(
         self, source: Source, node: Node | None, extra: Sequence[Node], redirects: Sequence[Node], *, fed: bool
@@ -480,10 +492,20 @@ class _Reader:
                 self._evaluates = self._evaluates or _is_arithmetic(node)
         elif kind == "test_operator":
             self._evaluates = self._evaluates or source.text_of(node) in _NUMERIC_TESTS
-        elif kind == "expansion":
-            self._evaluates = self._evaluates or any(child.type in (":", "!") for child in node.children)
-        elif kind in _ARITHMETIC:
-            self._evaluates = True
+        elif kind in _ARITHMETIC or (kind == "expansion" and any(child.type in (":", "!") for child in node.children)):
+            self._evaluate(source, node)
+        elif kind == "array":
+            for child in node.children:
+                if source.text_of(child).startswith("["):
+                    self._evaluate(source, child)
+
+    def _evaluate(self, source: Source, node: Node) -> None:
+        self._evaluates = True
+        place = self._place or source.span(node.start_byte, node.end_byte)
+        # a loop has its body in commands of its own
+        body = node.child_by_field_name("body") if node.type == "c_style_for_statement" else None
+        text = source.slice(node.start_byte, body.start_byte if body is not None else node.end_byte)
+        self._evaluated.append(Evaluated(text, place[0]))
 
     def _expansion_assigns(self, source: Source, node: Node) -> None:
         for child in node.children:
@@ -746,7 +768,10 @@ def _spread(source: Source, item: Item) -> tuple[list[Node], list[Node], list[No
     words: list[Node] = []
     inner: list[Node] = []
     for child in item.node.children if item.node is not None else ():
-        inner += child.children if child.type == "variable_assignment" else [child]
+        # in arithmetic it is no statement
+        parent = None if child.parent is None else child.parent.type
+        is_own = child.type == "variable_assignment" and parent not in _NESTING - {"c_style_for_statement"}
+        inner += child.children if is_own else [child]
     pending = list(item.redirects)
     if item.node is not None and item.node.type in _COMMANDS:
         pending += [child for child in item.node.children if child.type in _REDIRECTS]
@@ -879,7 +904,9 @@ def _words(source: Source, nodes: Sequence[Node], *, in_test: bool = False) -> t
 def _assignment(source: Source, node: Node) -> Assignment:
     text = source.text_of(node)
     name, _, value = text.partition("=")
-    return Assignment(name.rstrip("+").partition("[")[0], None if value.startswith("(") else unquote(value).value)
+    return Assignment(
+        name.rstrip("+").partition("[")[0], None if value.startswith("(") else unquote(value).value, value
+    )
 
 
 def _unescape(text: str, *, quoted: bool) -> str:

@@ -85,6 +85,7 @@ class _Reading:
         self._fields = written.fields
         self.problems: list[tuple[int, str]] = []
         self.notes: list[str] = []
+        self.warned: list[binding.Warned] | None = []  # None where it depends on which sections a call has
 
     def definition(self, content: Content) -> Definition:
         fields = self._fields
@@ -130,6 +131,7 @@ class _Reading:
                 "env": environment,
                 "env_only": self._flag("env_only", default=False),
                 "shell": shell,
+                "warned": self.warned,
             },
         )
 
@@ -218,11 +220,10 @@ class _Reading:
             self.problems.append((line + body[: body.index("\0")].count("\n"), "The script holds a NUL character."))
             return ""
         try:
-            # bash is what runs it where there is one; where there is none, it is bound again
-            shell: binding.Shell = "sh" if wanted == "sh" else "bash"
-            template = binding.bind(body, set(parameters["properties"]), shell=shell, line=line)
-            own = author_chosen(parameters)
-            self.notes += [binding.note(code) for code in template.codes if code.name not in own]
+            template = binding.bind(body, set(parameters["properties"]), shell=expected_shell(wanted), line=line)
+            warned = binding.check(template, kinds(parameters))
+            self.notes += map(binding.note, warned)
+            self.warned = warned if binding.is_checked(template) else None
         except binding.Unbindable as error:
             self.problems.append((error.line, error.message[:1].upper() + error.message[1:] + "."))
         return body
@@ -341,13 +342,23 @@ def _compiles(pattern: str) -> bool:
     return True
 
 
-def author_chosen(parameters: Schema) -> frozenset[str]:
-    """Return the parameters whose values are all written in the file, or are no texts."""
-    return frozenset(name for name, schema in parameters["properties"].items() if _is_chosen(schema))
+def expected_shell(wanted: str | None) -> binding.Shell:
+    """Return the shell that a script is read for: bash where there is one; where there is none, it is bound again."""
+    return "sh" if wanted == "sh" else "bash"
 
 
-def _is_chosen(schema: Schema) -> bool:
-    return "enum" in schema or schema["type"] in ("integer", "number", "boolean")
+def kinds(parameters: Schema) -> dict[str, binding.Kind]:
+    """Return what the values of each parameter may be."""
+    return {name: _kind(schema) for name, schema in parameters["properties"].items()}
+
+
+def _kind(schema: Schema) -> binding.Kind:
+    if "enum" in schema or schema["type"] == "boolean":
+        return "chosen"
+    if schema["type"] == "array":
+        is_plain = schema.get("items", {}).get("type") in ("integer", "number", "boolean")
+        return "chosen" if is_plain else "texts"
+    return "text" if schema["type"] == "string" else "number"
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------

@@ -114,21 +114,28 @@ class _BoundScript:
         self._templates: dict[str, binding.Template] = {}  # by shell; threads may make one twice, and it is the same
 
     def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
-        """Ask where a value would be run as code by a program of the script; None where all of them are data."""
-        template = self._template(self._program().shell)
-        own = markdown_tools.author_chosen(self._definition.parameters)
-        found = binding.evaluated(template, args, own) if template.codes else []
+        """Ask where the script may run a value as code; None where all of them are data."""
+        definition = self._definition
+        kinds = markdown_tools.kinds(definition.parameters)
+        values = markdown_tools.check_arguments(definition.parameters, args)
+        warned = definition.details["warned"]
+        if warned is None:
+            given = [name for name, value in values.items() if binding.is_given(value)]
+            with self._bindable():
+                warned = binding.check(self._template(self._program().shell), kinds, given)
+        found = [one for one in (binding.Warned(*row) for row in warned) if binding.is_asked(one, values, kinds)]
         if not found or ctx.mode == "yolo":
             return None
-        told = ", ".join(f"{one.name} (line {one.line}, by {one.program})" for one in found[:3])
-        return Vote("ask", OWN, f"the script would run the value of {told} as code")
+        told = "; ".join(f"{one.reason} (line {one.line})" for one in found[:3])
+        return Vote("ask", OWN, f"the script may run a value as code: {told}")
 
     def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
         """Run the script to its end."""
         definition = self._definition
         values = markdown_tools.check_arguments(definition.parameters, args)
         program = self._program()
-        script = binding.render(self._template(program.shell), values)
+        with self._bindable():
+            script = binding.render(self._template(program.shell), values)
         env = environment(definition, self._environ)
         where = expand(definition.details["cwd"] or ".", self._environ) or "."
         with ctx.processes.folder(where) as folder, _file(ctx, definition.name, script) as path:
@@ -150,15 +157,20 @@ class _BoundScript:
 
     def _template(self, shell: binding.Shell) -> binding.Template:
         if shell not in self._templates:
-            definition = self._definition
-            names = set(definition.parameters["properties"])
-            details = definition.details
-            try:
-                self._templates[shell] = binding.bind(details["body"], names, shell=shell, line=details["line"])
-            except binding.Unbindable as error:
-                message = f"{definition.origin}:{error.line}: {error.message}."
-                raise ToolError("tool_invalid", message, suggestion=_INSTALL, line=error.line) from None
+            details = self._definition.details
+            names = set(self._definition.parameters["properties"])
+            was_read = shell == markdown_tools.expected_shell(details["shell"])
+            template = binding.bind(details["body"], names, shell=shell, line=details["line"], was_read=was_read)
+            self._templates[shell] = template
         return self._templates[shell]
+
+    @contextmanager
+    def _bindable(self) -> Iterator[None]:
+        try:
+            yield
+        except binding.Unbindable as error:
+            message = f"{self._definition.origin}:{error.line}: {error.message}."
+            raise ToolError("tool_invalid", message, suggestion=_INSTALL, line=error.line) from None
 
     def _run(self, ctx: Context, argv: list[str], folder: WorkingFolder, env: Mapping[str, str]) -> Finished:
         from hilt.sandbox import process

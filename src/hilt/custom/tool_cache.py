@@ -14,7 +14,7 @@ from hilt import __version__
 from hilt.custom.definition import Definition, Example, Loaded, Source
 from hilt.processes.declared_sandbox import DeclaredSandbox
 
-VERSION = f"1, hilt {__version__}"  # of the file: what another version made of a tool is not believed
+VERSION = f"2, hilt {__version__}"  # of the file: what another version made of a tool is not believed
 RETRY_SECONDS = 30.0  # a file that failed may fail no longer, though it is unchanged: its runtime was installed
 SLOW_SECONDS = 1.0  # a file that took longer to fail is not tried again by itself: every call would wait for it
 

@@ -263,7 +263,7 @@ def test_a_security_script_is_named_and_not_run(command, words, runs):
     assert command.folder.tree() == {}
 
 
-@pytest.mark.parametrize("who, status, decision", [("plain", 0, "allow"), ("a; id", 3, "ask")])
+@pytest.mark.parametrize("who, status, decision", [("", 0, "allow"), ("plain", 3, "ask"), ("a; id", 3, "ask")])
 def test_a_value_that_a_script_would_run_as_code_is_told(command, who, status, decision):
     keys = "name: hello\ndescription: d\napproval: never\nparameters:\n  who: {type: string}\n"
     rules(command, f'---\n{keys}---\nsh -c "echo {{{{ who }}}}"\n', "tools/hello.md")

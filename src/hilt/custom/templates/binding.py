@@ -1,106 +1,176 @@
 """Templates of shell scripts whose values are bound to variables and never become part of the script's text.
 
-A body is read once, when its tool is loaded; shell_text.py finds the reference that fits each placeholder, whatever the
-values of a call will be. The script of a call begins with what gives the values to the variables.
-
-    body    = { text | "{{" name "}}" | section }
-    section = ( "{{#" | "{{^" ) name "}}" body "{{/" name "}}"
+A body is read once for each set of sections that are there; text.py finds the reference that fits each placeholder,
+whatever the values of a call will be. The script of a call begins with what gives the values to the variables.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
+from itertools import chain, combinations
+from typing import Any, Literal, NamedTuple
 
-from hilt.custom.templates.commands import OF_THE_SHELL
-from hilt.custom.templates.evaluation import CALCULATION, NAME
-from hilt.custom.templates.flow import AWK, OPTION, SHELLS, Code
-from hilt.custom.templates.parts import Manner, Part, Reference, Section, Shell, Unbindable, marks
+from hilt.custom.templates.parts import Manner, Mark, Part, Reference, Shell, Unbindable, present, split
 from hilt.custom.templates.text import Reader
 from hilt.errors import ToolError
 
-__all__ = ["Shell", "Template", "Unbindable", "bind", "evaluated", "is_given", "note", "render"]
+__all__ = [
+    "Kind",
+    "Shell",
+    "Template",
+    "Unbindable",
+    "Warned",
+    "bind",
+    "check",
+    "is_asked",
+    "is_given",
+    "note",
+    "render",
+]
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.,:@%+=/-]*\Z")
+# what a value may be: any text, a list of those, a text that the author wrote, a number
+Kind = Literal["text", "texts", "chosen", "number"]
+
+CHECKED_CHARACTERS = 64 * 1024  # of a script, with each set of sections that may be there
+
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,19}\Z")
-_WITH_SETTINGS = (" env", " sudo", " doas", " make")  # which take NAME=value for a variable
-_ANY = Code("", "", 0, leads=False)
+_OF_THE_SHELL = frozenset(
+    (
+        *("eval", "trap", "command", "builtin", "exec", "source", ".", "printf", "test", "[", "let", "alias", "unset"),
+        *("read", "mapfile", "readarray", "getopts", "compgen", "complete", "declare", "typeset", "local", "readonly"),
+        "export",
+    )
+)
 
 
 class Template(NamedTuple):
-    """A body whose placeholders are references; `line` is where it begins in its file."""
+    """A body with placeholders; `line` is where it begins in its file."""
 
-    parts: list[Part]
+    body: str
+    names: frozenset[str]
     shell: Shell
     prefix: str  # of the variables
     line: int
-    codes: tuple[Code, ...] = ()  # where another program reads a value as code
+    sections: tuple[str, ...] = ()  # the names that sections depend on
 
 
-def bind(body: str, names: set[str] | frozenset[str], *, shell: Shell, line: int = 1) -> Template:
-    """Return the template of a body whose parameters have these names; raise Unbindable when it cannot be used."""
+class Warned(NamedTuple):
+    """A line of a script that may run a value as code; with `names`, only if one of these values is an option."""
+
+    line: int
+    reason: str
+    names: tuple[str, ...] = ()
+
+
+def bind(body: str, names: Collection[str], *, shell: Shell, line: int = 1, was_read: bool = False) -> Template:
+    """Return the template of a body whose parameters have these names; raise Unbindable when it cannot be used.
+
+    What `was_read` before is read again only as far as a call needs it.
+    """
     prefix = "_hilt_"
     while prefix in body:
         prefix += "_"
-    if "{{" not in body or next(marks(body, names), None) is None:
-        return Template([body], shell, prefix, line)
-    reader = Reader(body, names, shell, line)
-    return Template(reader.read(), shell, prefix, line, reader.flow.codes())
+    marks = [item for item, _ in split(body, names) if isinstance(item, Mark)] if "{{" in body else []
+    sections = sorted({mark.name for mark in marks if mark.sign} & set(names))
+    template = Template(body, frozenset(names), shell, prefix, line, tuple(sections))
+    for given in _sets_of_sections(template) if marks and not was_read else ():
+        _parts(template, given)
+    return template
 
 
-def note(code: Code) -> str:
-    """Return what the author of a tool is told of a value that is read as code."""
-    if code.program.startswith(OPTION):
-        into = (
-            f"{code.program.removeprefix(OPTION)} may take the value of {code.name} for an option that runs something"
+def _sets_of_sections(template: Template) -> Iterator[frozenset[str]]:
+    """Yield the sets of names that may be given; of too many only the first, with one or all names less."""
+    names = template.sections
+    sizes = set(range(len(names) + 1))
+    if not is_checked(template):
+        sizes &= {0, 1, len(names) - 1, len(names)}
+    yield from map(frozenset, chain.from_iterable(combinations(names, size) for size in sizes))
+
+
+def is_checked(template: Template) -> bool:
+    """Whether the script is looked at with every set of sections, so that nothing is left to find in a call."""
+    return len(template.body) << len(template.sections) <= CHECKED_CHARACTERS
+
+
+@lru_cache(maxsize=256)
+def _parts(template: Template, given: frozenset[str]) -> list[Part]:
+    items = split(template.body, template.names)
+    there = list(present(items, template.names, given, template.line))
+    if not any(isinstance(item, Mark) for item, _ in items):
+        return [template.body]
+    return Reader(template.body, there, template.names, template.shell, template.line).read()
+
+
+# --- what a call asks about ---------------------------------------------------------------------------------------
+
+
+def check(template: Template, kinds: Mapping[str, Kind], given: Collection[str] | None = None) -> list[Warned]:
+    """Return where the script may run a value as code, with any sections or with these."""
+    sets = _sets_of_sections(template) if given is None else [frozenset(given).intersection(template.sections)]
+    found: dict[Warned, None] = {}
+    for one in sets:
+        found |= dict.fromkeys(_warned(template, kinds, _parts(template, one)))
+    return sorted(found)
+
+
+def _warned(template: Template, kinds: Mapping[str, Kind], parts: list[Part]) -> Iterator[Warned]:
+    references = [part for part in parts if isinstance(part, Reference)]
+    if all(reference.is_number or kinds[reference.name] in ("chosen", "number") for reference in references):
+        return
+    from hilt.custom.templates.evaluation import Variables, evaluations
+
+    bound = Variables({}, set(), set())
+    script, lines = "", [(0, template.line)]
+    for part in parts:
+        if isinstance(part, str):
+            script += part
+            lines += [(len(script) - len(part) + at + 1, 0) for at, sign in enumerate(part) if sign == "\n"]
+            continue
+        kind: Kind = "number" if part.is_number else kinds[part.name]
+        variable = f"{template.prefix}{sorted(template.names).index(part.name)}_{kind}"
+        if kind in ("text", "texts"):
+            bound.texts[variable] = part.name
+        else:
+            (bound.numbers if kind == "number" else bound.chosen).add(variable)
+        lines.append((len(script), part.line))
+        script += (
+            f"${{{variable}}}"
+            if part.manner == "words" and kind == "texts"
+            else _text_of(part.manner, f"${{{variable}}}")
         )
-        asks = "a call asks first if it begins with a dash or sets a variable"
-        return f"line {code.line}: {into}; write -- before it, or give it an enum; {asks}"
-    advice = "pass it as an argument"
-    if code.program in SHELLS:
-        advice = f"""pass it as an argument: {code.program} -c '… "$1" …' {code.program} {{{{ {code.name} }}}}"""
-    elif code.program == "eval":
-        advice = "run the command without eval"
-    elif code.program in AWK:
-        advice = f"pass it as a variable: {code.program} -v x={{{{ {code.name} }}}}"
-    asks = "a call asks first unless the value is a plain word"
-    if code.program in (CALCULATION, NAME):
-        advice = "give it the type integer or check that it is a number before"
-        if code.program == NAME:
-            advice = "give it an enum or check that it is a name before"
-        into = f"the value of {code.name} gets into {code.program}, where the shell runs it as code"
-        return f"line {code.line}: {into}; {advice}; {asks}"
-    return f"line {code.line}: {code.program} reads the value of {code.name} as code; {advice}; {asks}"
+    for start, reason, names in evaluations(script, bound):
+        yield Warned(_line(lines, start), reason, names)
 
 
-def evaluated(template: Template, args: Mapping[str, Any], own: Collection[str] = ()) -> list[Code]:
-    """Return where values of a call are read as code and are more than a plain word; those of `own` are the author's.
-
-    A plain word has no sign that means something to a shell, and does not stand where a command does.
-    """
-    is_plain = all(_is_plain(value) for value in args.values())
-    return [
-        code
-        for code in template.codes
-        if code.name not in own and not _is_plain(args.get(code.name), code, beside_plain=is_plain)
-    ]
+def _line(lines: list[tuple[int, int]], start: int) -> int:
+    """Return the line of a place in a script: that of the reference or line end before it, counted on from there."""
+    line = lines[0][1]
+    for at, known in lines:
+        if at > start:
+            break
+        line = known or line + 1
+    return line
 
 
-def _is_plain(value: Any, code: Code = _ANY, *, beside_plain: bool = True) -> bool:
-    if isinstance(value, list):
-        return all(_is_plain(item, code, beside_plain=beside_plain) for item in value)
-    if not isinstance(value, str) or not value:
-        return True
-    if code.program.startswith(OPTION):
-        return not value.startswith(("-", "+")) and not (code.program.endswith(_WITH_SETTINGS) and "=" in value)
-    if code.program == NAME and "=" in value:
-        return False
-    # a word in a calculation names a variable, maybe that of another value, and that is evaluated then
-    if code.program == CALCULATION and not beside_plain and _WHOLE_NUMBER.match(value) is None:
-        return False
-    # in the script of sed a slash ends an expression
-    return not code.leads and _PLAIN.match(value) is not None and not (code.program == "sed" and "/" in value)
+def note(warned: Warned) -> str:
+    """Return what the author of a tool is told of a line that may run a value as code."""
+    if warned.names:
+        advice = "write -- before it, or give it an enum; a call asks first if it begins with a dash or holds ="
+    else:
+        advice = "every call asks first; pass values as arguments, numbers as type integer, or give them an enum"
+    return f"line {warned.line}: {warned.reason}; {advice}"
+
+
+def is_asked(warned: Warned, args: Mapping[str, Any], kinds: Mapping[str, Kind]) -> bool:
+    """Whether a call with these values must ask about a line."""
+    names = warned.names or [name for name, kind in kinds.items() if kind in ("text", "texts")]
+    values = [args.get(name) for name in names]
+    texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+    if not warned.names:
+        return any(text not in (None, "") for text in texts)
+    return any(isinstance(text, str) and (text.startswith(("-", "+")) or "=" in text) for text in texts)
 
 
 def is_given(value: Any) -> bool:
@@ -114,7 +184,8 @@ def is_given(value: Any) -> bool:
 def render(template: Template, args: Mapping[str, Any]) -> str:
     """Return the script of one call; its lines have, where that can be, the numbers that they have in the file."""
     used: dict[str, int] = {}
-    script = "".join(_rendered(template.parts, template, args, used))
+    given = frozenset(name for name in template.sections if is_given(args.get(name)))
+    script = "".join(_rendered(part, template, args, used) for part in _parts(template, given))
     quote = _bash_quoted if template.shell == "bash" else _sh_quoted
     settings: list[str] = []
     for name, number in used.items():
@@ -132,21 +203,17 @@ def _newline(prefix: str) -> str:
     return f"{prefix}n"
 
 
-def _rendered(parts: list[Part], template: Template, args: Mapping[str, Any], used: dict[str, int]) -> list[str]:
-    found: list[str] = []
-    for part in parts:
-        if isinstance(part, str):
-            found.append(part)
-        elif isinstance(part, Section):
-            if is_given(args.get(part.name)) is not part.inverted:
-                found += _rendered(part.parts, template, args, used)
-        else:
-            _check(part, args.get(part.name))
-            variable = template.prefix + str(used.setdefault(part.name, len(used)))
-            if part.is_number:
-                variable += "_c"
-            found.append(_reference(part.manner, variable, args.get(part.name)))
-    return found
+def _rendered(part: Part, template: Template, args: Mapping[str, Any], used: dict[str, int]) -> str:
+    if isinstance(part, str):
+        return part
+    value = args.get(part.name)
+    _check(part, value)
+    variable = template.prefix + str(used.setdefault(part.name, len(used))) + "_c" * part.is_number
+    if part.manner != "words":
+        return _text_of(part.manner, f"${{{variable}-}}")
+    if isinstance(value, list) and value:
+        return " ".join(f'"${{{variable}_{index}}}"' for index in range(len(value)))
+    return f'${{{variable}+"${{{variable}}}"}}'
 
 
 def _check(reference: Reference, value: Any) -> None:
@@ -154,7 +221,7 @@ def _check(reference: Reference, value: Any) -> None:
     if reference.is_present and (value is None or value == []):
         raise _refusal(f"Missing parameter: {reference.name}, which names the program to run {where}")
     first = value[0] if isinstance(value, list) and value else value
-    if reference.is_present and first in OF_THE_SHELL:
+    if reference.is_present and first in _OF_THE_SHELL:
         raise _refusal(f"{reference.name} must name a program to run {where}, not {first} of the shell")
     if reference.is_number and value is not None and _number(value) is None:
         raise _refusal(f"{reference.name} must be an integer: {where} of the tool it is part of a calculation")
@@ -164,15 +231,11 @@ def _refusal(message: str) -> ToolError:
     return ToolError("invalid_args", f"⚒ {message}.")
 
 
-def _reference(manner: Manner, variable: str, value: Any) -> str:
-    if manner == "words":
-        if isinstance(value, list) and value:
-            return " ".join(f'"${{{variable}_{index}}}"' for index in range(len(value)))
-        return f'${{{variable}+"${{{variable}}}"}}'
-    text = f"${{{variable}-}}"
-    return {"number": text, "one": f'"{text}"', "text": text, "single": f"'\"{text}\"'", "ansi": f"'\"{text}\"$'"}[
-        manner
-    ]
+def _text_of(manner: Manner, text: str) -> str:
+    """Return an expansion as it must be written to fit its place."""
+    if manner in ("words", "one"):
+        return f'"{text}"'
+    return {"single": f"'\"{text}\"'", "ansi": f"'\"{text}\"$'"}.get(manner, text)
 
 
 def _settings(variable: str, value: Any, quote: Callable[[str], str], name: str) -> list[str]:

@@ -1,119 +1,678 @@
-"""What the shell itself evaluates a second time: calculations, indexes of arrays, and names of variables.
+"""Where a script evaluates text a second time that is not constant, and so may run a value as code.
 
-A variable that holds `a[$(id)]` runs `id` as soon as it is calculated with, or is taken for a name. What is here reads
-words without their quotes, in which a value is a NUL.
+A bound value is data to the shell that runs the script. It is code again to whatever evaluates the text that it has got
+into: eval, `sh -c`, a pipe into a shell, a calculation, the name of a variable. Values are not followed through the
+script. Every text that is evaluated again must be constant: written in the script, or made of variables that the script
+sets to constants or numbers alone, or does not set at all. Anything else is found, noted when the tool is loaded, and
+asked about at every call. What is found errs on the side of asking; what cannot be parsed is found, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-CALCULATION = "a calculation"
-NAME = "the name of a variable"
+from hilt import variables
+from hilt.commands import arguments as argument_rules
+from hilt.commands import awk_sed, clients, git, programs, starters
+from hilt.commands.quoting import ShellWord, unquote
+from hilt.commands.rating import CommandPlace, Rate, Rated, is_made_of_input
+from hilt.commands.syntax import Assignment, Command, Unparsed, read
 
-_NAME = re.compile(r"(?<![A-Za-z0-9_#])[A-Za-z_][A-Za-z0-9_]*")
-_SUBSTITUTION = re.compile(r"\$\(.*\)|`.*`", re.DOTALL)
-_INDEX = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)?\[(.*?)\](?:\+?=|\Z)", re.DOTALL)
-_DECLARATION = re.compile(r"\b(?:declare|typeset|local|readonly|export)\s+((?:[-+]\w+\s+)+)([^;&|\n(]*)")
-_DECLARED = re.compile(r"(?:^|\s)[\"']?([A-Za-z_][A-Za-z0-9_]*)")
-_ARRAY = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]\n]*\]\+?=|\+?=\()|\b(?:mapfile|readarray|-\w*a)\s+(\w+)")
-_FUNCTION = re.compile(r"(?<![^\s;&|(){}])([^\s;&|(){}]+)[ \t]*\([ \t]*\)|\bfunction\s+([^\s;&|(){}]+)")
-_OF_THE_SHELL = frozenset(("RANDOM", "OPTIND", "HISTCMD"))  # which bash itself calculates with
+CALCULATES = "the shell calculates with text that may not be a number"
+NAMES = "the shell takes text that is not constant for the name of a variable"
+MAX_DEPTH = 20
 
-_WITH_VALUE = {"read": "adinNptu", "mapfile": "CcdnOsu", "readarray": "CcdnOsu"}
-_SILENT = frozenset(("[", "test", "true", "false", ":", "cd", "exit", "return"))
-_DIGITS = frozenset(("0-9", "[0-9]", "[:digit:]"))
+_RATED: dict[str, Rate] = {**starters.RATED, **argument_rules.RATED, **clients.RATED, **git.RATED}
+_NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+_NUMBER = re.compile(  # what is a number whatever the variables in it hold
+    r"""\$\{\#[^{}]*\}|(?<!\\)\$[\#?$!]|\$\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)
+    |\$\(\ *(?:date\ \+%s|nproc|seq\ [0-9\ ]+|(?:(?:[^;&\n()`\\|"']|"[^"()`\\]*"|'[^']*')+\|)*
+    \ *wc\ -[clmw](?:\ *<\ *(?:"[^"()`\\]*"|[^\s;&()`\\|<>"']+))?)\ *\)""",
+    re.VERBOSE,
+)
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
+_LOOSE = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
+_UNKNOWN = re.compile(r"`|\$\(|[<>]\(|\$\[|\$\{?[0-9@*!_-](?![A-Za-z_])|\$\{!")
+_CALCULATED = re.compile(
+    r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII
+)
+_OPERAND = re.compile(r"(?<![\w#.])[A-Za-z_]\w*", re.ASCII)
+_SUBJECT = re.compile(r"\w+(?=\[)|\$\{(?:\w+|[@*])(?:\[[^\]]*\])?:")  # whose own text is not evaluated
+_KEYS = re.compile(r"\$\{!\w+(?:\[[@*]\]|[@*])\}")
+_SETS = re.compile(r"[\"']?([A-Za-z_]\w*)(\[[^\]]*\])?\+?=", re.ASCII)
+_BEGINS_FORMAT = re.compile(r"[A-Za-z0-9%]|['\"](?:\\[A-Za-z0-9]|[^-$`'\"\\\n])")
+_PLAIN_INDEX = re.compile(r"\w+\[\d+\]\Z")
 
-
-class Declared(NamedTuple):
-    """What a script says of its variables, and the functions it has."""
-
-    integers: frozenset[str] = _OF_THE_SHELL
-    names: frozenset[str] = frozenset()  # variables that stand for others
-    keyed: frozenset[str] = frozenset()  # arrays whose indexes are texts
-    arrays: frozenset[str] = frozenset()
-    functions: frozenset[str] = frozenset()
-
-
-def declared(body: str) -> Declared:
-    """Return what a script says of its variables, wherever it stands."""
-    by_option: dict[str, set[str]] = {"i": set(_OF_THE_SHELL), "n": set(), "A": set(), "a": set()}
-    for options, rest in _DECLARATION.findall(body):
-        for option in by_option.keys() & set(options):
-            by_option[option].update(_DECLARED.findall(rest))
-    arrays = by_option["A"] | by_option["a"] | {one or other for one, other in _ARRAY.findall(body)}
-    return Declared(
-        frozenset(by_option["i"]),
-        frozenset(by_option["n"]),
-        frozenset(by_option["A"] - by_option["a"]),
-        frozenset(arrays),
-        frozenset(one or other for one, other in _FUNCTION.findall(body)),
-    )
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """Return the variables that a calculation names, with and without a dollar sign; substitutions are not read."""
-    return tuple(_NAME.findall(_SUBSTITUTION.sub(" ", text)))
-
-
-class Index(NamedTuple):
-    """The index in a word such as `a[i]=1`; `is_open`: not all that it is made from is in its text."""
-
-    array: str
-    text: str
-    is_open: bool
-
-
-def index_of(text: str) -> Index | None:
-    """Return the index that a name or an assignment begins with."""
-    found = _INDEX.match(text) if "[" in text else None
-    if found is None:
-        return None
-    return Index(found[1] or "", found[2], "\0" in found[2] or _SUBSTITUTION.search(found[2]) is not None)
-
-
-def evaluates_next(words: Sequence[str], programs: Set[str]) -> str | None:
-    """Return as what the shell evaluates the word after these, None when it is data to it."""
-    if "let" in programs:
-        return CALCULATION
-    if "unset" in programs and "-f" not in words:
-        return NAME
-    if "read" in programs and not _pending(words, "read"):
-        return NAME
-    for program in ("mapfile", "readarray"):
-        if program in programs and _pending(words, program) == "C":
-            return program
-    if "compgen" in programs and words[-1] in ("-W", "-C"):
-        return "compgen"
-    if words[-1] == "-v" and programs & {"printf", "test", "["}:
-        return NAME
-    return None
+# what the shell itself fills with text that may come from a value
+_FILLED = frozenset(
+    ("_", "REPLY", "OPTARG", "MAPFILE", "BASH_REMATCH", "PWD", "OLDPWD", "DIRSTACK", "BASH_COMMAND", "COPROC")
+)
+_INTEGERS = frozenset(("RANDOM", "SRANDOM", "SECONDS", "LINENO", "OPTIND", "HISTCMD", "BASHPID", "EPOCHSECONDS"))
+_DECLARES = frozenset(("declare", "typeset", "local", "readonly", "export"))
+_COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+_READS = frozenset(("read", "mapfile", "readarray", "getopts"))  # which fill variables
+_COUNTERS = frozenset(("date", "nproc", "seq", "wc"))
+_ANY_WORD = frozenset(
+    ("alias", "jobs", "hash", "enable", "bind", "complete", "compgen", "fc", "crontab", "at", "batch")
+)
+_WRITES = frozenset(("tee", "cp", "mv", "ln", "install"))
+_QUERIES = dict.fromkeys(("psql", "mysql", "mariadb"), programs.Interpreter(("-c", "-e", "--command", "--execute")))
+# programs that an option makes run something, and their options that have a value in the next word
+_TAKES_OPTIONS = {
+    **dict.fromkeys(("ssh", "sftp", "scp"), "BbcDEeFIiJLlmOopQRSWw"),
+    **dict.fromkeys(("vim", "vi", "nvim", "ex"), "cSuUTtws"),
+    "man": "PHCRLmMSs",
+    "find": "",
+    "fd": "edEtjcS",
+    "tar": "bCfFgHIKLNTVX",
+    "zip": "bnPtsixO",
+    "git": "CcmFbBnSGLUo",
+    "rsync": "efBMT",
+    "sed": "efl",
+    "sort": "kStTo",
+    "make": "CfIjloW",
+    "rg": "ABCdefgjmMrtT",
+    "wget": "OoaPUtTwQADlIXRBie",
+    "less": "bhjoOpPtTxyz",
+    "tcpdump": "BcCEFGijrswWyz",
+}
 
 
-def _pending(words: Sequence[str], program: str) -> str:
-    """Return the option whose value the next word is."""
-    last = words[-1]
-    return last[-1] if len(last) > 1 and last.startswith("-") and last[-1] in _WITH_VALUE[program] else ""
+class Variables(NamedTuple):
+    """The variables of a script that are bound to parameters, by what their values may be."""
+
+    texts: dict[str, str]  # any text, with the names of the parameters
+    chosen: set[str]  # texts that the author wrote
+    numbers: set[str]
 
 
-def prints_no_value(words: Sequence[str]) -> bool:
-    """Whether a command prints nothing, or numbers alone, whatever its values are."""
-    if not words:
-        return False
-    name, rest = words[0].rpartition("/")[2], words[1:]
-    fixed = [word for word in rest if not set(word) & set("$`\0")]
-    if name in _SILENT:
+class Evaluation(NamedTuple):
+    """A place of a script that may run a value as code; with `names`, only if one of these values is an option."""
+
+    start: int
+    reason: str
+    names: tuple[str, ...] = ()
+
+
+def evaluations(script: str, bound: Variables) -> list[Evaluation]:
+    """Return the places of a script that may run a value as code, each reason once per place."""
+    finder = _Finder(bound)
+    try:
+        return list(dict.fromkeys(finder.find(script)))
+    except Unparsed as problem:
+        return [Evaluation(0, f"the script cannot be checked: {problem}")]
+
+
+class _Finder:
+    """Looks at every command of a script, and of constant texts that it hands to a shell. A Rater, see rating.py."""
+
+    sandboxed = True
+
+    def __init__(self, bound: Variables) -> None:
+        self._bound = bound
+        self._texts: dict[str, int] = {}  # what was read, and where it stands in the script
+        self._commands: list[tuple[Command, CommandPlace, str | None]] = []
+        self._evaluated: list[tuple[str, int]] = []
+        self._assigned: dict[str, list[str | None]] = {}
+        self._integers = set(_INTEGERS)
+        self._written: set[str | None] = set()  # names of files
+        self._sources = False  # other files may set any variable
+        self._found: list[Evaluation] = []
+        self._start = 0  # of the command that is being looked at
+        self._opens = False  # one of its words may hold a value
+        self._feed: str | None = ""  # its input
+
+    def find(self, script: str) -> list[Evaluation]:
+        """Look until no command adds a text."""
+        self._read(script, 0)
+        known = 0
+        while known != len(self._texts):
+            known = len(self._texts)
+            self._found = []
+            for command, place, feed in list(self._commands):
+                self._start = place.start
+                self._set(command.assignments)
+                if not self._integers.isdisjoint(self._filled(command.words)):
+                    self._add(CALCULATES)
+                if command.words:
+                    self._judge([self._known(word) for word in command.words], place, feed)
+            for text, start in list(self._evaluated):
+                self._start = start
+                self._calculate(text, is_whole=text.startswith(("$", "((", "for")) and not text.startswith("${"))
+        return sorted(self._found)
+
+    def _add(self, reason: str, names: tuple[str, ...] = ()) -> None:
+        self._found.append(Evaluation(self._start, reason, names))
+
+    # --- what is known of the whole script ------------------------------------------------------------------------
+
+    def _read(self, text: str, start: int, *, depth: int = 0) -> None:
+        """Take note of a text that a shell runs; inside the script it stands where its command stands."""
+        if text in self._texts:
+            return
+        if depth > MAX_DEPTH:
+            raise Unparsed("too many programs start one another")
+        is_inner = bool(self._texts)
+        self._texts[text] = start
+        script = read(text)
+        if not _COUNTERS.isdisjoint(script.functions):
+            raise Unparsed("a program that prints numbers has a new meaning")
+        feeds_all = any(
+            command.words and command.words[0].value == "exec" and _inputs(command) for command in script.commands
+        )
+        for command in script.commands:
+            at = start if is_inner else command.start
+            feed = None if feeds_all else _feed(text, command)
+            self._commands.append((command, CommandPlace(at, command.end, feed != "", depth), feed))
+            for name, value, source in command.assignments:
+                self._assigned.setdefault(name, []).append(source if value is not None or source else None)
+            self._declare(command.words)
+            self._written |= {
+                found.target.name for found in command.redirections if found.target and ">" in found.operator
+            }
+            if command.words and command.words[0].name in _WRITES:
+                self._written.update(word.name for word in command.words[1:])
+        found = [*script.evaluated, *_calculations(text)]
+        self._evaluated += [(evaluated, start if is_inner else at) for evaluated, at in found]
+        for evaluated, _ in found:
+            for name in (one or other for one, other in _CALCULATED.findall(evaluated)):
+                self._assigned.setdefault(name, []).append("0")
+
+    def _declare(self, words: Sequence[ShellWord]) -> None:
+        """Take note of variables that a command fills, or says something of, wherever it stands."""
+        for name in self._filled(words):
+            self._assigned.setdefault(name, []).append(None)
+        values = [word.value or "" for word in words]
+        options = {letter for value in values if value[:1] in ("-", "+") for letter in value}
+        for word in words if not _DECLARES.isdisjoint(values) else ():
+            name = _SETS.sub(r"\1=", word.text).partition("=")[0]
+            if "i" in options:
+                self._integers.add(name)
+            if options & set("aA"):
+                self._assigned.setdefault(name, []).append("()")
+        self._sources = self._sources or bool({"source", "."} & set(values))
+
+    def _filled(self, words: Sequence[ShellWord]) -> set[str]:
+        """Return the names of variables that a command fills, and more."""
+        values = {(word.value or "").removeprefix("-v").partition("[")[0] for word in words}
+        return values if values & _READS or "printf" in values else set()
+
+    def _is_constant(self, text: str, *, number: bool = False) -> bool:
+        """Whether a text is made of constants alone; as a number, of numbers alone."""
+        return self._holds(text, number, set())
+
+    def _holds(self, text: str, number: bool, seen: set[str]) -> bool:
+        text = _NUMBER.sub("0", text)
+        if _UNKNOWN.search(text) or (number and _VARIABLE.sub("", text).strip("\"'+-0123456789 {.}")):
+            return False
+        return all(self._is_settled(name, number, seen) for name in _LOOSE.findall(text))
+
+    def _is_settled(self, name: str, number: bool, seen: set[str]) -> bool:
+        """Whether a variable holds constants alone; one that the script does not set is the user's."""
+        if name in self._bound.numbers or name in seen:
+            return True
+        if name in self._bound.chosen:
+            return not number
+        if name in self._bound.texts or name in _FILLED:
+            return False
+        seen.add(name)
+        texts = self._assigned.get(name)
+        if texts is None:
+            return not self._sources or name in _INTEGERS
+        return all(text is not None and self._holds(text, number, seen) for text in texts)
+
+    def _known(self, word: ShellWord) -> ShellWord:
+        """Return a word with a value where all that it is made from are constants and numbers."""
+        if word.value is not None or is_made_of_input(word):
+            return word
+
+        def filled(found: re.Match[str]) -> str:
+            name = found[1] or found[2]
+            is_set = name in self._assigned or name in self._bound.numbers
+            return "0" if is_set and self._is_constant(found[0], number=True) else found[0]
+
+        known = unquote(_VARIABLE.sub(filled, _NUMBER.sub("0", word.text)))
+        return word if known.value is None else known._replace(text=word.text)
+
+    def _is_open(self, word: ShellWord) -> bool:
+        """Whether a word may hold a value."""
+        return word.value is None and (is_made_of_input(word) or not self._is_constant(word.text))
+
+    def _any_open(self, words: Sequence[ShellWord]) -> bool:
+        return any(map(self._is_open, words))
+
+    # --- what the shell evaluates itself --------------------------------------------------------------------------
+
+    def _calculate(self, text: str, *, is_whole: bool = True) -> None:
+        """Look at arithmetic; where it is not the whole text, at what is arithmetic in a subscript or an expansion."""
+        if text.startswith("${!"):
+            if not _KEYS.match(text) and not self._is_constant("$" + text[3:].rstrip("}")):
+                self._add(NAMES)
+            return
+        if not is_whole:
+            text = _SUBJECT.sub("", text.partition("]=")[0] if text.startswith("[") else text, count=1)
+        text = _NUMBER.sub("0", text.removeprefix("$"))
+        names = set(_OPERAND.findall(text)) - {"for"}
+        if _UNKNOWN.search(text) or not all(self._is_constant(f"${name}", number=True) for name in names):
+            self._add(CALCULATES)
+
+    def _name(self, word: ShellWord) -> None:
+        """Look at a word that is taken for the name of a variable."""
+        if self._is_open(word) or ("[" in word.text and _PLAIN_INDEX.match(word.value or "") is None):
+            self._add(NAMES)
+
+    def _set(self, assignments: Sequence[Assignment]) -> None:
+        for name, value, text in assignments:
+            if name in self._integers and not (text and self._is_constant(text, number=True)) and value != "":
+                self._add(CALCULATES)
+            if (value is None and text and not self._is_constant(text)) or _is_prompt(name, text):
+                self._export(name)
+
+    def _export(self, name: str) -> None:
+        """Look at a variable that gets an open text."""
+        if (
+            _is_prompt(name, "$(")
+            or name in programs.RUNS_VALUE
+            or name in programs.OPTIONS_OF
+            or variables.loads_code(name, None)
+        ):
+            self._add(f"{name}= makes programs run text that is not constant")
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    def _judge(self, words: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
+        """Look at one command; `feed` is its input: "" for none, None where it is not constant."""
+        verb, *arguments = words
+        name = verb.name
+        if name is None or verb.pattern:
+            self._add("the program to run is not constant")
+            return
+        if place.depth > MAX_DEPTH:
+            raise Unparsed("too many programs start one another")
+        if "/" in verb.text:
+            self._file("the shell", ShellWord(verb.text, name, name=name))
+        place = place._replace(fed=feed != "", depth=place.depth + 1)
+        usual = programs.GNU.get(name.lower(), name.lower())
+        interpreter = programs.INTERPRETERS.get(name) or programs.INTERPRETERS.get(name.rstrip("0123456789.-"))
+        if usual in programs.SHELLS:
+            self._shell(name, arguments, place, feed)
+        elif interpreter or name in _QUERIES:
+            self._interpreter(name, interpreter or _QUERIES[name], arguments, feed)
+        elif not self._builtin(name, arguments, place):
+            self._program(name if name in _RATED else usual, arguments, place, feed)
+
+    def _code(self, program: str, word: ShellWord, place: CommandPlace) -> None:
+        """Look at a word that a shell runs as code."""
+        variable = _VARIABLE.fullmatch(word.text.strip('"'))
+        texts = [word.value]
+        if word.value is None and variable and self._is_constant(word.text):
+            texts = [text and unquote(text).value for text in self._assigned.get(variable[1] or variable[2], [None])]
+        for text in texts:
+            if text is None:
+                self._add(f"{program} runs text that is not constant")
+            else:
+                self._read(text, place.start, depth=place.depth)
+
+    def _shell(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
+        rest = list(arguments)
+        has_code = reads_input = False
+        while rest and (option := rest[0].value) is not None and option.startswith(("-", "+")) and option != "-":
+            del rest[0]
+            if option == "--":
+                break
+            is_short = option.startswith("-") and not option.startswith("--")
+            has_code = has_code or (is_short and "c" in option) or option == "--command"
+            reads_input = reads_input or (is_short and "s" in option)
+            if (option in ("--rcfile", "--init-file") or option[-1] in "oO") and rest:
+                self._file(name, rest.pop(0))
+        if has_code:
+            for word in rest[:1]:
+                self._code(f"{name} -c", word, place)
+        elif rest and not reads_input and not starters.is_standard_input(rest[0]):
+            self._file(name, rest[0], rest[1:])
+        elif feed is None or (rest and rest[0].value is None and not reads_input):
+            self._add(f"{name} runs what it is fed")
+        elif feed:
+            self._read(feed, place.start, depth=place.depth)
+
+    def _file(self, name: str, word: ShellWord, rest: Sequence[ShellWord] = ()) -> None:
+        """Look at the file that a program runs; text that may be an option says what the rest is."""
+        if word.name in self._written:
+            self._add(f"{name} runs a file that the script writes")
+        if (
+            self._is_open(word)
+            or "<(" in word.text
+            or (word.value is None and word.name is None and self._any_open(rest))
+        ):
+            self._add(f"{name} runs a file or text that is not constant")
+
+    def _interpreter(
+        self, name: str, kind: programs.Interpreter, arguments: Sequence[ShellWord], feed: str | None
+    ) -> None:
+        rest = list(arguments)
+        word = ShellWord("-", "-", name="-")
+        while rest:
+            word = rest.pop(0)
+            value = word.value
+            if value is None or starters.is_standard_input(word) or not value.startswith("-"):
+                break
+            if starters.match_option(value, kind.modules)[0]:
+                word = rest[0] if rest else word
+                break
+            option, attached = starters.match_option(value, kind.code)
+            if option and not attached and rest and self._is_open(rest[0]):
+                self._add(f"{name} {option} runs text that is not constant")
+            if option or starters.match_option(value, kind.values)[0]:
+                rest = rest[not attached :]
+            if option:
+                return
+        else:
+            word = ShellWord("-", "-", name="-")
+        if word.value is None or not starters.is_standard_input(word):
+            if name not in _QUERIES:
+                self._file(name, word, rest)
+        elif feed is None and not (kind.quiet and word.text == "-" and not arguments):
+            self._add(f"{name} runs what it is fed")
+
+    def _builtin(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> bool:
+        """Look at a command of the shell; return whether it is one that is known here."""
+        values = [word.value for word in arguments]
+        operands = [word for word in arguments if word.value != "--"]
+        if name == "eval":
+            texts = [word.value for word in operands]
+            code = (
+                operands[0]
+                if len(operands) == 1
+                else ShellWord("", None if None in texts else " ".join(map(str, texts)))
+            )
+            self._code(name, code, place)
+        elif name in ("source", "."):
+            for word in operands[:1]:
+                self._file(name, word)
+                if starters.is_standard_input(word):
+                    self._add(f"{name} runs what it is fed")
+        elif name == "trap":
+            for word in [word for word in operands if word.value not in ("-l", "-p")][:1]:
+                self._code(name, word, place)
+        elif name in _ANY_WORD:
+            evaluates = name == "compgen" and any(sign in word.text for word in arguments for sign in "$`")
+            if evaluates or self._any_open(arguments) or (place.fed and name in ("crontab", "at", "batch")):
+                self._add(f"{name} runs text that is not constant")
+            for word in arguments if name == "alias" else ():
+                self._read((word.value or "").partition("=")[2], place.start, depth=place.depth)
+        elif name == "let":
+            self._calculate(" ".join(word.text for word in arguments))
+        elif name == "unset":
+            for word in arguments if "-f" not in values else ():
+                self._name(word)
+        elif name in _READS or name == "wait":
+            for word in arguments:
+                self._name(word)
+            if name in ("mapfile", "readarray") and programs.has_flag(values, "C", values="cdnOsu"):
+                self._add(f"{name} -C runs text that is not constant")
+        elif name == "printf":
+            self._printf(arguments)
+        elif name in ("test", "[", "[["):
+            self._test(name, arguments)
+        elif name in _DECLARES:
+            self._declares(name, arguments)
+        else:
+            return name in programs.BUILTINS or name in programs.READERS
         return True
-    if name == "wc":
-        return len(fixed) == len(rest)
-    if name in ("grep", "egrep", "fgrep"):
-        options = "".join(word[1:] for word in rest if word.startswith("-"))
-        operands = [word for word in rest if not word.startswith("-")]
-        return ("c" in options or "q" in options) and not set(options) & set("rRH") and len(operands) < 3
-    if name == "date":
-        return any(word.startswith("+") for word in fixed)
-    if name == "stat":
-        return any(re.fullmatch(r"(?:-[cf]|--format=)?%[sYXZaugzmh]", word) for word in fixed)
-    return name == "tr" and len(rest) == 2 and rest[0] in ("-cd", "-dc") and rest[1] in _DIGITS
+
+    def _printf(self, arguments: Sequence[ShellWord]) -> None:
+        rest = list(arguments)
+        while rest and (rest[0].value or "").startswith("-"):
+            option = rest.pop(0).value or ""
+            if option == "-v" and rest:
+                self._name(rest.pop(0))
+            elif option.startswith("-v"):
+                self._name(ShellWord(option[2:], option[2:]))
+            else:
+                break
+        # what is no plain format may be -v, and the next word the name
+        if not rest or (rest[0].value is not None and not rest[0].pattern) or _BEGINS_FORMAT.match(rest[0].text):
+            return
+        if self._any_open(rest) and (rest[1:] or not _is_quoted(rest[0].text)):
+            self._add(NAMES)
+
+    def _test(self, name: str, arguments: Sequence[ShellWord]) -> None:
+        before: ShellWord | None = None
+        for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+            if word.value in ("-v", "-R") and following is not None:
+                self._name(following)
+            if name == "[[":
+                if word.value in _COMPARES:
+                    self._calculate(" ".join(one.text for one in (before, following) if one is not None))
+            elif self._is_open(word) and (not _is_quoted(word.text) or (before is not None and self._is_open(before))):
+                self._add(NAMES)  # -v and a name
+            before = word
+
+    def _declares(self, name: str, arguments: Sequence[ShellWord]) -> None:
+        options = {letter for word in arguments if (word.value or "")[:1] in ("-", "+") for letter in word.value or ""}
+        if "n" in options and name != "export":
+            self._add(NAMES)
+        for word in arguments if not options & set("pfF") else ():
+            named = _SETS.match(word.text)
+            if named is None:
+                if (word.value or "")[:1] not in ("-", "+"):
+                    self._name(word)
+                continue
+            if named[2] and _PLAIN_INDEX.match(named[0].strip("\"'").rstrip("+=")) is None:
+                self._add(CALCULATES)
+            is_array = options & set("aA") or any(
+                (text or "(").startswith("(") for text in self._assigned.get(named[1], ())
+            )
+            if self._is_open(word):
+                if is_array and not word.broken:
+                    self._add(f"{name} runs the text of an array")
+                self._export(named[1])
+
+    def _program(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
+        """Look at a program that may start others, or take a value for an option."""
+        values = [word.value for word in arguments]
+        is_open = self._any_open(arguments)
+        outer = self._opens, self._feed
+        self._opens, self._feed = is_open, feed
+        if name in ("env", "sudo"):
+            arguments = [self._setting(word) for word in arguments]
+        if name in ("awk", "gawk", "mawk", "nawk", "original-awk"):
+            self._awk(name, values, is_open=is_open)
+        elif name in ("sed", "gsed"):
+            scripts = awk_sed.SedScripts(values).scripts
+            if (None in scripts and is_open) or any(
+                script is not None and awk_sed.sed_starts(script) for script in scripts
+            ):
+                self._add(f"{name} runs text that is not constant")
+        elif name in programs.ELEVATORS:
+            starters.rate_elevator(self, name, arguments, place)
+            if name in ("su", "runuser") and feed is None:
+                self._add(f"{name} runs what it is fed")
+        elif name in programs.WRAPPERS:
+            starters.rate_wrapper(self, name, arguments, place)
+            if name in ("parallel", "sem") and is_open:
+                self._add(f"{name} runs text that is not constant")
+        elif name in _RATED:
+            if name in ("make", "gmake") and feed is None and any(map(starters.is_standard_input, arguments)):
+                self._add(f"{name} runs what it is fed")
+            words = [part for word in arguments for part in _attached(word)]
+            rated = _RATED[name](self, name, words, place)
+            if rated.level == "dangerous" and (is_open or place.fed):
+                fixed = [word if word.value is not None else ShellWord("x", "x", name="x") for word in words]
+                if _RATED[name](_Finder(self._bound), name, fixed, place._replace(fed=False)).level != "dangerous":
+                    self._add(rated.reason)
+        else:
+            starters.rate_runner(self, name, arguments, place)
+        for at, word in enumerate(arguments):
+            base = (word.name or "").lower()
+            if base in ("eval", *programs.SHELLS) or base.rstrip("0123456789.-") in programs.INTERPRETERS:
+                self._judge(arguments[at:], place, feed)
+                if any((option.value or "").startswith("-") for option in arguments[at + 1 : at + 2]):
+                    break
+        if name in _TAKES_OPTIONS:
+            self._options(name, arguments)
+        self._opens, self._feed = outer
+
+    def _awk(self, name: str, values: Sequence[str | None], *, is_open: bool) -> None:
+        texts = programs.option_values(values, "e", "source", stops="FfvilE")
+        if not programs.has_flag(values, "fE", "file", "exec", values="Fvie"):
+            options = programs.Options("FfvieEl", ("assign", "field-separator", "file", "include", "source", "load"))
+            texts += programs.positionals(values, options)[:1]
+        elif None in programs.option_values(values, "fE", "file", "exec", stops="Fviel") and is_open:
+            texts.append(None)
+        if (None in texts and is_open) or any(text and None in awk_sed.awk_starts(text) for text in texts):
+            self._add(f"{name} runs text that is not constant")
+
+    def _setting(self, word: ShellWord) -> ShellWord:
+        """Return NAME=value with a value, so that it is not taken for the program that follows."""
+        named = _SETS.match(word.text) if self._is_open(word) else None
+        if named is None:
+            return word
+        self._export(named[1])
+        return ShellWord(word.text, f"{named[1]}=x")
+
+    def _options(self, name: str, arguments: Sequence[ShellWord]) -> None:
+        """Look at words that a program may take for an option by which it runs something."""
+        before = ""
+        for word in arguments:
+            if word.value == "--" and name not in ("find", "make"):
+                return
+            is_value = before.startswith("-") and (name == "find" or before[-1] in _TAKES_OPTIONS[name])
+            before = word.value or ""
+            if is_value or not self._is_open(word) or not (_leads(word.text) or is_made_of_input(word)):
+                continue
+            names = None if is_made_of_input(word) else self._leading(word.text, set())
+            if names != ():
+                whose = f"the value of {' or '.join(names)}" if names else "text that is not constant"
+                self._add(f"{name} may take {whose} for an option that runs something", names or ())
+
+    def _leading(self, text: str, seen: set[str]) -> tuple[str, ...] | None:
+        """Return the parameters whose values a text may begin with; None when it may begin with anything else."""
+        names: list[str] = []
+        text = text.lstrip("\"'")
+        while text.startswith("$"):
+            found = _VARIABLE.match(text)
+            variable = (found[1] or found[2]) if found else ""
+            if found is None or variable in _FILLED or (self._sources and variable not in self._bound.texts):
+                return None
+            if variable in self._bound.texts:
+                names.append(self._bound.texts[variable])
+            elif variable not in seen:
+                seen.add(variable)
+                for assigned in self._assigned.get(variable, ()):
+                    inner = None if assigned is None else self._leading(assigned, seen)
+                    if inner is None:
+                        return None
+                    names += inner
+            text = text[found.end() :].lstrip("\"'")
+        # a value that is empty lets what follows lead
+        return None if text[:1] in ("-", "`", "<", "{") else tuple(dict.fromkeys(names))
+
+    # --- what programs start, told by commands/starters.py --------------------------------------------------------
+
+    def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
+        """Look at a command that another one starts."""
+        if words and words[0].text:
+            self._judge(words, place, None if place.fed and self._feed == "" else self._feed)
+        return _SAFE
+
+    def start_text(self, text: str | None, place: CommandPlace, starter: str) -> Rated:
+        """Look at a text that a program hands to a shell."""
+        if text is not None:
+            self._read(text, place.start, depth=place.depth)
+        else:
+            self._add(f"{starter} runs text that is not constant")
+        return _SAFE
+
+    def start_unseen(self, place: CommandPlace, reason: str) -> Rated:
+        """Look at code that a program runs and that is not read."""
+        if self._opens or self._feed is None:
+            self._add(reason)
+        return _SAFE
+
+    def write(self, path: str | None, place: CommandPlace) -> Rated:
+        """A file that is written runs nothing."""
+        return _SAFE
+
+    def rate_assignment(self, assignment: Assignment, place: CommandPlace) -> Rated:
+        """Constant settings run nothing of a value."""
+        return _SAFE
+
+    def redefine(self, name: str) -> None:
+        """A name with a new meaning is constant, too."""
+
+
+_SAFE = Rated("safe", "")
+
+
+def _inputs(command: Command) -> list[str]:
+    return [text for found in command.redirections if (text := found.text.lstrip("0123456789")).startswith("<")]
+
+
+def _feed(text: str, command: Command) -> str | None:
+    """Return the text that a command is fed; "" for none and for a constant file, None where it is not constant."""
+    inputs = _inputs(command)
+    if not inputs:
+        return None if command.fed else ""
+    source = inputs[0]
+    if len(inputs) > 1:
+        return None
+    if source.startswith("<<<"):
+        return unquote(source[3:].strip()).value
+    if not source.startswith("<<"):
+        target = unquote(source[1:].strip())
+        return None if target.value is None or starters.is_standard_input(target) else ""
+    start = next((found.start for found in command.redirections if found.text.endswith(source)), 0)
+    line, _, rest = text[start:].partition("\n")
+    if not line.lstrip("0123456789").startswith(source) or "<<" in line[len(source) :]:
+        return None
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    delimiter = unquote(source[2:].removeprefix("-").strip())
+    lines: list[str] = []
+    for row in rest.split("\n"):
+        row = row.lstrip("\t") if source.startswith("<<-") else row
+        if row == delimiter.value:
+            break
+        lines.append(row)
+    body = "\n".join(lines)
+    is_constant = delimiter.text != delimiter.value or not any(sign in body for sign in "$`\\")
+    return body if is_constant and "<<" not in before else None
+
+
+def _calculations(text: str) -> Iterator[tuple[str, int]]:
+    """Yield what looks like arithmetic, wherever it stands: the grammar does not show that of here-documents."""
+    for found in re.finditer(r"\$\(\(|\$\[", text):
+        opening, closing = "[]" if found[0] == "$[" else "()"
+        depth = 0
+        for end in range(found.start() + 1, len(text)):
+            depth += (text[end] == opening) - (text[end] == closing)
+            if not depth:
+                break
+        yield text[found.start() : end + 1], found.start()
+
+
+def _leads(text: str) -> bool:
+    """Whether a word begins, after dashes at most, with what the shell computes."""
+    return re.match(r"[\"'-]*[$`]", text) is not None
+
+
+def _is_quoted(text: str) -> bool:
+    """Whether a word stays one word, whatever its variables hold."""
+    before = ""
+    while text != before:
+        before, text = text, re.sub(r"\$\([^()]*\)", "$_", text)
+    rest = re.sub(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", "", text)
+    return "$" not in rest and "`" not in rest
+
+
+def _is_prompt(name: str, text: str) -> bool:
+    """Whether a variable holds a prompt that runs commands: the shell expands it when it is shown."""
+    return name.startswith(("PS4", "PS0")) and any(sign in text for sign in ("$(", "`"))
+
+
+def _attached(word: ShellWord) -> list[ShellWord]:
+    """Return an option and the computed value that is attached to it as two words."""
+    found = re.match(r"--[\w-]+(?==)|-[A-Za-z]+(?=[\"'$`])", word.text) if word.value is None else None
+    return [word] if found is None else [unquote(found[0]), ShellWord(word.text[found.end() :].removeprefix("="), None)]

@@ -1,21 +1,17 @@
 """Reads the body of a template as the shell will, so that every placeholder becomes a reference that fits its place.
 
-Each kind of quotes or brackets is a method that reads to their end. A section begins and ends in the same ones, so that
-what follows means the same with it and without it. Where the shell itself evaluates a word once more (names of
-variables, calculations) stands no value, or only a whole number; what gets there by way of variables, and what other
-programs evaluate, is in shell_flow.py. What is not understood is refused.
+Each kind of quotes or brackets is a method that reads to their end. Where the shell calculates stand whole numbers
+only. What is not understood is refused. What is evaluated a second time is in evaluation.py.
 """
 
 from __future__ import annotations
 
 import re
-from contextlib import suppress
-from typing import Any, Literal, NamedTuple
+from collections.abc import Collection
+from typing import Literal, NamedTuple
 
 from hilt.custom.templates.commands import Bare
-from hilt.custom.templates.evaluation import CALCULATION, NAME, names_in
-from hilt.custom.templates.flow import ANY, INPUT, Flow, Reach, reads_input_as_code
-from hilt.custom.templates.parts import Manner, Mark, Part, Reference, Section, Shell, Unbindable, Word, marks, some
+from hilt.custom.templates.parts import Items, Manner, Mark, Part, Reference, Shell, Unbindable
 
 Context = Literal["bare", "double", "here", "number"]
 
@@ -23,23 +19,7 @@ MAX_DEPTH = 40
 
 _EXPANSION = re.compile(r"[#!]?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[-@*#?$!])(?:\[[A-Za-z0-9_@*$-]*\])?")
 _INTEGERS = re.compile(r"\b(?:declare|typeset|local|readonly|export)\s+(?:[-+]\w+\s+)*-\w*i")
-_ARRAYS = re.compile(
-    r"\b(?:declare|typeset|local|readonly|export)\s+(?:[-+]\w+\s+)*-\w*[aA]|=\(|\b(?:mapfile|readarray|read\s+-\w*a)\b"
-    r"|[A-Za-z0-9_]\[[^\]\n]*\]\+?="
-)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*]")
-_ONLY_DIGITS = re.compile(r"//\[[!^](?:0-9|\[:digit:\])\]/?\}")
-_BEFORE_COMMANDS = frozenset("\n;&|({`!=")
 _DELIMITER_END = frozenset(" \t\n;&|<>()")
-
-
-class _Opened(NamedTuple):
-    """A section that is being read, and where the shell was in its reading when it began."""
-
-    mark: Mark
-    outer: list[Part]
-    word: Word
-    frame: tuple[Any, ...]
 
 
 class _Document(NamedTuple):
@@ -50,71 +30,38 @@ class _Document(NamedTuple):
     quoted: bool
     parts: list[Part]
     slot: int  # of its operator in the parts
-    words: list[str]  # of its command
-    readers: list[str]  # programs further down its pipe that read it as code
 
 
 class Reader:
     """Reads a body as the shell will. Each kind of quotes or brackets is a method that reads to their end."""
 
-    def __init__(self, body: str, names: set[str] | frozenset[str], shell: Shell, line: int) -> None:
+    def __init__(self, body: str, items: Items, names: Collection[str], shell: Shell, line: int) -> None:
         self._names = names
         self.shell = shell
         self._line = line
         self._body = body
-        self.items: list[str | Mark] = []
-        self._offsets: list[int] = []  # of the items, in the body
-        self._split(body)
+        self.items: list[str | Mark] = [item for item, _ in items]
+        self._offsets = [offset for _, offset in items]  # of the items, in the body
         self.at = 0
         self._end = len(self.items)
         self._parts: list[Part] = []
-        self._sections: list[_Opened] = []
         self._depth = 0
-        self.flow = Flow(body)
         self.documents: list[_Document] = []
-        # an assignment to an integer is evaluated, and so is, by declare and its like, one to an array
+        # an assignment to an integer is evaluated
         self.has_integers = _INTEGERS.search(body) is not None
-        self.has_arrays = _ARRAYS.search(body) is not None
 
     def read(self) -> list[Part]:
         """Return the whole script as its parts."""
-        self._check_sections()
         self.bare(close="")
         return _joined(self._parts)
 
-    def _split(self, body: str) -> None:
-        at = 0
-        for found in marks(body, self._names):
-            self.items += body[at : found.start()]
-            self._offsets += range(at, found.start())
-            self.items.append(Mark(found[1], found[2], found[0]))
-            self._offsets.append(found.start())
-            at = found.end()
-        self.items += body[at:]
-        self._offsets += range(at, len(body))
-
-    def _check_sections(self) -> None:
-        opened: list[tuple[Mark, int]] = []
-        for index, item in enumerate(self.items):
-            if isinstance(item, str) or not item.sign:
-                continue
-            if item.sign != "/":
-                opened.append((item, index))
-            elif not opened or opened[-1][0].name != item.name:
-                expected = f"; {opened[-1][0].text} is still open" if opened else ""
-                raise self.refuse(f"{item.text} closes a section that is not open{expected}", index)
-            else:
-                opened.pop()
-        if opened:
-            raise self.refuse(f"{opened[-1][0].text} is never closed", opened[-1][1])
-
     def refuse(self, message: str, at: int | None = None) -> Unbindable:
         """Return why the script cannot be used, with the line of an item, by default that at the reading position."""
-        index = min(self.at if at is None else at, len(self._offsets) - 1)
-        return Unbindable(message, self._line_of(index))
+        return Unbindable(message, self._line_of(self.at if at is None else at))
 
     def _line_of(self, index: int) -> int:
-        return self._line + self._body.count("\n", 0, self._offsets[index])
+        offset = self._offsets[min(index, len(self._offsets) - 1)] if self._offsets else 0
+        return self._line + self._body.count("\n", 0, offset)
 
     # --- the items ------------------------------------------------------------------------------------------------
 
@@ -129,65 +76,29 @@ class Reader:
             self._parts.append(item if isinstance(item, str) else item.text)
         self.at += count
 
-    def after_sections(self, ahead: int) -> str | Mark:
-        """The first item from there on that is no mark of a section."""
-        at = self.at + ahead
-        while at < self._end and isinstance(self.items[at], Mark) and self.items[at].sign:  # type: ignore[union-attr]
-            at += 1
-        return self.items[at] if at < self._end else ""
-
-    def leads(self, reference: Reference, start: int = 0) -> bool:
-        """Whether a value may be a command, in the text from there on."""
-        at = reference.at
-        while at > start and self.items[at - 1] in (" ", "\t", "'", '"', "\\"):
-            at -= 1
-        return at <= start or self.items[at - 1] in _BEFORE_COMMANDS
-
     def is_broken(self, ahead: int) -> bool:
         """Whether a line is continued there: the shell then reads on as if nothing stood between."""
         return self.peek(ahead) == "\\" and self.peek(ahead + 1) == "\n"
 
     # --- marks ----------------------------------------------------------------------------------------------------
 
-    def mark(self, mark: Mark, manner: Manner, base: int, frame: Bare | None = None) -> Reference | None:
-        """Take a placeholder, or the begin or end of a section, at the reading position."""
+    def mark(self, mark: Mark, manner: Manner) -> Reference:
+        """Take a placeholder at the reading position."""
         if mark.name not in self._names:
             known = ", ".join(sorted(self._names)) or "none"
             raise self.refuse(f"{mark.text} names no parameter; the parameters are: {known}")
-        if not mark.sign:
-            reference = Reference(mark.name, manner, self._line_of(self.at), self.at)
-            self.flow.references.append(reference)
-            self._parts.append(reference)
-            self.at += 1
-            return reference
-        state = frame.state() if frame else ()
-        if mark.sign != "/":
-            word = frame.word() if frame else Word(None, None, [], 0)
-            self._sections.append(_Opened(mark, self._parts, word, state))
-            self._parts = []
-        else:
-            if len(self._sections) <= base:
-                raise self.refuse(f"{mark.text} ends in other quotes or brackets than its section began in")
-            opened = self._sections.pop()
-            if opened.frame != state:
-                raise self.refuse(f"What follows {mark.text} would mean something else without the section")
-            opened.outer.append(Section(mark.name, opened.mark.sign == "^", _joined(self._parts)))
-            self._parts = opened.outer
-            if frame:
-                frame.merge(opened.word)
+        reference = Reference(mark.name, manner, self._line_of(self.at))
+        self._parts.append(reference)
         self.at += 1
-        return None
+        return reference
 
-    def _enter(self) -> int:
+    def _enter(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self.refuse(f"quotes and brackets are nested deeper than {MAX_DEPTH}")
-        return len(self._sections)
 
-    def _leave(self, base: int) -> None:
+    def _leave(self) -> None:
         self._depth -= 1
-        if len(self._sections) != base:
-            raise self.refuse(f"{self._sections[-1].mark.text} begins inside quotes or brackets and ends outside")
 
     def _unfinished(self, what: str, start: int) -> Unbindable:
         return self.refuse(f"{what} is never closed", start)
@@ -203,12 +114,13 @@ class Reader:
         return self._plain("'", "ansi" if self.shell == "bash" else "single", "$'", escapes=True)
 
     def _plain(self, close: str, manner: Manner, what: str, *, escapes: bool) -> list[Reference]:
-        base, start, found = self._enter(), self.at - 1, []
+        self._enter()
+        start, found = self.at - 1, []
         while (item := self.peek()) != close:
             if not item:
                 raise self._unfinished(what, start)
             if isinstance(item, Mark):
-                found += some(self.mark(item, manner, base))
+                found.append(self.mark(item, manner))
             elif escapes and item == "\\":
                 if isinstance(self.peek(1), Mark):
                     raise self.refuse("a backslash stands right before a placeholder")
@@ -217,31 +129,30 @@ class Reader:
                 self.emit(2)
             else:
                 self.emit()
-        self._leave(base)
+        self._leave()
         self.emit()
         return found
 
     def double(self) -> list[Reference]:
         """Read from behind the opening double quote to behind the closing one."""
-        base, start, found = self._enter(), self.at - 1, []
+        self._enter()
+        start, found = self.at - 1, []
         while (item := self.peek()) != '"':
             if not item:
                 raise self._unfinished("A double quote", start)
-            found += self._inside(item, "double", base)
-        self._leave(base)
+            found += self._inside(item, "double")
+        self._leave()
         self.emit()
         return found
 
-    def _inside(self, item: str | Mark, context: Context, base: int) -> list[Reference]:
+    def _inside(self, item: str | Mark, context: Context) -> list[Reference]:
         """Take one step in text where expansions work and nothing else: double quotes and here-documents."""
         if isinstance(item, Mark):
-            return some(self.mark(item, "text", base))
+            return [self.mark(item, "text")]
         if item == "\\":
             following = self.peek(1)
             if not isinstance(following, Mark):
                 self.emit(2)
-            elif following.sign:
-                raise self.refuse(f"a backslash stands right before {following.text}")
             else:
                 self._parts.append("\\\\")  # it stays a backslash, whatever the reference begins with
                 self.at += 1
@@ -259,8 +170,6 @@ class Reader:
         """Read an expansion, or a dollar sign that begins none."""
         following = self.peek(1)
         if isinstance(following, Mark):
-            if following.sign:
-                raise self.refuse(f"a $ stands right before {following.text}")
             if context == "number":
                 raise self.refuse(f"a $ stands right before {following.text}: a value cannot name a variable")
             self._parts.append("\\$")  # with the reference it would be another expansion
@@ -281,35 +190,30 @@ class Reader:
             self.emit(2)
             return self._ansi()
         self.emit()
-        ahead = "".join(item if isinstance(item, str) else "\0" for item in self.items[self.at : self.at + 80])
-        if name := _VARIABLE.match(ahead):
-            self.flow.variables.append(name[0])
         return []
 
     def _substitution(self, context: Context) -> list[Reference]:
-        if self.is_broken(2) or (isinstance(self.peek(2), Mark) and self.after_sections(2) == "("):
-            raise self.refuse("what follows $( is not on the same line, or in a section of its own")
+        if self.is_broken(2):
+            raise self.refuse("what follows $( is not on the same line")
         start = self.at
         if self.peek(2) == "(":
             self.emit(3)
             return self.calculation("))", start)
-        before = self.flow.mark()
         self.emit(2)
-        if not self.bare(close=")", start=start):
-            self.flow.reduce(before)
+        self.bare(close=")", start=start)
         return []
 
     def calculation(self, close: str, start: int) -> list[Reference]:
         """Read an arithmetic expression to behind its end; every value in it is a number."""
-        base, depth, found = self._enter(), 0, []
-        before, text = self.flow.mark(), ""
+        self._enter()
+        depth, found = 0, []
         opening, closing = ("[", "]") if close == "]" else ("(", ")")
         while True:
             item = self.peek()
             if not item:
                 raise self._unfinished("$((" if close == "))" else "$[", start)
             if isinstance(item, Mark):
-                found += some(self.mark(item, "number", base))
+                found.append(self.mark(item, "number"))
             elif item == closing and not depth:
                 break
             elif item == "$":
@@ -322,11 +226,8 @@ class Reader:
                 self.emit(2)
             else:
                 depth += (item == opening) - (item == closing)
-                text += item
                 self.emit()
-        self.flow.calculate(text, before)
-        self.flow.reduce(before)
-        self._leave(base)
+        self._leave()
         if close == "))" and self.peek(1) != ")":
             raise self.refuse("(( begins a calculation; put a blank between the two if commands follow", start)
         self.emit(len(close))
@@ -334,15 +235,14 @@ class Reader:
 
     def _expansion(self, context: Context) -> list[Reference]:
         """Read ${…}. A value may be its default or a pattern that is cut off, and nothing else."""
-        base, start, found = self._enter(), self.at, []
+        self._enter()
+        start, found = self.at, []
         self.emit(2)
         ahead = "".join(item if isinstance(item, str) else "\0" for item in self.items[self.at : self._end])
         name = _EXPANSION.match(ahead)
         self.emit(name.end() if name else 0)
         rest = ahead[name.end() if name else 0 :]
-        self._note_expansion(name[0] if name else "", rest)
-        array = name[0].lstrip("#!") if name else ""
-        depth, before, text = 0, self.flow.mark(), ""
+        depth = 0
         in_index, is_offset = rest[:1] == "[", _is_offset(rest)
         is_default = name is not None and rest.lstrip(":")[:1] in tuple("-+=?") and rest[:2] != "::"
         is_cut = name is not None and rest[:1] in ("#", "%") and context in ("bare", "double")
@@ -360,7 +260,7 @@ class Reader:
                         advice = "a value cannot name a variable"
                     raise self.refuse(f"{item.text} cannot stand here in ${{…}}; {advice}")
                 manner: Manner = "number" if context == "number" else "text" if in_double and not is_cut else "one"
-                found += some(self.mark(item, manner, base))
+                found.append(self.mark(item, manner))
             elif item == "'" and not (in_double and is_default):
                 if in_double and not is_cut:
                     raise self.refuse("a single quote inside ${…} in double quotes")
@@ -385,39 +285,15 @@ class Reader:
             else:
                 has_blanks = has_blanks or item in " \t\n"
                 depth += (item == "[") - (item == "]")
-                text += item if in_index or is_offset else ""
                 self.emit()
                 if in_index and not depth:
-                    if array not in self.flow.declared.keyed:
-                        self.flow.calculate(text, before)
-                    self.flow.reduce(before)
-                    in_index, text = False, ""
+                    in_index = False
                     is_offset = _is_offset(f"{self.peek()}{self.peek(1)}")
-        if is_offset:
-            self.flow.calculate(text, before)
-            self.flow.reduce(before)
         if found and has_blanks and context == "bare":
             raise self.refuse("a value and a blank inside ${…}, which become several words; put quotes around", start)
-        self._leave(base)
+        self._leave()
         self.emit()
         return found
-
-    def _note_expansion(self, name: str, rest: str) -> None:
-        """Note what an expansion is made from, and what of it the shell evaluates."""
-        sign = name[:1] if name[:1] in ("#", "!") and len(name) > 1 else ""
-        variable, _, index = name[len(sign) :].partition("[")
-        if index and variable not in self.flow.declared.keyed:
-            self.flow.evaluate(CALCULATION, Reach((), names_in(index) + tuple(re.findall(r"\$([0-9@*])", index))))
-        if not variable or sign == "#" or rest.lstrip(":")[:1] == "+" or _ONLY_DIGITS.match(rest):
-            return
-        if sign == "!":
-            if index in ("@]", "*]") or rest[:2] in ("@}", "*}"):
-                return  # names and indexes, not what they stand for
-            self.flow.evaluate(NAME, Reach((), (variable,)))
-            self.flow.variables.append(ANY)
-        elif rest[:3] == "@P}":
-            self.flow.evaluate("${…@P}", Reach((), (variable,)))
-        self.flow.variables.append(variable)
 
     def backticks(self, *, in_double: bool) -> list[Reference]:
         """Read `…`: one layer of backslashes is taken off first. With values inside it becomes $(…)."""
@@ -447,34 +323,22 @@ class Reader:
             items.append(item)
             offsets.append(self._offsets[end])
             end += 1
-        before = self.flow.mark()
         if not any(isinstance(item, Mark) for item in items):
-            self._look_into("".join(map(str, items)), self._line_of(start))
             self.emit(end + 1 - start)
             return []
         outside = self.items, self._offsets, self._end, self.documents
         # a line end before the bracket, because a comment may be last; a blank, because $(( is something else
         self._parts.append("$( ")
         self.items, self._offsets, self.at, self._end, self.documents = items, offsets, 0, len(items), []
-        if not self.bare(close=""):
-            self.flow.reduce(before)
+        self.bare(close="")
         self._parts.append("\n)")
         self.items, self._offsets, self._end, self.documents = outside
         self.at = end + 1
         return []
 
-    def _look_into(self, body: str, line: int) -> None:
-        """Follow the variables of a part that is taken over as it is, as far as it is understood."""
-        inner = Reader(body, self._names, self.shell, line)
-        inner.flow = self.flow
-        before = self.flow.mark()
-        with suppress(Unbindable):
-            if not inner.bare(close=""):
-                self.flow.reduce(before)
-
     # --- here-documents -------------------------------------------------------------------------------------------
 
-    def here_document(self, frame: Bare) -> None:
+    def here_document(self) -> None:
         """Read << and its delimiter; the body comes with the next line."""
         start = self.at
         self.at += 2
@@ -502,9 +366,8 @@ class Reader:
         if not delimiter or quote or "\n" in delimiter:
             raise self.refuse("the delimiter of a here-document is not understood", start)
         source = "".join(str(item) for item in self.items[start : self.at])
-        words = frame.words
         slot = len(self._parts)
-        self.documents.append(_Document(delimiter, strips, quoted, self._parts, slot, words, frame.readers))
+        self.documents.append(_Document(delimiter, strips, quoted, self._parts, slot))
         self._parts.append(source)
 
     def bodies(self) -> None:
@@ -516,26 +379,20 @@ class Reader:
     def _document(self, document: _Document) -> None:
         start, end, after = self._extent(document)
         outer_end, self._end = self._end, end
-        base = self._enter()
-        has_values = any(isinstance(item, Mark) and not item.sign for item in self.items[start:end])
-        before = self.flow.mark()
+        self._enter()
+        has_values = any(isinstance(item, Mark) for item in self.items[start:end])
         rewrites = has_values and document.quoted
         while self.at < end:
             item = self.items[self.at]
             if not document.quoted:
-                self._inside(item, "here", base)
+                self._inside(item, "here")
             elif isinstance(item, Mark):
-                self.mark(item, "text", base)
+                self.mark(item, "text")
             else:
                 self._parts.append("\\" + item if rewrites and item in "\\$`" else item)
                 self.at += 1
-        self._leave(base)
+        self._leave()
         self._end = outer_end
-        self.flow.assign(INPUT, self.flow.since(before))
-        for program in (reads_input_as_code(document.words), *document.readers):
-            if program is not None:
-                read = self.flow.since(before)
-                self.flow.evaluate(program, read._replace(leading=frozenset(filter(self.leads, read.references))))
         if rewrites:
             # values work in it when its delimiter is not quoted; all else that would work then is escaped
             delimiter = "HILT_END"
@@ -560,10 +417,7 @@ class Reader:
             text = text.lstrip("\t") if document.strips else text
             if text == document.delimiter:
                 if len(row) != sum(isinstance(item, str) for item in row):
-                    if any(isinstance(item, Mark) and not item.sign for item in row):
-                        text = ""
-                    else:
-                        raise self.refuse("the end of a here-document shares its line with a section", line)
+                    text = ""
                 elif continued:
                     raise self.refuse("the line before the end of a here-document is continued", line)
                 else:
@@ -575,11 +429,12 @@ class Reader:
 
     # --- commands -------------------------------------------------------------------------------------------------
 
-    def bare(self, *, close: str, start: int = 0, is_list: bool = False, array: str = "") -> bool:
-        """Read commands to behind their closing bracket, or to the end; return whether they may print a value."""
-        base, outer = self._enter(), self.documents
+    def bare(self, *, close: str, start: int = 0, is_list: bool = False) -> None:
+        """Read commands to behind their closing bracket, or to the end."""
+        self._enter()
+        outer = self.documents
         self.documents = []
-        frame = Bare(self, close, base, outer_waits=bool(outer), is_list=is_list, array=array)
+        frame = Bare(self, outer_waits=bool(outer), is_list=is_list)
         while (item := self.peek()) != "":
             if item == ")" and close and frame.ends():
                 break
@@ -588,13 +443,12 @@ class Reader:
             if close:
                 raise self._unfinished("A bracket", start)
         frame.end()
-        self._leave(base)
+        self._leave()
         if self.documents:
             raise self.refuse("a here-document begins and its lines do not come")
         self.documents = outer
         if close:
             self.emit()
-        return frame.prints
 
 
 def _is_offset(rest: str) -> bool:
