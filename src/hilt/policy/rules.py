@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from hilt.formats import yaml12
+from hilt.formats import urls, yaml12
 from hilt.policy import expressions, forms, hosts, path_globs
 from hilt.policy.decision import Verdict
 from hilt.policy.forms import EVERYTHING, BadForm, Form, Names, Scope
@@ -354,7 +354,7 @@ def _narrow_commands(subject: Subject) -> list[str | None]:
 
 def _narrow_touch(tool: str, touched: Touched) -> str | None:
     if touched.effect == "network":
-        place = hosts.locate(touched.target)
+        place = urls.locate(touched.target)
         domain = None if place is None else hosts.shown(place)
         return None if domain is None else f"{tool}(domain:{domain})"
     if touched.effect in _PATH_TOOLS:
