@@ -20,7 +20,7 @@ ARCHITECTURE = Path(__file__).parents[1] / "docs/architecture.md"
 
 # every module belongs to one layer, by its first name; imports point down, and inside of a layer only where it is said
 WORDS = {"errors", "places", "choices", "variables", "call", "params", "schema", "wire", "declaration", "context"}
-PARTS = {"text", "commands", "policy", "sandbox", "output", "state", "search", "knowledge"}
+PARTS = {"text", "commands", "policy", "sandbox", "output", "state", "search", "knowledge", "web"}
 LAYERS: tuple[set[str], ...] = (
     {"formats"},
     WORDS,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hilt.processes.jobs import Jobs
     from hilt.state.approvals import Asked
     from hilt.state.memory import Memory
+    from hilt.web.client import Web
 
 
 class Fence:
@@ -157,6 +158,7 @@ class Context:
         "_memory",
         "_processes",
         "_standing",
+        "_web",
         "attendant",
         "catalog",
         "client",
@@ -185,6 +187,7 @@ class Context:
         processes: Callable[[Fence], Processes],
         jobs: Callable[[], Jobs],
         standing: Callable[[Context], Standing],
+        web: Callable[[Context], Web],
         attendant: Attendant | None = None,
     ) -> None:
         self.workspace = workspace
@@ -200,6 +203,7 @@ class Context:
         self._processes = processes
         self._jobs = jobs
         self._standing = standing
+        self._web = web
         self.attendant = attendant
         self.meta: dict[str, Any] = {}  # facts for programs that do not depend on the outcome
 
@@ -226,6 +230,11 @@ class Context:
     def jobs(self) -> Jobs:
         """Processes that outlive the call, and end with the session."""
         return self._jobs()
+
+    @property
+    def web(self) -> Web:
+        """The web, behind its guard."""
+        return self._web(self)
 
     @property
     def standing(self) -> Standing:

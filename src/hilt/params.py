@@ -27,5 +27,6 @@ class Items(NamedTuple):
 ReadPath = Annotated[str, Mark("read")]
 WritePath = Annotated[str, Mark("write")]
 Command = Annotated[str, Mark("execute")]
+Url = Annotated[str, Mark("network")]
 Line = Annotated[int, Bounds(minimum=1)]
 Count = Annotated[int, Bounds(minimum=0)]

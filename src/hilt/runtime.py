@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from hilt.state.history import History
     from hilt.state.memory import Memory
     from hilt.telemetry import Telemetry
+    from hilt.web.cache import Cache
+    from hilt.web.client import Web
 
 WAITERS_MAX = 512
 SESSIONS_MAX = 256  # kept ready; others are made ready again when they call
@@ -85,6 +87,7 @@ class Running:
         self.decision = _NOT_UNDERSTOOD
         self.approver = ""
         self.ran = False  # whether anything of it may have run
+        self.contacts: list[str] = []  # addresses that it connected to
         self.workspace: Workspace | None = None
         self.turn: Turn | None = None
         self.started = time.perf_counter()
@@ -195,6 +198,7 @@ class Runtime:
         self._history: History | None = None
         self._memory: Memory | None = None
         self._knowledge: Knowledge | None = None
+        self._web_cache: Cache | None = None
         self._shared = shared
         self._confined: Confinement | None = None
         self._jobs: Jobs | None = shared.jobs if shared else None
@@ -264,7 +268,7 @@ class Runtime:
         self.trail.close()
         self.end_telemetry()
         self.authority.close()
-        for part in (self._history, self._memory, self._knowledge):
+        for part in (self._history, self._memory, self._knowledge, self._web_cache):
             if part is not None:
                 part.close()
 
@@ -325,6 +329,37 @@ class Runtime:
                 spare = os.path.join(self.state, "cache")
                 self._knowledge = Knowledge(places, spare, lambda path: Database(path, MIGRATIONS, durable=False))
             return self._knowledge
+
+    def _web(self, ctx: Context, running: Running) -> Web:
+        """Return the web for a call."""
+        from hilt.authority.reaching import admit
+        from hilt.custom.launching import own_variable
+        from hilt.web.cache import MIGRATIONS, Cache
+        from hilt.web.certificates import trusted
+        from hilt.web.client import Access, Web
+        from hilt.web.guard import Guard
+
+        if running.prepared is None:
+            raise ToolError("internal", "The web is for calls of tools.")
+        with self._lock:
+            if self._web_cache is None:
+                from hilt.state.db import Database
+
+                path = os.path.join(self.state, "cache", "web.db")
+                self._web_cache = Cache(Database(path, MIGRATIONS, durable=False))
+        return Web(
+            Access(
+                Guard(self.settings["web.allow_private"]),
+                self._web_cache,
+                session=f"{self.id}/{running.session}",
+                fence=running.fence,
+                admit=partial(admit, running.prepared, ctx, self.voters),
+                contacted=running.contacts.append,
+                tls=partial(trusted, self._environ),
+                secret=partial(own_variable, self._environ),
+                base_urls=self.settings["web.base_urls"],
+            )
+        )
 
     def jobs(self) -> Jobs:
         """Return the background jobs; opened on first use."""
@@ -645,6 +680,7 @@ class Runtime:
             processes=lambda fence: self._processes(fence, running.session, ctx.door),
             jobs=self.jobs,
             standing=lambda ctx: self._standing(ctx, running),
+            web=lambda ctx: self._web(ctx, running),
             attendant=running.attendant,
         )
         reports = workspace.recover()
@@ -727,6 +763,7 @@ class Runtime:
                 running.approver,
                 result.error.code if result.error else "ok",
                 micros,
+                contacts=", ".join(dict.fromkeys(running.contacts)),
             )
             self.trail.record(entry, seen, ran=running.ran)
             if self._telemetry is not None:

@@ -362,6 +362,31 @@ class Reaching(NamedTuple):
         return found
 
 
+class Networked(NamedTuple):
+    """`network: false` of a rule file: every call that uses the network."""
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(None, "network")
+
+    def covers(self, subject: Subject) -> bool:
+        """Return that it never allows anything."""
+        return False
+
+    def covers_part(self, subject: Subject, part: Part) -> bool:
+        """Return that it never allows anything."""
+        return False
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return that it never allows anything."""
+        return False
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether the call uses the network."""
+        return "yes" if self.scope.governs(subject) else "no"
+
+
 class Acting(NamedTuple):
     """`Name(action:word)`: one action of a tool; a deny or ask means that action of every tool of the same effect."""
 

@@ -2,6 +2,7 @@
 
     permissions:            # this line may be left out, and what follows may stand beside it
       allow_all: false
+      network: true         # false denies every call that uses the network
       allow: [RULE, ...]
       ask: [RULE, ...]
       deny: [RULE, ...]
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 MAX_RULES = 2000
 
 _LISTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
-_KEYS = ("allow_all", *_LISTS)
+_KEYS = ("allow_all", "network", *_LISTS)
 _PATH_TOOLS = {"read": "read_file", "write": "write_file"}  # the names by which a kept rule speaks of paths
 
 
@@ -185,6 +186,11 @@ class _Reading:
                     self._rules.append(Rule("allow", "allow_all: true", forms.Whole(None), self._file, line))
                 elif value is not False and value is not None:
                     self._broken("allow_all is true or false", line)
+            elif key == "network":
+                if value is False:
+                    self._rules.append(Rule("deny", "network: false", forms.Networked(), self._file, line))
+                elif value is not True and value is not None:
+                    self._broken("network is true or false", line)
             elif key in _LISTS:
                 if isinstance(value, list):
                     for index, entry in enumerate(value):

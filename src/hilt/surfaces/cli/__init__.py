@@ -57,9 +57,14 @@ hilt: the tool runtime for AI agents
 
   on every command: --workspace DIR  --session ID  --dialect NAME  --mode normal|auto-accept|yolo|plan|scheduler
                     --profile full|minimal|nano  --approve deny|once|always|all  --tools A,B  --tools-dir DIR
+                    --allow-private HOST:PORT
 """
 
-_VALUED = ("--workspace", "--session", "--dialect", "--mode", "--profile", "--approve", "--tools", "--tools-dir")
+_VALUED = (
+    *("--workspace", "--session", "--dialect", "--mode", "--profile", "--approve", "--tools", "--tools-dir"),
+    "--allow-private",
+)
+_REPEATED = {"--tools-dir": os.pathsep, "--allow-private": ","}  # with what joins the values
 
 
 class Usage(Exception):
@@ -130,8 +135,8 @@ def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
                 raise Usage(f"{name} needs a value")
             if name != "--workspace":
                 _refuse_bytes(found)
-            earlier = options.get(name[2:]) if name == "--tools-dir" else None
-            options[name[2:]] = found if earlier is None else f"{earlier}{os.pathsep}{found}"
+            earlier = options.get(name[2:]) if name in _REPEATED else None
+            options[name[2:]] = found if earlier is None else f"{earlier}{_REPEATED[name]}{found}"
         else:
             words.append(word)
     for word in words:

@@ -1,0 +1,177 @@
+"""HTML as a person sees it, for a model: the main content, without what is hidden, as Markdown or plain text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+CELLS = 200_000  # of a table; a larger one becomes lines, since every row would be as long as the longest
+STYLE_RULES = 200  # that hide something, of a page
+MAIN_CHARACTERS = 200  # below which something is not the main content
+
+# no text of a page, or not of its main content
+_DROPPED = (
+    *("script", "style", "noscript", "template", "iframe", "frame", "object", "embed", "canvas", "audio", "video"),
+    *("form", "input", "select", "textarea", "button", "datalist", "dialog", "link", "meta", "head"),
+)
+_AROUND = (
+    *("nav", "footer", "aside", "[role=navigation]", "[role=search]", "[role=contentinfo]", "[role=complementary]"),
+    *("[role=banner]", "[role=dialog]", "[role=alertdialog]", "[class*=cookie]", "[id*=cookie]", "[class*=consent]"),
+    *("#comments", ".comments", ".comment-list", ".sidebar", "#sidebar", ".breadcrumb", ".breadcrumbs", ".toc"),
+    *(".share", ".social", ".advertisement", ".skip-link", "body > header"),
+)
+_HIDDEN = "[hidden], [aria-hidden=true i], details:not([open]) > dialog"
+_GONE = "data-hilt-gone"
+_KEPT = frozenset(("html", "body", "main", "article"))  # hidden until a script has run, if at all
+# declarations that hide an element, in a style without blanks
+_HIDES = re.compile(
+    r"display:none|visibility:(?:hidden|collapse)|opacity:(?:0|0?\.0\d*)(?![.\d])|font-size:0?\.?[01](?![.\d])(?!r?em)"
+    r"|clip(?:-path)?:(?:rect\(0|inset\((?:50|100)%)|(?:left|top|text-indent|margin-left):-\d{3,}|transform:scale\(0\)"
+    r"|color:transparent",
+    re.IGNORECASE,
+)
+_CLIPS = re.compile(r"overflow(?:-[xy])?:(?:hidden|clip)", re.IGNORECASE)
+_TINY = re.compile(r"(?:height|width):[01](?:px)?(?![.\d%a-z])", re.IGNORECASE)
+_STYLE_RULE = re.compile(r"([^{}@;]+)\{([^{}]*+)\}")
+# plain enough to be looked for in every page: no states, no long chains
+_SELECTOR = re.compile(r"[\w.#*\[\]=\"'-]{1,100}(?:[ >+~,]+[\w.#*\[\]=\"'-]{1,100}){0,3}")
+_STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_GROUP = re.compile(r"@[^{};]*+\{(?:[^{}]|\{[^{}]*+\})*+\}")  # rules for print, for small screens and so on
+_BLANKS = re.compile(r"\s+|!important")
+
+
+class Page(NamedTuple):
+    """What a person reads of a page: its title and its text."""
+
+    title: str
+    text: str
+
+
+def read(html: str, base_url: str, *, plain: bool) -> Page:
+    """Return the main content of a page, with absolute links; as plain text, or as Markdown."""
+    from html_to_markdown import ConversionOptions, convert
+
+    tree = parse(html)
+    title = tree.css_first("title")
+    named = "" if title is None else " ".join(title.text().split())
+    base = tree.css_first("base[href]")
+    if base is not None:
+        from urllib.parse import urljoin
+
+        base_url = urljoin(base_url, base.attributes.get("href") or "")
+    _prune(tree)
+    body = _main(tree)
+    if body is None:
+        return Page(named, "")
+    options = ConversionOptions(
+        extract_metadata=False,
+        base_url=base_url,
+        output_format="plain" if plain else "markdown",
+        compact_tables=True,
+    )
+    return Page(named, convert(body.html or "", options).content or "")
+
+
+def parse(html: str) -> LexborHTMLParser:
+    """Return the tree of a page that may be hostile."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    from hilt.web.nesting import flattened
+
+    return LexborHTMLParser(flattened(html))
+
+
+def _prune(tree: LexborHTMLParser) -> None:
+    """Remove what a person does not see, and what would not be good to send on."""
+    hidden = [node for node in tree.css("[style]") if _hides(node.attributes.get("style") or "")]
+    hidden += tree.css(_HIDDEN)
+    concealing = (selector for style in tree.css("style") for selector in _concealing(style.text()))
+    for selector in islice(concealing, STYLE_RULES):
+        hidden += _selected(tree, selector)
+    _remove(tree, (node for node in hidden if node.tag not in _KEPT))
+    tree.strip_tags(list(_DROPPED))
+    for node in tree.css("[title], a[href], img[src]"):
+        attributes = node.attrs
+        if "title" in attributes:
+            del attributes["title"]
+        for name in ("href", "src"):
+            link = (attributes.get(name) or "").strip().lower()
+            if link.startswith(("javascript:", "data:", "vbscript:", "blob:")):
+                del attributes[name]
+    if _largest_table(tree) > CELLS:
+        for cell in tree.css("td, th"):
+            cell.insert_after(" ")
+        tree.unwrap_tags(["table", "thead", "tbody", "tfoot", "tr", "caption", "colgroup", "td", "th"])
+
+
+def _remove(tree: LexborHTMLParser, nodes: Iterable[LexborNode]) -> None:
+    """Remove elements, of which some may be inside of others."""
+    for node in nodes:
+        node.attrs[_GONE] = ""
+    # the inner ones first: what is in a removed element is not there any more
+    for node in reversed(tree.css(f"[{_GONE}]")):
+        node.decompose()
+
+
+def _hides(style: str) -> bool:
+    dense = _BLANKS.sub("", style)
+    return bool(_HIDES.search(dense) or (_CLIPS.search(dense) and _TINY.search(dense)))
+
+
+def _concealing(sheet: str) -> Iterator[str]:
+    """Yield the selectors of what a style sheet hides whatever the medium."""
+    for found in _STYLE_RULE.finditer(_GROUP.sub("", _STYLE_COMMENT.sub("", sheet))):
+        selector = found[1].strip()
+        if _hides(found[2]) and _SELECTOR.fullmatch(selector):
+            yield selector
+
+
+def _selected(tree: LexborHTMLParser, selector: str) -> list[LexborNode]:
+    try:
+        return tree.css(selector)
+    except (ValueError, RuntimeError):
+        return []  # the parser does not know it
+
+
+def _main(tree: LexborHTMLParser) -> LexborNode | None:
+    """Return the element with the main content; what is around it is gone."""
+    body = tree.body
+    if body is None:
+        return None
+    for selector in ("main, [role=main]", "article"):
+        found = tree.css(selector)
+        longest = max(found, key=lambda node: len(node.text()), default=None)
+        if longest is not None and len(longest.text().strip()) >= MAIN_CHARACTERS:
+            outer = len(body.text())
+            if selector != "article" or len(longest.text()) * 3 > outer:
+                body = longest
+                break
+    whole = len(body.text())
+    around = body.css(", ".join(_AROUND))
+    _remove(tree, [node for node in around if node.tag not in _KEPT and len(node.text()) * 2 < whole])
+    return body
+
+
+def _largest_table(tree: LexborHTMLParser) -> int:
+    """Return how many cells the largest table would have, with all rows as long as its longest."""
+    rows: dict[int, int] = {}
+    longest: dict[int, int] = {}
+    for row in tree.css("tr"):
+        table = row.parent
+        if table is not None and table.tag != "table":
+            table = table.parent
+        key = 0 if table is None else table.mem_id
+        rows[key] = rows.get(key, 0) + 1
+        longest[key] = max(longest.get(key, 0), sum(map(_span, row.iter())))
+    return max((count * longest[key] for key, count in rows.items()), default=0)
+
+
+def _span(cell: LexborNode) -> int:
+    span = cell.attributes.get("colspan") or ""
+    return min(int(span), 1000) if span.isdecimal() and len(span) < 9 else 1
