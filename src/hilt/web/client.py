@@ -35,7 +35,7 @@ _OURS = frozenset(
     )
 )
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
+_VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
 # what says nothing about who asks, and so may follow a redirect to somebody else
 _HARMLESS = frozenset(("accept", "accept-language", "user-agent"))
 _CONDITIONS = frozenset(("if-none-match", "if-modified-since", "cache-control", "pragma"))
@@ -151,7 +151,8 @@ class Web:
                 location = headers.get("location", "")
                 if response.status not in _MOVED or not location:
                     if response.status == 304 and known is not None and conditions:
-                        return known._replace(hops=tuple(hops)), _lifetime(headers)
+                        lifetime = _lifetime(headers) if "cache-control" in headers else 0.0
+                        return known._replace(hops=tuple(hops)), lifetime
                     body = bodies.read(response, most)
                     answer = Answer(
                         tuple(hops),
@@ -191,10 +192,10 @@ class Web:
 
 def _checked(headers: Mapping[str, str], authorization: str | None) -> list[tuple[str, str]]:
     """Return the headers of a call; raise for those that are not its to set."""
-    given = [(name.strip(), value.strip()) for name, value in headers.items()]
+    given = [(name.strip(" \t"), value.strip(" \t")) for name, value in headers.items()]
     if authorization is not None:
         given = [pair for pair in given if pair[0].lower() != "authorization"]
-        given.append(("Authorization", authorization.strip()))
+        given.append(("Authorization", authorization.strip(" \t")))
     for name, value in given:
         if not _TOKEN.match(name) or not _VALUE.match(value):
             raise ToolError("invalid_args", f"The header {name[:100]!r} has a name or value that HTTP does not allow.")

@@ -113,6 +113,9 @@ class Dialler:
                 line.close()
                 self._fence.check()
                 problems.append(f"{address}: {_reason(error)}")
+            except BaseException:
+                line.close()
+                raise
         self._left()
         raise _failed(target, "; ".join(problems))
 
@@ -144,6 +147,8 @@ class Dialler:
                     raise Broken
                 line.settimeout(self._left())
                 data = line.recv(CHUNK_BYTES)
+                if not data:
+                    self._fence.check()  # a call that was given up ends its connections
                 most -= len(data)
                 if not data and peer.their_state is h11.SEND_RESPONSE:
                     return

@@ -101,7 +101,8 @@ def _located(url: str) -> tuple[urls.Place, int]:
     if "://" not in url[:10]:
         scheme, colon, _ = url.partition(":")
         if not colon or "." in scheme or "/" in scheme:
-            raise ToolError("invalid_args", f"{shown} is not a full URL.", suggestion=f"Try https://{url[:300]}")
+            advice = f"Try https://{url[:300].lstrip('/')}"
+            raise ToolError("invalid_args", f"{shown} is not a full URL.", suggestion=advice)
     place = urls.locate(url)
     if place is None:
         scheme = url.partition(":")[0].lower()

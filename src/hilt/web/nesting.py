@@ -22,7 +22,12 @@ _TOKEN = re.compile(
 )
 _ATTRIBUTE = re.compile(r"[\s\"'][^\s=>]+")
 _EMPTY = re.compile(r"""(?:\s+[^\s/>="'<]+="[^"<]*+")*+\s*+/""")
-_IN_DRAWING = re.compile(r"<!--.*?-->|<!\[cdata\[.*?\]\]>|<(/?)svg(?=[\s/>])", re.DOTALL)
+_IN_DRAWING = re.compile(r"<!--.*?(?:-->|\Z)|<!\[cdata\[.*?(?:\]\]>|\Z)|<(/?)svg(?=[\s/>])", re.DOTALL)
+# what ends a drawing that is never closed
+_OUTSIDE = re.compile(
+    r"<(?:b|big|blockquote|body|br|center|code|dd|div|dl|dt|em|embed|h[1-6]|head|hr|i|img|li|listing|menu|meta|nobr|ol|p"
+    r"|pre|ruby|s|small|span|strong|strike|sub|sup|table|tt|u|ul|var|font)(?=[\s/>])"
+)
 # what ends by itself where something else begins, and what holds nothing
 _SHALLOW = frozenset(
     (
@@ -71,6 +76,7 @@ def _excess(html: str) -> Iterator[tuple[int, int]]:
     """Yield what has to go of HTML in lower case."""
     open_tags: list[str] = []
     unsure = False  # whether what looks like a tag may be text of a script
+    balanced = True  # whether drawings are closed
     position = 0
     search = _TOKEN.search
     while token := search(html, position):
@@ -91,7 +97,10 @@ def _excess(html: str) -> Iterator[tuple[int, int]]:
                 unsure = unsure or html.find("<script", start, position) >= 0
         elif name in _DROPPED or len(open_tags) >= DEPTH or _is_overloaded(attributes):
             if name == "svg" and not _EMPTY.fullmatch(attributes):
-                position = _end_of_drawing(html, position)
+                closed = _end_of_drawing(html, position) if balanced else 0
+                balanced = closed > 0
+                outside = None if balanced else _OUTSIDE.search(html, position)
+                position = closed or (len(html) if outside is None else outside.start())
             yield token.start(), position
         elif not open_tags or _ITEMS.get(name) != open_tags[-1]:
             open_tags.append(_ITEMS.get(name, name))
@@ -111,7 +120,7 @@ def _is_overloaded(attributes: str) -> bool:
 
 
 def _end_of_drawing(html: str, position: int) -> int:
-    """Return where a drawing ends that begins before the position; the position itself when it never does."""
+    """Return where a drawing ends that begins before the position; 0 when it is never closed."""
     depth = 1
     for found in _IN_DRAWING.finditer(html, position):
         if found[1] is not None:
@@ -119,7 +128,7 @@ def _end_of_drawing(html: str, position: int) -> int:
             if not depth:
                 closing = html.find(">", found.end())
                 return len(html) if closing < 0 else closing + 1
-    return position
+    return 0
 
 
 def _lower(html: str) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 CELLS = 200_000  # of a table; a larger one becomes lines, since every row would be as long as the longest
-STYLE_RULES = 200  # that hide something, of a page
+STYLE_RULES = 500  # that hide something, of a page
 MAIN_CHARACTERS = 200  # below which something is not the main content
 
 # no text of a page, or not of its main content
@@ -38,11 +38,10 @@ _HIDES = re.compile(
 )
 _CLIPS = re.compile(r"overflow(?:-[xy])?:(?:hidden|clip)", re.IGNORECASE)
 _TINY = re.compile(r"(?:height|width):[01](?:px)?(?![.\d%a-z])", re.IGNORECASE)
-_STYLE_RULE = re.compile(r"([^{}@;]+)\{([^{}]*+)\}")
+_BRACE = re.compile("([{}])")
 # plain enough to be looked for in every page: no states, no long chains
-_SELECTOR = re.compile(r"[\w.#*\[\]=\"'-]{1,100}(?:[ >+~,]+[\w.#*\[\]=\"'-]{1,100}){0,3}")
-_STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_GROUP = re.compile(r"@[^{};]*+\{(?:[^{}]|\{[^{}]*+\})*+\}")  # rules for print, for small screens and so on
+_SELECTOR = re.compile(r"[\w.#*\[\]=\"'-]{1,100}(?:[ >+~]+[\w.#*\[\]=\"'-]{1,100}){0,3}")
+_STYLE_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _BLANKS = re.compile(r"\s+|!important")
 
 
@@ -126,10 +125,14 @@ def _hides(style: str) -> bool:
 
 def _concealing(sheet: str) -> Iterator[str]:
     """Yield the selectors of what a style sheet hides whatever the medium."""
-    for found in _STYLE_RULE.finditer(_GROUP.sub("", _STYLE_COMMENT.sub("", sheet))):
-        selector = found[1].strip()
-        if _hides(found[2]) and _SELECTOR.fullmatch(selector):
-            yield selector
+    depth, selectors = 0, ""
+    for piece in _BRACE.split(_STYLE_COMMENT.sub("", sheet)):
+        if piece in ("{", "}"):
+            depth = max(0, depth + (1 if piece == "{" else -1))
+        elif depth == 0:
+            selectors = piece.rpartition(";")[2].strip()
+        elif depth == 1 and not selectors.startswith("@") and _hides(piece):
+            yield from filter(_SELECTOR.fullmatch, map(str.strip, selectors.split(",")))
 
 
 def _selected(tree: LexborHTMLParser, selector: str) -> list[LexborNode]:
