@@ -134,10 +134,7 @@ def _refuse_address(host: str, port: int, address: str) -> None:
 
 def _closed(rule: str, host: str, port: int, fact: str, **details: str) -> ToolError:
     place = _named(host, port)
-    advice = (
-        f"Use a public address. If the user wants {place} to be reached, they start hilt with --allow-private {place} "
-        "or set HILT_ALLOW_PRIVATE."
-    )
+    advice = f"Use a public address, or ask the user to add --allow-private {place}."
     return _blocked(rule, f"{fact}.", advice, **details)
 
 

@@ -74,7 +74,9 @@ def read(html: str, base_url: str, *, plain: bool) -> Page:
         output_format="plain" if plain else "markdown",
         compact_tables=True,
     )
-    return Page(named, convert(body.html or "", options).content or "")
+    pruned = body.html or ""
+    del tree, title, base, body  # which together are several times as large as the page
+    return Page(named, convert(pruned, options).content or "")
 
 
 def parse(html: str) -> LexborHTMLParser:
