@@ -11,11 +11,13 @@ _INVISIBLE = (
     r"\U000e0000-\U000e0fff"
 )
 _PATTERN = re.compile(f"[{_CONTROLS}{_INVISIBLE}]")
+_IN_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # quick, and all that most pages need
 _BREAKS = re.compile(r"\r\n?|[\x0b\x0c\u2028\u2029]")
-_SPACES = re.compile(r"(?:[ \t\xa0]*\n){3,}")
+_SPACES = re.compile(r"\n(?:[ \t\xa0]*\n){2,}")
 
 
 def visible(text: str) -> str:
     """Return a text without control and invisible characters, with plain line breaks and few empty lines."""
-    text = _PATTERN.sub("", _BREAKS.sub("\n", text))
+    if not text.isascii() or _IN_ASCII.search(text):
+        text = _PATTERN.sub("", _BREAKS.sub("\n", text))
     return _SPACES.sub("\n\n", text)

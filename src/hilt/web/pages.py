@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -26,7 +26,10 @@ _AROUND = (
     *("#comments", ".comments", ".comment-list", ".sidebar", "#sidebar", ".breadcrumb", ".breadcrumbs", ".toc"),
     *(".share", ".social", ".advertisement", ".skip-link", "body > header"),
 )
-_HIDDEN = "[hidden], [aria-hidden=true i], details:not([open]) > dialog"
+_MARKED = (
+    "style, [style], [hidden], [aria-hidden], [title], "
+    '[href*="script" i], [href*="data" i], [href*="blob" i], [src*="script" i], [src*="data" i], [src*="blob" i]'
+)
 _GONE = "data-hilt-gone"
 _KEPT = frozenset(("html", "body", "main", "article"))  # hidden until a script has run, if at all
 # declarations that hide an element, in a style without blanks
@@ -90,29 +93,46 @@ def parse(html: str) -> LexborHTMLParser:
 
 def _prune(tree: LexborHTMLParser) -> None:
     """Remove what a person does not see, and what would not be good to send on."""
-    hidden = [node for node in tree.css("[style]") if _hides(node.attributes.get("style") or "")]
-    hidden += tree.css(_HIDDEN)
-    concealing = (selector for style in tree.css("style") for selector in _concealing(style.text()))
+    hidden = []
+    sheets = []
+    for node in tree.css(_MARKED):  # once through the page for all of it
+        attributes = node.attributes
+        if node.tag == "style":
+            sheets.append(node.text())
+        elif "hidden" in attributes or _is_set(attributes.get("aria-hidden")) or _hides(attributes.get("style") or ""):
+            hidden.append(node)
+        else:
+            _disarm(node)
+    concealing = (selector for sheet in sheets for selector in _concealing(sheet))
     for selector in islice(concealing, STYLE_RULES):
         hidden += _selected(tree, selector)
-    _remove(tree, (node for node in hidden if node.tag not in _KEPT))
+    _remove(tree, [node for node in hidden if node.tag not in _KEPT])
     tree.strip_tags(list(_DROPPED))
-    for node in tree.css("[title], a[href], img[src]"):
-        attributes = node.attrs
-        if "title" in attributes:
-            del attributes["title"]
-        for name in ("href", "src"):
-            link = (attributes.get(name) or "").strip().lower()
-            if link.startswith(("javascript:", "data:", "vbscript:", "blob:")):
-                del attributes[name]
     if _largest_table(tree) > CELLS:
         for cell in tree.css("td, th"):
             cell.insert_after(" ")
         tree.unwrap_tags(["table", "thead", "tbody", "tfoot", "tr", "caption", "colgroup", "td", "th"])
 
 
-def _remove(tree: LexborHTMLParser, nodes: Iterable[LexborNode]) -> None:
+def _is_set(value: str | None) -> bool:
+    return value is not None and value.strip().lower() == "true"
+
+
+def _disarm(node: LexborNode) -> None:
+    """Take away what is not shown of an element, and links that are no addresses."""
+    attributes = node.attributes
+    if "title" in attributes:
+        del node.attrs["title"]
+    for name in ("href", "src"):
+        link = "".join((attributes.get(name) or "").split()).lower()
+        if link.startswith(("javascript:", "data:", "vbscript:", "blob:")):
+            del node.attrs[name]
+
+
+def _remove(tree: LexborHTMLParser, nodes: list[LexborNode]) -> None:
     """Remove elements, of which some may be inside of others."""
+    if not nodes:
+        return
     for node in nodes:
         node.attrs[_GONE] = ""
     # the inner ones first: what is in a removed element is not there any more
@@ -149,18 +169,21 @@ def _main(tree: LexborHTMLParser) -> LexborNode | None:
     body = tree.body
     if body is None:
         return None
-    for selector in ("main, [role=main]", "article"):
-        found = tree.css(selector)
-        longest = max(found, key=lambda node: len(node.text()), default=None)
-        if longest is not None and len(longest.text().strip()) >= MAIN_CHARACTERS:
-            outer = len(body.text())
-            if selector != "article" or len(longest.text()) * 3 > outer:
-                body = longest
-                break
-    whole = len(body.text())
+    main = _longest(tree, "main, [role=main]", MAIN_CHARACTERS)
+    whole = len(body.text()) if main is None else main[0]
+    main = main or _longest(tree, "article", max(MAIN_CHARACTERS, whole // 3))
+    if main is not None:
+        whole, body = main
     around = body.css(", ".join(_AROUND))
     _remove(tree, [node for node in around if node.tag not in _KEPT and len(node.text()) * 2 < whole])
     return body
+
+
+def _longest(tree: LexborHTMLParser, selector: str, least: int) -> tuple[int, LexborNode] | None:
+    """Return the longest element that a selector finds, with the length of its text, if that is enough."""
+    found = [(len(node.text()), node) for node in tree.css(selector)]
+    longest = max(found, key=lambda pair: pair[0], default=None)
+    return longest if longest is not None and longest[0] >= least else None
 
 
 def _largest_table(tree: LexborHTMLParser) -> int:
