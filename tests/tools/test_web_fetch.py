@@ -45,9 +45,9 @@ def test_a_page_comes_as_marked_markdown_with_a_view(base):
         result = runtime.call("web_fetch", url=site.url("/page#part"))
 
     first, second, *_, last = result.text.split("\n")
-    mark = second[second.index("end of content") : second.index(":")]
-    assert first == f"[{site.url('/page')} — status 200, text/html; charset=utf-8]"
-    assert second.startswith("[Untrusted content of the web until end of content ")
+    mark = first[first.index("end of content") : first.index(":")]
+    assert first.startswith("[Untrusted content of the web until end of content ")
+    assert second == f"[{site.url('/page')} — status 200, text/html; charset=utf-8]"
     assert last == f"[{mark}]"
     assert content(result) == f"Title: “Hi”\n# Head\n\n{WORDS.strip()}"
     assert result.view == {
@@ -324,6 +324,38 @@ def test_a_redirect_to_where_a_rule_would_ask_is_given_back(base, rule):
     assert (result.error.code, asked.error.code) == ("denied", "approval_required")
     assert result.error.suggestion == "Call web_fetch with that URL itself, so that the user can be asked."
     assert other.asked == []
+
+
+def test_a_redirect_on_the_host_that_was_approved_is_followed(base):
+    def route(asked: Asked) -> bytes:
+        return redirect("/b") if asked.path == "/a" else answer("there", "text/plain")
+
+    with serving(route) as site:
+        rules(base, "allow: [Read]")
+        with reaching(base, site, approve="once") as runtime:
+            assert content(runtime.call("web_fetch", url=site.url("/a"))) == "there"
+
+
+def test_a_rule_on_a_path_of_the_same_host_holds_at_a_redirect(base):
+    with serving(redirect("/secret")) as site:
+        rules(base, "allow: [WebFetch]\ndeny: ['WebFetch:.*/secret.*']")
+        with reaching(base, site) as runtime:
+            result = runtime.call("web_fetch", url=site.url("/a"))
+
+    assert result.error is not None
+    assert result.error.code == "denied"
+    assert len(site.asked) == 1
+
+
+def test_a_page_of_a_place_that_is_closed_again_is_not_read_from_what_was_kept(base):
+    with serving(answer("private")) as site:
+        with reaching(base, site) as runtime:
+            assert runtime.call("web_fetch", url=site.url()).ok
+        with reaching(base) as runtime:
+            result = runtime.call("web_fetch", url=site.url())
+
+    assert result.error is not None
+    assert result.error.code == "ssrf_blocked"
 
 
 def test_an_allowed_tool_follows_redirects_anywhere_that_is_public(base):

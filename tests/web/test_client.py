@@ -83,7 +83,7 @@ def test_every_hop_is_asked_about_before_it_is_looked_up(reach):
 
     assert found.code == "denied"
     assert found.message.endswith("redirects to 'http://other.example/x'. A rule denies other.example.")
-    assert web.admitted == [(site.url("/b"), True), ("http://other.example/x", True)]
+    assert web.admitted == [(site.url("/b"), False), ("http://other.example/x", True)]
     assert "other.example" not in web.looked_up
 
 

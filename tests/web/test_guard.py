@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
-from hilt.web.guard import Guard
+from hilt.web.guard import Guard, is_own
 
 PUBLIC = "93.184.216.34"
 
@@ -225,3 +225,9 @@ def test_a_host_without_an_address_is_an_error_of_the_network(problem):
 
 def test_the_resolver_of_the_system_is_asked_when_there_is_no_other():
     assert refusal("http://127.0.0.1/", Guard()).details["use"] == "loopback"
+
+
+def test_an_address_of_this_machine_is_known_as_its_own():
+    assert is_own("127.0.0.1")
+    assert not is_own("192.0.2.1")
+    assert not is_own(PUBLIC)

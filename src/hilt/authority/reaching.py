@@ -14,7 +14,8 @@ from hilt.pipeline import Prepared, Voter
 def admit(prepared: Prepared, ctx: Context, voters: Sequence[Voter], url: str, *, chosen: bool) -> None:
     """Raise unless a call to this URL would run without a question.
 
-    An address that the user configured (not `chosen`) needs no rule that allows it: the tool as a whole was decided on.
+    What the user configured, or the call named already (not `chosen`), needs no rule that allows it: the call as a
+    whole was decided on. Rules that deny it or ask about it count all the same.
     """
     vote = pipeline.judge(prepared._replace(touches=(Touch("network", url),)), ctx, voters)
     if vote.verdict == "deny" or (vote.verdict == "ask" and (chosen or vote.voter == "rules")):

@@ -30,7 +30,7 @@ def read(response: Response, most: int) -> Body:
     if len(encodings) > 1 or not set(encodings) <= {"gzip", "x-gzip", "deflate"}:
         raise ToolError(
             "network_error",
-            f"The answer is encoded as {', '.join(encodings)[:100]}, which was not asked for.",
+            f"The answer is encoded as {', '.join(encodings)[:100]!a}, which was not asked for.",
             suggestion="Try another address.",
         )
     pieces = _unpacked(response.chunks, encodings[0]) if encodings else response.chunks

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from hilt.errors import ToolError
+from hilt.formats import urls
 from hilt.formats.digests import sha256
 from hilt.web import bodies
 from hilt.web.cache import FRESH_SECONDS, Answer, Cache
@@ -46,7 +47,7 @@ class Admit(Protocol):
     """Raises when rules do not let the call go to a URL."""
 
     def __call__(self, url: str, *, chosen: bool) -> None:
-        """`chosen` says that a model, a page or a redirect chose the URL, not the user."""
+        """`chosen` says that a redirect chose another host; otherwise only what rules say of the URL counts."""
 
 
 class Access(NamedTuple):
@@ -98,8 +99,11 @@ class Web:
         access = self._access
         known = None if private else access.cache.get(access.session, key)
         if known is not None and (known.is_fresh or again):
-            for hop in known.answer.hops[1:]:
-                access.admit(hop, chosen=True)
+            # what a page was fetched under may have changed since
+            for number, hop in enumerate(known.answer.hops):
+                if number:
+                    access.admit(hop, chosen=not _is_near(hop, url))
+                access.guard.check(hop)
             return known.answer
         answer, seconds = self._follow(url, given, most, None if known is None else known.answer)
         if not private and seconds is not None and answer.status == 200 and len(answer.body) <= KEPT_BYTES:
@@ -178,7 +182,7 @@ class Web:
             raise _astray(hops, f"more than {REDIRECTS} redirects, the last to {url[:300]}")
         url = url.partition("#")[0]
         try:
-            self._access.admit(url, chosen=True)
+            self._access.admit(url, chosen=not _is_near(url, hops[0]))
             following = self._access.guard.check(url)
         except ToolError as error:
             said = error.message[:1].lower() + error.message[1:] if error.code == "network_error" else error.message
@@ -188,6 +192,15 @@ class Web:
             raise _astray(hops, f"a circle, back to {following.url[:300]}")
         hops.append(following.url)
         return following
+
+
+def _is_near(url: str, first: str) -> bool:
+    """Whether a redirect stays on the host that the call named, on its port or the usual ones."""
+    place, named = urls.locate(url), urls.locate(first)
+    if place is None or named is None or place.host != named.host:
+        return False
+    usual = urls.PORTS.values()
+    return place.port == named.port or (place.port in usual and named.port in usual)
 
 
 def _checked(headers: Mapping[str, str], authorization: str | None) -> list[tuple[str, str]]:

@@ -85,7 +85,7 @@ class Dialler:
         except h11.LocalProtocolError as error:
             raise ToolError("invalid_args", f"The request cannot be sent: {error}.") from error
         except h11.RemoteProtocolError as error:
-            raise _failed(target, f"what it sent is not HTTP ({error})") from error
+            raise _failed(target, f"what it sent is not HTTP ({str(error)[:200]!a})") from error
         finally:
             line.close()
 

@@ -84,6 +84,24 @@ def look_up(host: str) -> list[str]:
     return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
 
 
+def is_own(address: str) -> bool:
+    """Whether an address is one of this machine: what listens on all of them does not always expect the public."""
+    # where the system lets programs take any address, it cannot be told
+    return _can_take(address) and not _can_take("2001:db8::1" if ":" in address else "192.0.2.1")
+
+
+def _can_take(address: str) -> bool:
+    import socket
+
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as line:
+            line.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
 def _opening(text: str) -> tuple[str, int]:
     place = urls.locate(f"//{text}")
     if place is None or not place.port or "@" in text or any(sign in text for sign in "/?#"):
@@ -126,7 +144,7 @@ def _refuse_name(host: str, port: int) -> None:
 
 
 def _refuse_address(host: str, port: int, address: str) -> None:
-    use = addresses.special_use(addresses.parse(address))
+    use = addresses.special_use(addresses.parse(address)) or ("this machine" if is_own(address) else None)
     if use is not None:
         subject = address if address == host else f"{host} resolves to {address}, which"
         raise _closed("address", host, port, f"{subject} is not a public address: {use}", address=address, use=use)
