@@ -13,6 +13,7 @@ import pytest
 from hilt.call import Call, Result
 from hilt.runtime import Runtime
 from hilt.testing import Folder, temporary_runtime
+from tests.surfaces.commands import Command
 from tests.web.servers import Asked, Site, answer, make_authority, redirect, serving
 
 WORDS = "These are the words that the page is about, and there are enough of them to be its main content. " * 3
@@ -269,6 +270,19 @@ def test_https_with_an_authority_of_the_environment(base, tmp_path):
             refused = runtime.call("web_fetch", url=site.url("/2")).error
             assert refused is not None
             assert "SSL_CERT_FILE" in refused.message
+
+
+def test_the_flag_opens_places_and_may_be_repeated(base):
+    command = Command(base)
+    with serving(answer("there", "text/plain")) as site:
+        words = ("--allow-private", "x.example:1", f"--allow-private={site.place}")
+        (reply,) = command.ask({"tool": "web_fetch", "args": {"url": site.url()}}, words=words)
+        (refused,) = command.ask({"tool": "web_fetch", "args": {"url": site.url()}})
+        done = command.run("audit")
+
+    assert reply["ok"], reply
+    assert refused["error_code"] == "ssrf_blocked"
+    assert f"to {site.place} ({site.place})" in done.stdout.decode()
 
 
 # --- rules --------------------------------------------------------------------------------------------------------
