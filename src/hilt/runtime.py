@@ -199,6 +199,7 @@ class Runtime:
         self._memory: Memory | None = None
         self._knowledge: Knowledge | None = None
         self._web_cache: Cache | None = None
+        self._web_file = os.path.join(self.state, "cache", "web.db")
         self._shared = shared
         self._confined: Confinement | None = None
         self._jobs: Jobs | None = shared.jobs if shared else None
@@ -330,27 +331,30 @@ class Runtime:
                 self._knowledge = Knowledge(places, spare, lambda path: Database(path, MIGRATIONS, durable=False))
             return self._knowledge
 
+    def _pages(self) -> Cache:
+        """Return the pages that sessions keep; opened on first use."""
+        with self._lock:
+            if self._web_cache is None:
+                from hilt.state.db import Database
+                from hilt.web.cache import MIGRATIONS, Cache
+
+                self._web_cache = Cache(Database(self._web_file, MIGRATIONS, durable=False))
+            return self._web_cache
+
     def _web(self, ctx: Context, running: Running) -> Web:
         """Return the web for a call."""
         from hilt.authority.reaching import admit
         from hilt.custom.launching import own_variable
-        from hilt.web.cache import MIGRATIONS, Cache
         from hilt.web.certificates import trusted
         from hilt.web.client import Access, Web
         from hilt.web.guard import Guard
 
         if running.prepared is None:
             raise ToolError("internal", "The web is for calls of tools.")
-        with self._lock:
-            if self._web_cache is None:
-                from hilt.state.db import Database
-
-                path = os.path.join(self.state, "cache", "web.db")
-                self._web_cache = Cache(Database(path, MIGRATIONS, durable=False))
         return Web(
             Access(
                 Guard(self.settings["web.allow_private"]),
-                self._web_cache,
+                self._pages(),
                 session=f"{self.id}/{running.session}",
                 fence=running.fence,
                 admit=partial(admit, running.prepared, ctx, self.voters),
@@ -391,6 +395,8 @@ class Runtime:
         from hilt.sandbox import rooms
 
         rooms.remove(rooms.private_folder(self.state, self.id, config.digest(session)))
+        if os.path.exists(self._web_file):
+            self._pages().forget(f"{self.id}/{session}")
         kept = self.authority.values().clear(self.id, session)
         return self.trail.end_session(self.id, session) or kept
 

@@ -272,6 +272,16 @@ def test_https_with_an_authority_of_the_environment(base, tmp_path):
             assert "SSL_CERT_FILE" in refused.message
 
 
+def test_a_session_that_ends_forgets_its_pages(base):
+    with serving(answer("page")) as site, reaching(base, site) as runtime:
+        runtime.call("web_fetch", url=site.url())
+        runtime.end_session("default")
+        result = runtime.call("web_fetch", url=site.url())
+
+    assert "cached" not in result.meta
+    assert len(site.asked) == 2
+
+
 def test_the_flag_opens_places_and_may_be_repeated(base):
     command = Command(base)
     with serving(answer("there", "text/plain")) as site:
