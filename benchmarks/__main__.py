@@ -6,10 +6,10 @@ import os
 import sys
 import time
 
-from benchmarks import custom, editing, growth, knowledge, listing, mcp, reading, search, session, shell, startup
+from benchmarks import custom, editing, growth, knowledge, listing, mcp, reading, search, session, shell, startup, web
 from benchmarks.figure import heading, row
 
-_MODULES = (startup, session, growth, editing, reading, listing, knowledge, search, shell, custom, mcp)
+_MODULES = (startup, session, growth, editing, reading, listing, knowledge, search, shell, custom, mcp, web)
 AREAS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 

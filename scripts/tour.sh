@@ -116,6 +116,9 @@ if hilt call run_shell command=true >/dev/null 2>&1; then
     hilt explain '{"tool": "Bash", "args": {"command": "sudo ls"}}' | fold -s -w 78
 fi
 
+chapter 'The web is public: what is not, is refused, however it is spelled.'
+refused 'hilt call web_fetch url=http://2130706433:8080/admin'
+
 chapter 'Every call is on record, each row chained to the one before.'
 run 'hilt audit >audit.txt && cut -c 12-85 audit.txt'
 run 'hilt audit verify'

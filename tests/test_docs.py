@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hilt.config import KEYS, load
+from hilt.config import KEYS, load, variable_of
 from hilt.errors import CODES
 from hilt.surfaces.cli.commands import COMMANDS
 from hilt.testing import environment
@@ -315,10 +315,8 @@ def test_reserved_is_what_no_tool_answers_with():
 
 @pytest.mark.parametrize("key", KEYS)
 def test_every_setting_and_its_variable_are_in_the_configuration_page(key):
-    variable = "HILT_" + key.upper().replace(".", "_")
-
     assert first_cells("docs/configuration.md").count(key) == 1
-    assert f"`{variable}`" in (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    assert f"`{variable_of(key)}`" in (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 
 
 def test_every_settings_file_shown_in_the_configuration_page_is_accepted(tmp_path):

@@ -16,7 +16,7 @@ from tests.surfaces.commands import Command
 # modules that cost more than a whole call may
 HEAVY = {
     "argparse", "asyncio", "concurrent.futures", "dataclasses", "difflib", "email", "http", "httpx", "importlib.metadata",  # noqa: E501
-    "importlib.resources", "inspect", "jsonschema_rs", "logging", "mcp", "multiprocessing", "pathlib", "pydantic", "rich",  # noqa: E501
+    "importlib.resources", "inspect", "jsonschema_rs", "logging", "mcp", "multiprocessing", "pathlib", "pydantic", "rich", "h11", "selectolax", "html_to_markdown",  # noqa: E501
     "ssl", "subprocess", "tomllib", "unittest", "urllib", "yaml", "zipfile", "chardetng_py", "filetype", "PIL", "rapidfuzz",  # noqa: E501
 }  # fmt: skip
 
@@ -71,7 +71,7 @@ def test_a_call_loads_its_own_tool_and_nothing_heavy(tmp_path, tool, args):
 
     assert {name for name in loaded if name.startswith("hilt.tools.")} == {f"hilt.tools.{tool}"}
     assert loaded & HEAVY == set()
-    assert {name for name in loaded if name.startswith("hilt.dialects.")} == set()
+    assert {name for name in loaded if name.startswith(("hilt.dialects.", "hilt.web"))} == set()
 
 
 def test_a_name_of_a_dialect_loads_one_tool_too(tmp_path):

@@ -36,6 +36,8 @@ class Key(NamedTuple):
     default: Any
     tighten: Callable[[Any, Any], Any] | None = None
     choices: tuple[str, ...] = ()
+    separator: str = os.pathsep  # between the items of a list, in a variable
+    variable: str = ""  # when it is not made of the name
 
 
 def _more(own: Sequence[str], project: Sequence[str]) -> tuple[str, ...]:
@@ -50,6 +52,7 @@ def _stricter(choices: Sequence[str]) -> Callable[[str, str], str]:
 _PROFILES = ("read-only", "workspace-write", "full")
 _NETWORKS = ("none", "loopback", "full")
 _READS = ("workspace", "all")
+_PROVIDERS = ("exa", "tavily", "brave", "duckduckgo")
 _BOXES = ("read-only", "workspace-write", "declared")
 
 
@@ -87,12 +90,16 @@ KEYS: dict[str, Key] = {
     "undo.mb": Key(int, 200),
     "related_context.paths": Key(list, ()),
     "telemetry.endpoint": Key(str, None),
+    "web.search_provider": Key(str, None, choices=_PROVIDERS),
+    "web.base_urls": Key(dict, {}),
+    "web.allow_private": Key(list, (), separator=",", variable="HILT_ALLOW_PRIVATE"),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 
 _IN_PROFILE = {"name": "profile", "tools": "tools.in_profile"}  # the keys of a table [profile]
 
-PERSONAL = ("workspace.roots", "workspace.writable", "shell.writable")  # what no file of a project sets, trusted or not
+# what no file of a project sets, trusted or not
+PERSONAL = ("workspace.roots", "workspace.writable", "shell.writable", "web.allow_private")
 
 
 class RuntimePaths(NamedTuple):
@@ -134,7 +141,7 @@ def load(
     for name, value in _of_foreign(workspace, trusts).items():
         values[name], sources[name] = _more(values[name], value), FOREIGN
     for name in KEYS:
-        variable = "HILT_" + name.upper().replace(".", "_")
+        variable = variable_of(name)
         if environ.get(variable):
             values[name], sources[name] = checked(name, from_text(name, environ[variable]), variable), variable
     if environ.get(TOOLS_DIR) and sources["custom.dirs"] != "HILT_CUSTOM_DIRS":
@@ -145,6 +152,11 @@ def load(
             raise _no_key(name, "flag")
         values[name], sources[name] = checked(name, value, "flag"), "flag"
     return Settings(values, sources)
+
+
+def variable_of(name: str) -> str:
+    """Return the variable that sets a key."""
+    return KEYS[name].variable or "HILT_" + name.upper().replace(".", "_")
 
 
 def needs_trust(name: str) -> bool:
@@ -315,7 +327,7 @@ def from_text(name: str, text: str) -> Any:
     """Return the value of a setting as a variable spells it, not yet checked."""
     kind = KEYS[name].type
     if kind is list:
-        return text.split(os.pathsep)
+        return [item.strip() for item in text.split(KEYS[name].separator)]
     if kind is int and text.isdecimal() and len(text) < 20:
         return int(text)
     if kind is dict:

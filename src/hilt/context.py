@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hilt.processes.jobs import Jobs
     from hilt.state.approvals import Asked, UserAnswer
     from hilt.state.memory import Memory
+    from hilt.web.client import Web
 
 
 class KeptValues(Protocol):
@@ -133,6 +134,7 @@ class Context:
         "_memory",
         "_principal",
         "_processes",
+        "_web",
         "attendant",
         "catalog",
         "client",
@@ -161,6 +163,7 @@ class Context:
         processes: Callable[[Fence], Processes],
         jobs: Callable[[], Jobs],
         principal: Callable[[Context], Principal],
+        web: Callable[[Context], Web],
         attendant: Attendant | None = None,
     ) -> None:
         self.workspace = workspace
@@ -176,6 +179,7 @@ class Context:
         self._processes = processes
         self._jobs = jobs
         self._principal = principal
+        self._web = web
         self.attendant = attendant
         self.meta: dict[str, Any] = {}  # facts for programs that do not depend on the outcome
 
@@ -202,6 +206,11 @@ class Context:
     def jobs(self) -> Jobs:
         """Processes that outlive the call, and end with the session."""
         return self._jobs()
+
+    @property
+    def web(self) -> Web:
+        """The web, behind its guard."""
+        return self._web(self)
 
     @property
     def principal(self) -> Principal:

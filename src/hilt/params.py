@@ -27,5 +27,6 @@ class Items(NamedTuple):
 ReadPath = Annotated[str, TouchMark("read")]
 WritePath = Annotated[str, TouchMark("write")]
 Command = Annotated[str, TouchMark("execute")]
+Url = Annotated[str, TouchMark("network")]
 Line = Annotated[int, Bounds(minimum=1)]
 Count = Annotated[int, Bounds(minimum=0)]

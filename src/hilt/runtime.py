@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from hilt.servers.tools import Servers
     from hilt.state.history import History
     from hilt.state.memory import Memory
+    from hilt.web.cache import PageCache
+    from hilt.web.client import Web
 
 SESSIONS_MAX = 256  # kept ready; others are made ready again when they call
 
@@ -126,6 +128,8 @@ class Runtime:
         self.history = Lazy(self._open_history)
         self.memory = Lazy(self._open_memory)
         self.knowledge = Lazy(self._open_knowledge)
+        self._pages = Lazy(self._open_pages)
+        self._pages_file = os.path.join(self.state, "cache", "web.db")
         self._confinement = Lazy(self._open_confinement)
         self._jobs = Lazy(self._open_jobs)
         self.catalog = Catalog(tools, self._toolbox, self.servers)
@@ -180,7 +184,7 @@ class Runtime:
         self.trail.close()
         self.end_telemetry()
         self.authority.close()
-        for part in (self.history, self.memory, self.knowledge):
+        for part in (self.history, self.memory, self.knowledge, self._pages):
             part.close()
 
     def end_telemetry(self) -> None:
@@ -227,6 +231,37 @@ class Runtime:
         spare = os.path.join(self.state, "cache")
         return Knowledge(found, spare, lambda path: Database(path, MIGRATIONS, durable=False))
 
+    def _open_pages(self) -> PageCache:
+        from hilt.state.db import Database
+        from hilt.web.cache import MIGRATIONS, PageCache
+
+        return PageCache(Database(self._pages_file, MIGRATIONS, durable=False))
+
+    def _web(self, ctx: Context, active: ActiveCall) -> Web:
+        """Return the web for a call."""
+        from hilt.authority.reaching import admit
+        from hilt.custom.launching import own_variable
+        from hilt.web.certificates import trusted
+        from hilt.web.client import Access, Web
+        from hilt.web.guard import NetworkGuard
+
+        prepared = active.prepared
+        if prepared is None:
+            raise ToolError("internal", "Only tool calls can use the web.")
+        return Web(
+            Access(
+                NetworkGuard(self.settings["web.allow_private"]),
+                self._pages(),
+                session=f"{self.id}/{active.session}",
+                fence=active.fence,
+                admit=partial(admit, prepared, ctx, self._voters),
+                contacted=active.contacts.append,
+                tls=partial(trusted, self._environ),
+                secret=partial(own_variable, self._environ),
+                base_urls=self.settings["web.base_urls"],
+            )
+        )
+
     def jobs(self) -> Jobs:
         """Return the background jobs."""
         if not self._keeps_jobs:
@@ -260,6 +295,8 @@ class Runtime:
         from hilt.sandbox import rooms
 
         rooms.remove(rooms.private_folder(self.state, self.id, config.digest(session)))
+        if os.path.exists(self._pages_file):
+            self._pages().forget(f"{self.id}/{session}")
         kept = self.authority.values().clear(self.id, session)
         return self.trail.end_session(self.id, session) or kept
 
@@ -486,6 +523,7 @@ class Runtime:
             processes=lambda fence: self._processes(fence, active.session, ctx.door),
             jobs=self.jobs,
             principal=lambda ctx: self._principal(ctx, active),
+            web=lambda ctx: self._web(ctx, active),
             attendant=active.attendant,
         )
         reports = workspace.recover()

@@ -122,6 +122,17 @@ def test_a_ruling_names_its_rule_and_where_it_stands():
     assert ruling.reason == "Bash:rm -rf.* (permissions.yaml, line 14) denies this call."
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+def test_no_network_denies_what_uses_it_and_nothing_else(trusted):
+    found = parse("network: false\nallow: ['*']", trusted=trusted)
+
+    for subject in (call("web_search"), call("web_fetch", Touched("network", "https://a.example/"))):
+        assert verdict(subject, found) == "deny"
+    assert verdict(call("run_shell", Touched("network", "*")), found) == "deny"
+    assert verdict(reading("a"), found) != "deny"
+    assert verdict(call("web_search"), parse("network: true\nallow: [WebSearch]")) == "allow"
+
+
 @pytest.mark.parametrize("text", ["", "# nothing", "permissions:", "allow:\ndeny:\n", "allow_all:"])
 def test_a_file_may_be_empty(text):
     assert parse(text) == RuleSet("permissions.yaml")
@@ -174,6 +185,7 @@ BROKEN = [
     ("allow: [null]", None),
     ("allow_all: yes", None),
     ("allow_all: 1", None),
+    ("network: no", None),
     ("allow: [{Bash: ls.*}]", None),
     ("allow: [{rule: Read, matches: [a]}]", "Read"),
     ("allow: [{rule: Read, match: a}]", "Read"),

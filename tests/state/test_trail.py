@@ -453,7 +453,7 @@ def test_a_trail_from_before_there_were_agents_stays_whole_and_goes_on(tmp_path)
         db.executescript(module._MIGRATIONS[0] + ";PRAGMA user_version=1")
         for seq, row in enumerate(rows, 1):
             previous = chained(previous, row)
-            db.execute("INSERT INTO audit VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", (seq, *row[:-1], previous))
+            db.execute("INSERT INTO audit VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", (seq, *row[:10], previous))
     db.close()
     trail = Trail(str(tmp_path / "trail.db"))
 

@@ -15,6 +15,7 @@ from hilt.runtime import Runtime
 from hilt.schema import promised, structured
 from hilt.testing import Folder, environment
 from tests.tools.person import approved
+from tests.web.servers import answer, serving
 
 PYTHON = "x = 1\ny = 2\n"
 
@@ -72,7 +73,10 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "stat_file": [{"path": "a.py"}, {"path": "."}, {"path": "binary"}, {"path": "wide.txt"}, {"path": "empty.txt"}],
     "tool_search": [{"query": "read"}, {"query": "select:read_file,none"}, {"query": "zzz"}],
     "undo": [{"action": "list"}, {"action": "list", "limit": 1}, {"action": "clear", "dry_run": True}],
+    "web_search": [{"query": "something"}],
 }
+
+RESULTS = "<div id=links><div class=result><a class=result__a href='https://a.example/'>A</a></div></div>"
 
 
 class Asked:
@@ -127,8 +131,10 @@ def asked(base) -> Iterator[Asked]:
     def person(questions: Any) -> dict[str, Any]:
         return {one.question: ["a", "b"] if one.multi_select else "own words" for one in questions}
 
-    with Runtime(folder.path, environ=environment(base), questioner=person) as runtime:
-        yield Asked(runtime)
+    with serving(answer(RESULTS)) as site:
+        flags = {"web.base_urls": {"duckduckgo": site.url("")}}
+        with Runtime(folder.path, environ=environment(base), flags=flags, questioner=person) as runtime:
+            yield Asked(runtime)
 
 
 def test_every_tool_that_declares_its_answers_is_asked(runtime):

@@ -217,6 +217,11 @@ def refusal(name: str) -> str | None:
     return None
 
 
+def own_variable(environ: Mapping[str, str], name: str) -> str | None:
+    """Return a variable of the user's for hilt itself: from the environment, else from hilt's own `.env`."""
+    return environ.get(name) or dict(_entries(env_files(environ)[0])).get(name)
+
+
 def env_files(environ: Mapping[str, str]) -> list[str]:
     """Return where the user keeps variables for tools."""
     home = environ.get("HOME") or os.path.expanduser("~")

@@ -7,6 +7,7 @@ from typing import Any
 
 from hilt.call import Output
 from hilt.catalog import DialectEntry
+from hilt.schema import CLAMP
 
 Args = dict[str, Any]
 
@@ -75,6 +76,39 @@ def _patch_reply(output: Output, args: Args, root: str) -> Output:
     # a patch that changes nothing has no files
     path = next(iter(output.meta["files"]), args["path"])
     return _data(output, patched=True, path=os.path.normpath(os.path.join(root, path)))
+
+
+_CONTENT_CHARACTERS = 100_000
+
+
+def _fetch(args: Args) -> Args:
+    size = {"max_size": int(args["maxSize"])} if "maxSize" in args else {}
+    return {"url": args["url"], "extract_mode": "text", "max_chars": _CONTENT_CHARACTERS, **size}
+
+
+def _fetch_reply(output: Output, args: Args, root: str) -> Output:
+    """Give the text between the marks; an image has none."""
+    meta = output.meta
+    opening = output.text.find("\n", output.text.find("\n") + 1) + 1
+    content = output.text[opening : output.text.rfind("\n[end of content ")] if output.text else ""
+    return _data(
+        output,
+        url=meta["url"],
+        status=meta["status"],
+        contentType=meta["content_type"],
+        content=content,
+        truncated=meta["truncated"],
+        untrusted=True,
+    )
+
+
+def _search(args: Args) -> Args:
+    known = {"query": args["query"], "count": int(args.get("maxResults", 5))}
+    return {**known, "provider": args["provider"]} if "provider" in args else known
+
+
+def _search_reply(output: Output, args: Args, root: str) -> Output:
+    return _data(output, results=output.data["results"], provider=output.data["provider"])
 
 
 _PATH = {"type": "string", "description": "File path relative to WORKSPACE_ROOT"}
@@ -156,6 +190,49 @@ ENTRIES: dict[str, DialectEntry] = {
             "shell_exec",
             _shell,
             _same,
+        ),
+        DialectEntry(
+            "tool::web_fetch",
+            "SSRF-protected HTTP fetch with automatic HTML-to-text conversion; the content is untrusted.",
+            _object(
+                {
+                    "url": {"type": "string", "description": "URL to fetch (validated against SSRF attacks)"},
+                    "maxSize": {
+                        "type": "number",
+                        "minimum": 1,
+                        "description": "Maximum response size in bytes (default: 500000)",
+                    },
+                },
+                ["url"],
+            ),
+            "web_fetch",
+            _fetch,
+            _fetch_reply,
+        ),
+        DialectEntry(
+            "tool::web_search",
+            "Multi-provider web search; the results are untrusted.",
+            _object(
+                {
+                    "query": {"type": "string", "description": "Search query string"},
+                    "provider": {
+                        "type": "string",
+                        "enum": ["tavily", "brave", "duckduckgo", "exa"],
+                        "description": "Search provider: tavily, brave, or duckduckgo, which needs no key",
+                    },
+                    "maxResults": {
+                        "type": "number",
+                        "minimum": 1,
+                        "maximum": 10,
+                        CLAMP: True,
+                        "description": "Maximum number of results (default: 5)",
+                    },
+                },
+                ["query"],
+            ),
+            "web_search",
+            _search,
+            _search_reply,
         ),
     )
 }

@@ -69,10 +69,10 @@ def read(
         meta["sha256"] = checksum
     kind = image_type(found.data)
     if kind is not None:
-        return _image(found, kind, meta)
+        return show_image(found.path, found.data, kind, meta)
     size = len(found.data)
     if found.data.startswith(b"%PDF-") or found.path.lower().endswith(".pdf"):
-        found = FileContents(found.path, _pdf_text(found, ctx.fence.check).encode(), found.status)
+        found = FileContents(found.path, pdf_text(found.path, found.data, ctx.fence.check).encode(), found.status)
     elif _is_binary(found.data):
         text = f"[binary file: {size} bytes — use checksum_tree for integrity or skip content reads]"
         return Output(text, meta={**meta, "binary": True, "size": size})
@@ -97,29 +97,30 @@ def image_type(data: bytes) -> str | None:
     return None
 
 
-def _image(found: FileContents, kind: str, meta: dict[str, Any]) -> Output:
+def show_image(name: str, data: bytes, kind: str, meta: dict[str, Any]) -> Output:
+    """Return an image as a block; one that is too large is made smaller where that is possible."""
     from base64 import b64encode
 
-    data = found.data
-    meta["size"] = len(data)
+    size = len(data)
+    meta["size"] = size
     if kind != "image/svg+xml":
-        data, kind, note = _fitting(found, kind)
+        data, kind, note = _fitting(name, data, kind)
         if note:
             meta["notes"] = [note]
-    elif len(data) > IMAGE_BYTES:
-        raise _image_too_large(found, f"{len(data)} bytes")
+    elif size > IMAGE_BYTES:
+        raise _image_too_large(name, f"{size} bytes")
     block = {"type": "image", "data": b64encode(data).decode(), "mimeType": kind}
-    return Output(content=(block,), meta=meta, view=views.none(f"{found.path}: {kind}, {len(found.data)} bytes"))
+    return Output(content=(block,), meta=meta, view=views.none(f"{name}: {kind}, {size} bytes"))
 
 
-def _fitting(found: FileContents, kind: str) -> tuple[bytes, str, str | None]:
+def _fitting(name: str, data: bytes, kind: str) -> tuple[bytes, str, str | None]:
     """Return an image that is small enough, made smaller with Pillow where needed."""
     try:
         from PIL import Image
     except ImportError:
-        if len(found.data) > IMAGE_BYTES:
-            raise _image_too_large(found, f"{len(found.data)} bytes") from None
-        return found.data, kind, None
+        if len(data) > IMAGE_BYTES:
+            raise _image_too_large(name, f"{len(data)} bytes") from None
+        return data, kind, None
     import io
     import warnings
 
@@ -127,10 +128,10 @@ def _fitting(found: FileContents, kind: str) -> tuple[bytes, str, str | None]:
         # what unpacks to too much is an error of the library already before it is unpacked
         warnings.simplefilter("ignore")
         try:
-            picture = Image.open(io.BytesIO(found.data))
+            picture = Image.open(io.BytesIO(data))
             width, height = picture.size
-            if len(found.data) <= IMAGE_BYTES and max(width, height) <= IMAGE_PIXELS:
-                return found.data, kind, None
+            if len(data) <= IMAGE_BYTES and max(width, height) <= IMAGE_PIXELS:
+                return data, kind, None
             scale = min(1.0, SCALED_PIXELS / max(width, height))
             smaller = picture.convert("RGB").resize((max(1, int(width * scale)), max(1, int(height * scale))))
             buffer = io.BytesIO()
@@ -138,32 +139,33 @@ def _fitting(found: FileContents, kind: str) -> tuple[bytes, str, str | None]:
         except (
             Exception
         ) as error:  # the library raises what it likes on broken pictures, and on those that are too large
-            if len(found.data) <= IMAGE_BYTES:
-                return found.data, kind, None
-            raise _image_too_large(found, f"{len(found.data)} bytes") from error
-    note = f"scaled down from {width} x {height} pixels, {len(found.data)} bytes"
+            if len(data) <= IMAGE_BYTES:
+                return data, kind, None
+            raise _image_too_large(name, f"{len(data)} bytes") from error
+    note = f"scaled down from {width} x {height} pixels, {len(data)} bytes"
     return buffer.getvalue(), "image/jpeg", note
 
 
-def _image_too_large(found: FileContents, size: str) -> ToolError:
+def _image_too_large(name: str, size: str) -> ToolError:
     return ToolError(
         "file_too_large",
-        f"The image {found.path} is too large: {size}; the limits are {IMAGE_BYTES} bytes and {IMAGE_PIXELS} pixels.",
+        f"The image {name} is too large: {size}; the limits are {IMAGE_BYTES} bytes and {IMAGE_PIXELS} pixels.",
         suggestion="Ask the user for a smaller picture, or install the documents extra, which scales it down.",
     )
 
 
-def _pdf_text(found: FileContents, check: Callable[[], None]) -> str:
+def pdf_text(name: str, data: bytes, check: Callable[[], None]) -> str:
+    """Return the text of a PDF, page by page."""
     try:
         import pypdfium2
     except ImportError:
-        raise _no_pdf(found) from None
+        raise _no_pdf(name) from None
     with _PDFIUM:
         try:
-            with closing(pypdfium2.PdfDocument(found.data)) as document:
+            with closing(pypdfium2.PdfDocument(data)) as document:
                 return "\n".join(_pages(document, check)) + "\n"
         except pypdfium2.PdfiumError as error:
-            raise _no_pdf(found) from error
+            raise _no_pdf(name) from error
 
 
 def _pages(document: Any, check: Callable[[], None]) -> Iterator[str]:
@@ -173,8 +175,8 @@ def _pages(document: Any, check: Callable[[], None]) -> Iterator[str]:
             yield f"[page {number + 1} of {len(document)}]\n" + text.get_text_range().replace("\r\n", "\n")
 
 
-def _no_pdf(found: FileContents) -> ToolError:
-    return ToolError("unsupported_file", f"{found.path} is a PDF; its text cannot be read here.", suggestion=PDF_ADVICE)
+def _no_pdf(name: str) -> ToolError:
+    return ToolError("unsupported_file", f"{name} is a PDF; its text cannot be read here.", suggestion=PDF_ADVICE)
 
 
 def _is_binary(data: bytes) -> bool:

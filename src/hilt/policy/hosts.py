@@ -1,4 +1,4 @@
-"""Which host a URL really leads to, and the hosts that domain rules name.
+"""The hosts that domain rules name.
 
 `docs.rs` is exactly that host, `*.docs.rs` every host below it, `*` every host; `localhost:8080` names a port too. An
 allow without a port means the usual ports of http and https, a deny or ask means every port.
@@ -6,26 +6,13 @@ allow without a port means the usual ports of http and https, a deny or ask mean
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-_USUAL = {"http": 80, "https": 443}
-_PLAIN = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\Z")
-_BRACKETS = re.compile(r"(?:^|@)\[[0-9A-Fa-f:.]+\](?::[0-9]*)?\Z")
-# what browsers, parsers and clients read in different ways
-_AMBIGUOUS = re.compile(r"[\x00-\x20\x7f\\]")
+from hilt.formats.urls import PORTS, UrlTarget, locate
 
 
 class BadHost(ValueError):
     """A host that cannot be used; the message says why."""
-
-
-class UrlTarget(NamedTuple):
-    """Where a URL leads: scheme, host in its one spelling, port."""
-
-    scheme: str
-    host: str
-    port: int | None
 
 
 class Domain(NamedTuple):
@@ -37,7 +24,7 @@ class Domain(NamedTuple):
 
     def covers(self, place: UrlTarget) -> bool:
         """Whether an allow covers this place."""
-        usual = _USUAL.get(place.scheme)
+        usual = PORTS.get(place.scheme)
         return usual is not None and self._is(place.host) and place.port == (self.port or usual)
 
     def names(self, place: UrlTarget) -> bool:
@@ -63,72 +50,13 @@ def parse(text: str) -> Domain:
     return Domain(place.host, below, place.port)
 
 
-def locate(url: str) -> UrlTarget | None:
-    """Return where a URL leads; None when programs could read it in different ways."""
-    from urllib.parse import urlsplit
-
-    if _AMBIGUOUS.search(url):
-        return None
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        return None
-    name = _one_spelling(host) if host else None
-    if name is None or ("[" in parts.netloc and not _BRACKETS.search(parts.netloc)):
-        return None
-    return UrlTarget(parts.scheme, name, port if port is not None else _USUAL.get(parts.scheme))
-
-
 def shown(place: UrlTarget) -> str | None:
     """Return the domain that covers this place and no other; None when an allow cannot."""
-    usual = _USUAL.get(place.scheme)
+    usual = PORTS.get(place.scheme)
     if usual is None:
         return None
     host = f"[{place.host}]" if ":" in place.host else place.host
     return host if place.port == usual else f"{host}:{place.port}"
-
-
-def _one_spelling(host: str) -> str | None:
-    """Return a host in lower case, in ASCII, without the last dot, numeric addresses in their usual form."""
-    if not host.isascii():
-        try:
-            encoded = host.encode("idna").decode()
-            # a letter that the standards map in different ways does not come back
-            same = encoded.encode().decode("idna") == host.lower().rstrip(".")
-        except UnicodeError:
-            return None
-        if not same:
-            return None
-        host = encoded
-    host = host.lower()
-    host = host.removesuffix(".")
-    if ":" in host:
-        return _version_6(host)
-    if not _PLAIN.match(host) or ".." in host:
-        return None
-    last = host.rpartition(".")[2]
-    return _version_4(host) if last.isdigit() or last.startswith("0x") else host
-
-
-def _version_4(host: str) -> str | None:
-    """Return the usual form of an address that may be written as one number, in octal or in hexadecimal."""
-    import socket
-
-    try:
-        return socket.inet_ntoa(socket.inet_aton(host))
-    except OSError:
-        return None
-
-
-def _version_6(host: str) -> str | None:
-    from ipaddress import IPv6Address
-
-    try:
-        address = IPv6Address(host)
-    except ValueError:
-        return None
-    return str(address.ipv4_mapped or address)
 
 
 def _is_address(host: str) -> bool:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from hilt.formats import urls
 from hilt.policy import expressions, hosts, path_globs
 from hilt.policy.path_globs import Found
 from hilt.policy.subject import Subject, Touched
@@ -345,7 +346,7 @@ class Reaching(NamedTuple):
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
         """Return whether a URL certainly leads to the domain."""
-        place = hosts.locate(touched.target) if touched.effect == "network" else None
+        place = urls.locate(touched.target) if touched.effect == "network" else None
         return place is not None and self.domain.covers(place)
 
     def finds(self, subject: Subject) -> Found:
@@ -353,12 +354,37 @@ class Reaching(NamedTuple):
         found: Found = "no"
         for touched in subject.touches:
             if touched.effect == "network":
-                place = hosts.locate(touched.target)
+                place = urls.locate(touched.target)
                 if place is None:
                     found = "maybe"
                 elif self.domain.names(place):
                     return "yes"
         return found
+
+
+class Networked(NamedTuple):
+    """`network: false` of a rule file: every call that uses the network."""
+
+    @property
+    def scope(self) -> Scope:
+        """Return what the rule can govern."""
+        return Scope(None, "network")
+
+    def covers(self, subject: Subject) -> bool:
+        """Return that it never allows anything."""
+        return False
+
+    def covers_part(self, subject: Subject, part: CommandPart) -> bool:
+        """Return that it never allows anything."""
+        return False
+
+    def covers_touch(self, subject: Subject, touched: Touched) -> bool:
+        """Return that it never allows anything."""
+        return False
+
+    def finds(self, subject: Subject) -> Found:
+        """Return whether the call uses the network."""
+        return "yes" if self.scope.governs(subject) else "no"
 
 
 class Acting(NamedTuple):

@@ -2,6 +2,7 @@
 
     permissions:            # this line may be left out, and what follows may stand beside it
       allow_all: false
+      network: true         # false denies every call that uses the network
       allow: [RULE, ...]
       ask: [RULE, ...]
       deny: [RULE, ...]
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from hilt.formats import yaml12
+from hilt.formats import urls, yaml12
 from hilt.policy import expressions, hosts, path_globs, rule_forms
 from hilt.policy.decision import Verdict
 from hilt.policy.rule_forms import EVERYTHING, BadForm, Form, Names, Scope
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 MAX_RULES = 2000
 
 _LISTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
-_KEYS = ("allow_all", *_LISTS)
+_KEYS = ("allow_all", "network", *_LISTS)
 _PATH_TOOLS = {"read": "read_file", "write": "write_file"}  # the names by which a kept rule speaks of paths
 
 
@@ -185,6 +186,11 @@ class _Reading:
                     self._rules.append(Rule("allow", "allow_all: true", rule_forms.Whole(None), self._file, line))
                 elif value is not False and value is not None:
                     self._broken("allow_all is true or false", line)
+            elif key == "network":
+                if value is False:
+                    self._rules.append(Rule("deny", "network: false", rule_forms.Networked(), self._file, line))
+                elif value is not True and value is not None:
+                    self._broken("network is true or false", line)
             elif key in _LISTS:
                 if isinstance(value, list):
                     for index, entry in enumerate(value):
@@ -354,7 +360,7 @@ def _narrow_commands(subject: Subject) -> list[str | None]:
 
 def _narrow_touch(tool: str, touched: Touched) -> str | None:
     if touched.effect == "network":
-        place = hosts.locate(touched.target)
+        place = urls.locate(touched.target)
         domain = None if place is None else hosts.shown(place)
         return None if domain is None else f"{tool}(domain:{domain})"
     if touched.effect in _PATH_TOOLS:

@@ -43,6 +43,7 @@ class ActiveCall:
         self.decision = _NOT_UNDERSTOOD
         self.approver = ""
         self.is_calm = False  # whether nobody has restricted anything for its session
+        self.contacts: list[str] = []  # addresses that it connected to
         self.ran = False  # whether anything of it may have run
         self.workspace: Workspace | None = None
         self.turn: Ticket | None = None

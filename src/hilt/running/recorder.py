@@ -51,6 +51,7 @@ class Recorder:
                 active.approver,
                 result.error.code if result.error else "ok",
                 micros,
+                contacts=", ".join(dict.fromkeys(active.contacts)),
             )
             self._trail.record(entry, seen, ran=active.ran)
             if self.telemetry is not None:

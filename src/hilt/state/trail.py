@@ -66,10 +66,11 @@ CREATE TABLE removed (
          tool TEXT NOT NULL, status TEXT NOT NULL, bound INTEGER NOT NULL,
          calls INTEGER NOT NULL, micros INTEGER NOT NULL,
          PRIMARY KEY (tool, status, bound)) WITHOUT ROWID""",
+    "ALTER TABLE audit ADD COLUMN contacts TEXT NOT NULL DEFAULT ''",
 )
 
-_COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent"
-_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?"
+_COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts"
+_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?"
 
 _ANEW = "it is not the row that was recorded: the chain was made anew"
 _STAMPED = "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?"
@@ -104,6 +105,7 @@ class TrailEntry(NamedTuple):
     outcome: str  # "ok" or an error code
     micros: int
     agent: str = ""  # of several that share a session; empty for the main one
+    contacts: str = ""  # hosts that it connected to, each with its address
 
 
 class Stamp(NamedTuple):
@@ -181,7 +183,7 @@ def digest(args: object) -> str:
 
 def chained(previous: bytes, entry: TrailEntry) -> bytes:
     """Return the hash of an entry that follows a row with the hash `previous`."""
-    at, workspace, session, tool, args, decision, reason, approver, outcome, micros, agent = entry
+    at, workspace, session, tool, args, decision, reason, approver, outcome, micros, agent, contacts = entry
     at, micros = str(at), str(micros)  # type: ignore[assignment]
     # the lengths keep fields apart, whatever they hold; written out because every call waits for it
     text = (
@@ -189,8 +191,10 @@ def chained(previous: bytes, entry: TrailEntry) -> bytes:
         f"{len(decision)}:{decision},{len(reason)}:{reason},{len(approver)}:{approver},{len(outcome)}:{outcome},"
         f"{len(micros)}:{micros}"  # type: ignore[arg-type]
     )
-    if agent:  # rows from before there were agents keep their hashes
+    if agent or contacts:  # rows from before there were agents and contacts keep their hashes
         text += f",{len(agent)}:{agent}"
+    if contacts:
+        text += f",{len(contacts)}:{contacts}"
     return sha256(previous + text.encode("utf-8", "surrogatepass"))
 
 

@@ -62,6 +62,8 @@ def settings_of(options: Mapping[str, str], folder: str) -> dict[str, Any]:
     flags: dict[str, Any] = {name: options[name] for name in CHOICES if name in options}
     if "tools-dir" in options:
         flags["custom.dirs"] = [os.path.join(folder, path) for path in options["tools-dir"].split(os.pathsep) if path]
+    if "allow-private" in options:
+        flags["web.allow_private"] = [place.strip() for place in options["allow-private"].split(",")]
     only = [name.strip() for name in options.get("tools", "").split(",") if name.strip()]
     if only:
         flags["tools.only"] = only

@@ -39,7 +39,7 @@ def read_file(
     (smart).
 
     Args:
-        path: File in the workspace, or an output_file.
+        path: File, or an output_file.
         start_line: First line, counted from 1.
         end_line: Last line. Default: start_line + 1999.
         tail: Return the last N lines instead.

@@ -76,7 +76,7 @@ def related_context(
         types: Default: all.
         limit: Maximum results, up to 20.
         client: Whose skills. Default: the caller's.
-        rebuild: Rebuild the index first.
+        rebuild: Rebuild the index.
     """
     if not query.strip():
         raise ToolError("invalid_args", "query is empty.", suggestion="Send the prompt or the failed output as query.")

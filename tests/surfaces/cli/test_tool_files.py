@@ -31,6 +31,7 @@ from hilt.state.trust import Trust
 from hilt.surfaces.cli.tool_files import check, check_path, listed, shown
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
+from tests.web.servers import redirect, serving
 
 TOOLS = ".hilt/tools/"
 GREET = "---\nname: greet\ndescription: Greet.\napproval: never\n---\necho hello\n"
@@ -478,6 +479,15 @@ def test_a_tool_is_shown_and_installed_when_the_person_agrees(command, answered,
     installed = {name.removeprefix("f/"): text.encode() for name, text in folder_files().items()}
     assert kept == {"f": {"from": source, "checksum": fingerprint(installed)}}
     assert kept["f"]["checksum"] in text
+
+
+def test_a_repository_that_has_moved_is_not_followed(answered):
+    with serving(b"") as other, serving(redirect(other.url("/words.git"))) as site:
+        status, text = answered("install", site.url("/words.git"), times=0)
+
+    assert status != 0
+    assert "git could not fetch" in text
+    assert (len(site.asked), other.asked) == (1, [])
 
 
 @pytest.mark.parametrize(

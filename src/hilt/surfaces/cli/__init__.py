@@ -18,7 +18,9 @@ OPTIONS = {
     "tools": ("A,B", "Offer only these tools"),
     "tools-dir": ("DIR", "Load custom tools from this folder too; may be repeated"),
     "dialect": ("DIALECT", "Offer tools by the names of another system"),
+    "allow-private": ("HOST:PORT", "Let web tools reach this private address; may be repeated"),
 }
+_REPEATED = {"--tools-dir": os.pathsep, "--allow-private": ","}  # with what joins the values
 
 
 class Usage(Exception):
@@ -93,8 +95,8 @@ def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
                 raise Usage(f"{name} needs a value")
             if name != "--workspace":
                 _refuse_bytes(found)
-            earlier = options.get(name[2:]) if name == "--tools-dir" else None
-            options[name[2:]] = found if earlier is None else f"{earlier}{os.pathsep}{found}"
+            earlier = options.get(name[2:]) if name in _REPEATED else None
+            options[name[2:]] = found if earlier is None else f"{earlier}{_REPEATED[name]}{found}"
         else:
             words.append(word)
     for word in words:

@@ -154,6 +154,8 @@ def _as_line(row: Row) -> str:
     line = f"{when}  {what} {entry.micros / 1000:8.1f} ms"
     if entry.approver:
         line += f"  by {entry.approver}"
+    if entry.contacts:
+        line += f"  to {entry.contacts}"
     if entry.decision != "allow" or not entry.workspace:
         line += f"  {entry.reason}"
     return inert(line).replace("\n", "␊") + "\n"

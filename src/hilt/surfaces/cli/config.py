@@ -205,7 +205,7 @@ def _project(sources: Sources) -> Iterator[Problem]:
 
 def _variables(sources: Sources) -> Iterator[Problem]:
     for name in KEYS:
-        variable = "HILT_" + name.upper().replace(".", "_")
+        variable = configuration.variable_of(name)
         text = sources.environ.get(variable)
         if text:
             try:

@@ -176,7 +176,10 @@ def _clone(url: str, folder: str) -> None:
         raise ToolError(
             "runtime_missing", "git is not on the PATH.", suggestion="Install git, or install from an archive."
         )
-    hardened = ("core.hooksPath=/dev/null", "core.symlinks=false", "protocol.ext.allow=never", "core.fsmonitor=false")
+    hardened = (
+        *("core.hooksPath=/dev/null", "core.symlinks=false", "protocol.ext.allow=never", "core.fsmonitor=false"),
+        "http.followRedirects=false",  # the person named this address and no other
+    )
     settings = [word for setting in hardened for word in ("-c", setting)]
     argv = [git, *settings, "clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", url, folder]
     # the repository that we may be called from is not meant

@@ -1,0 +1,26 @@
+"""Whether the rules in force let a running call go to one more URL: where a redirect leads, or a search provider is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hilt import pipeline
+from hilt.call import Touch
+from hilt.context import Context
+from hilt.errors import ToolError
+from hilt.pipeline import Prepared, Voter
+
+
+def admit(prepared: Prepared, ctx: Context, voters: Sequence[Voter], url: str, *, chosen: bool) -> None:
+    """Raise unless a call to this URL would run without a question.
+
+    What the user configured, or the call named already (not `chosen`), needs no rule that allows it: the call as a
+    whole was decided on. Rules that deny it or ask about it count all the same.
+    """
+    vote = pipeline.decide(prepared._replace(touches=(Touch("network", url),)), ctx, voters).vote
+    if vote.verdict == "deny" or (vote.verdict == "ask" and (chosen or vote.voter == "rules")):
+        reason = vote.reason[:1].upper() + vote.reason[1:]
+        if vote.verdict == "deny":
+            raise vote.error or ToolError("denied", f"{reason}.", url=url[:2000])
+        advice = f"Call {prepared.tool.name} with that URL itself, so that the user can be asked."
+        raise ToolError("denied", f"{reason}.", suggestion=advice if chosen else None, url=url[:2000])

@@ -1,0 +1,1 @@
+"""The web: requests behind one guard, pages as text for a model, and search providers."""

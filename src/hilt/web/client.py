@@ -1,0 +1,254 @@
+"""What a tool reaches the web with: fetches behind the guard, redirects included, and requests to search providers."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from hilt.errors import ToolError
+from hilt.formats import urls
+from hilt.formats.digests import sha256
+from hilt.web import bodies
+from hilt.web.cache import FRESH_SECONDS, PageCache, StoredAnswer
+from hilt.web.connection import Dialler, Headers, HttpRequest
+from hilt.web.guard import NetworkGuard, Target
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+
+    from hilt.fence import Fence
+
+SECONDS = 30.0
+REDIRECTS = 5
+ENDPOINT_BYTES = 2 * 1024 * 1024  # of what a search provider answers
+KEPT_BYTES = 4 * 1024 * 1024  # of a page that is kept
+
+_ACCEPT = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5"
+_MOVED = (301, 302, 303, 307, 308)
+# set here, or changing how the message is framed or where it goes
+_OURS = frozenset(
+    (
+        *("host", "connection", "content-length", "transfer-encoding", "accept-encoding", "te", "trailer", "upgrade"),
+        *("expect", "keep-alive", "proxy-authorization", "proxy-connection", "range", "if-range"),
+    )
+)
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
+# what says nothing about who asks, and so may follow a redirect to somebody else
+_HARMLESS = frozenset(("accept", "accept-language", "user-agent"))
+_CONDITIONS = frozenset(("if-none-match", "if-modified-since", "cache-control", "pragma"))
+_MAX_AGE = re.compile(r"\bmax-age\s*=\s*\"?(\d{1,9})")
+
+
+class Admit(Protocol):
+    """Raises when rules do not let the call go to a URL."""
+
+    def __call__(self, url: str, *, chosen: bool) -> None:
+        """`chosen` says that a redirect chose another host; otherwise only what rules say of the URL counts."""
+
+
+class Access(NamedTuple):
+    """What a call is given to reach the web with."""
+
+    guard: NetworkGuard
+    cache: PageCache
+    session: str
+    fence: Fence
+    admit: Admit
+    contacted: Callable[[str], None]
+    tls: Callable[[], ssl.SSLContext]
+    secret: Callable[[str], str | None]  # of a variable in the environment, or in the user's .env
+    base_urls: Mapping[str, str]
+
+
+class HttpReply(NamedTuple):
+    """What an endpoint of the user's answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Web:
+    """The web for one call."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._deadline = time.monotonic() + SECONDS
+
+    @property
+    def base_urls(self) -> Mapping[str, str]:
+        """Where search providers are, when not where they usually are."""
+        return self._access.base_urls
+
+    def secret(self, variable: str) -> str | None:
+        """Return the value of a variable that holds a key of the user's."""
+        return self._access.secret(variable)
+
+    def fetch(
+        self, url: str, *, headers: Mapping[str, str], authorization: str | None, most: int, again: bool = False
+    ) -> StoredAnswer:
+        """Return what a URL leads to, with at most that many bytes of it; `again` reads on in what was fetched."""
+        given = _checked(headers, authorization)
+        names = {name.lower() for name, _ in given}
+        private = bool(names - _HARMLESS - _CONDITIONS) or bool(names & _CONDITIONS)
+        key = sha256(repr((url, sorted(given), most)).encode("utf-8", "surrogatepass")).hex()
+        access = self._access
+        known = None if private else access.cache.get(access.session, key)
+        if known is not None and (known.is_fresh or again):
+            # what a page was fetched under may have changed since
+            for number, hop in enumerate(known.answer.hops):
+                if number:
+                    access.admit(hop, chosen=not _is_near(hop, url))
+                access.guard.check(hop)
+            return known.answer
+        answer, seconds = self._follow(url, given, most, None if known is None else known.answer)
+        if not private and seconds is not None and answer.status == 200 and len(answer.body) <= KEPT_BYTES:
+            access.cache.put(access.session, key, answer, seconds)
+        return answer
+
+    def send(self, url: str, request: HttpRequest) -> HttpReply:
+        """Send a request to an endpoint that the user configured; its redirects are not followed."""
+        access = self._access
+        access.admit(url, chosen=False)
+        target = access.guard.trust(url)
+        with self._dialler().exchange(target, request, ENDPOINT_BYTES) as response:
+            if response.status in _MOVED:
+                raise ToolError(
+                    "network_error",
+                    f"{target.authority} redirects to {response.headers.get('location', '')[:300]!r}, which is not "
+                    "followed: the user configured another address.",
+                    suggestion="Ask the user to correct web.base_urls.",
+                )
+            body = bodies.read(response, ENDPOINT_BYTES)
+            return HttpReply(response.status, response.headers, body.data)
+
+    def pause(self, seconds: float) -> bool:
+        """Wait, and return True; return False at once when there is not enough time left for that."""
+        until = time.monotonic() + seconds
+        if until + 1 > self._deadline:
+            return False
+        while (left := until - time.monotonic()) > 0:
+            self._access.fence.check()
+            time.sleep(min(left, 0.1))
+        return True
+
+    def _dialler(self) -> Dialler:
+        access = self._access
+        return Dialler(access.fence, self._deadline, access.contacted, access.tls)
+
+    def _follow(
+        self, url: str, given: Headers, most: int, known: StoredAnswer | None
+    ) -> tuple[StoredAnswer, float | None]:
+        """Return the answer at the end of all redirects, and for how long it counts; None when it must not be kept."""
+        guard, dialler = self._access.guard, self._dialler()
+        target = guard.check(url)
+        first = target.origin
+        hops = [target.url]
+        while True:
+            own = given if target.origin == first else [pair for pair in given if pair[0].lower() in _HARMLESS]
+            conditions = _conditions(known) if known is not None and known.url == target.url else []
+            request = HttpRequest(headers=_with_defaults([*own, *conditions]))
+            with dialler.exchange(target, request, most) as response:
+                headers = response.headers
+                location = headers.get("location", "")
+                if response.status not in _MOVED or not location:
+                    if response.status == 304 and known is not None and conditions:
+                        lifetime = _lifetime(headers) if "cache-control" in headers else 0.0
+                        return known._replace(hops=tuple(hops)), lifetime
+                    body = bodies.read(response, most)
+                    answer = StoredAnswer(
+                        tuple(hops),
+                        response.status,
+                        headers.get("content-type", ""),
+                        body.data,
+                        body.cut,
+                        headers.get("etag", ""),
+                        headers.get("last-modified", ""),
+                    )
+                    return answer, _lifetime(headers)
+            target = self._next(target, location, hops)
+
+    def _next(self, target: Target, location: str, hops: list[str]) -> Target:
+        """Return where a redirect leads, checked as the first URL was."""
+        from urllib.parse import urljoin
+
+        try:
+            url = urljoin(target.url, location)
+        except ValueError:
+            url = location
+        if len(hops) > REDIRECTS:
+            raise _astray(hops, f"more than {REDIRECTS} redirects, the last to {url[:300]}")
+        url = url.partition("#")[0]
+        try:
+            self._access.admit(url, chosen=not _is_near(url, hops[0]))
+            following = self._access.guard.check(url)
+        except ToolError as error:
+            said = error.message[:1].lower() + error.message[1:] if error.code == "network_error" else error.message
+            message = f"{hops[-1][:300]} redirects to {url[:300]!r}. {said}"
+            raise ToolError(error.code, message, suggestion=error.suggestion, **error.details) from None
+        if following.url in hops:
+            raise _astray(hops, f"a circle, back to {following.url[:300]}")
+        hops.append(following.url)
+        return following
+
+
+def _is_near(url: str, first: str) -> bool:
+    """Whether a redirect stays on the host that the call named, on its port or the usual ones."""
+    place, named = urls.locate(url), urls.locate(first)
+    if place is None or named is None or place.host != named.host:
+        return False
+    usual = urls.PORTS.values()
+    return place.port == named.port or (place.port in usual and named.port in usual)
+
+
+def _checked(headers: Mapping[str, str], authorization: str | None) -> list[tuple[str, str]]:
+    """Return the headers of a call; raise for those that are not its to set."""
+    given = [(name.strip(" \t"), value.strip(" \t")) for name, value in headers.items()]
+    if authorization is not None:
+        given = [pair for pair in given if pair[0].lower() != "authorization"]
+        given.append(("Authorization", authorization.strip(" \t")))
+    for name, value in given:
+        if not _TOKEN.match(name) or not _VALUE.match(value):
+            raise ToolError("invalid_args", f"The header {name[:100]!r} has a name or value that HTTP does not allow.")
+        if name.lower() in _OURS:
+            raise ToolError(
+                "invalid_args",
+                f"The header {name} cannot be set.",
+                suggestion="Leave it out; hilt sets what is needed.",
+            )
+    return given
+
+
+def _with_defaults(given: Headers) -> Headers:
+    from hilt import __version__
+
+    names = {name.lower() for name, _ in given}
+    usual = (("User-Agent", f"hilt/{__version__}"), ("Accept", _ACCEPT), ("Accept-Encoding", bodies.ACCEPTED))
+    return [*(pair for pair in usual if pair[0].lower() not in names), *given]
+
+
+def _conditions(known: StoredAnswer) -> list[tuple[str, str]]:
+    found = (("If-None-Match", known.etag), ("If-Modified-Since", known.modified))
+    return [(name, value) for name, value in found if value and _VALUE.match(value)]
+
+
+def _lifetime(headers: Mapping[str, str]) -> float | None:
+    """Return for how many seconds an answer counts without asking again; None when it must not be kept."""
+    control = headers.get("cache-control", "").lower()
+    if "no-store" in control:
+        return None
+    if "no-cache" in control or headers.get("vary", "").strip() == "*":
+        return 0.0
+    age = _MAX_AGE.search(control)
+    return FRESH_SECONDS if age is None else min(FRESH_SECONDS, float(age[1]))
+
+
+def _astray(hops: list[str], fact: str) -> ToolError:
+    chain = " → ".join(hop[:200] for hop in hops)
+    return ToolError(
+        "network_error", f"The redirects lead nowhere: {fact}. They were {chain}.", suggestion="Use another address."
+    )

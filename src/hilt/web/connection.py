@@ -1,0 +1,212 @@
+"""One HTTP request on one connection, to an address that the guard has checked, with a deadline and bounds.
+
+Nothing is reused and nothing is remembered between requests: no pool, no cookies, no proxy of the environment.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+import h11
+
+from hilt.errors import ToolError
+from hilt.web.guard import Target
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+
+    from hilt.fence import Fence
+
+CONNECT_SECONDS = 10.0  # for one of several addresses
+HEADER_BYTES = 64 * 1024
+FRAMING = 8  # how many times the bytes of a body may arrive, framed in chunks
+EARLY_MOST = 10  # informational responses before the real one
+CHUNK_BYTES = 64 * 1024
+
+Headers = Sequence[tuple[str, str]]
+
+
+class HttpRequest(NamedTuple):
+    """What is sent to a target."""
+
+    method: str = "GET"
+    headers: Headers = ()
+    body: bytes = b""
+
+
+class Response(NamedTuple):
+    """The head of an answer; `chunks` yields its body as it arrives, packed as it is."""
+
+    status: int
+    headers: Mapping[str, str]  # names in lower case; of a repeated one the values are joined
+    chunks: Iterator[bytes]
+
+
+class BrokenConnection(Exception):
+    """The body ended before it was complete."""
+
+
+class Dialler:
+    """Opens connections for one call: until a deadline, or until the call is given up."""
+
+    def __init__(
+        self,
+        fence: Fence,
+        deadline: float,
+        contacted: Callable[[str], None],
+        tls: Callable[[], ssl.SSLContext],
+    ) -> None:
+        """`contacted` is told of every address before it is connected to."""
+        self._fence = fence
+        self._deadline = deadline
+        self._contacted = contacted
+        self._tls = tls
+
+    @contextmanager
+    def exchange(self, target: Target, request: HttpRequest, most: int) -> Iterator[Response]:
+        """Send a request and yield the answer; of its body, some more than `most` bytes can be read."""
+        try:
+            line = self._connect(target)
+        except TimeoutError:
+            raise self._late(target) from None
+        try:
+            peer = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEADER_BYTES)
+            yield self._converse(target, request, line, peer, HEADER_BYTES * 2 + most * FRAMING)
+        except TimeoutError:
+            raise self._late(target) from None
+        except OSError as error:
+            self._fence.check()
+            raise _failed(target, _reason(error)) from error
+        except h11.LocalProtocolError as error:
+            raise ToolError("invalid_args", f"The request cannot be sent: {error}.") from error
+        except h11.RemoteProtocolError as error:
+            raise _failed(target, f"what it sent is not HTTP ({str(error)[:200]!a})") from error
+        finally:
+            line.close()
+
+    def _connect(self, target: Target) -> socket.socket:
+        problems = []
+        for address in target.addresses:
+            self._fence.check()
+            self._contacted(f"{target.authority} ({address}:{target.port})")
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            line = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                self._fence.watch(_breaker(line))
+                line.settimeout(min(self._left(), CONNECT_SECONDS))
+                line.connect((address, target.port))
+                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if target.scheme == "https":
+                    line.settimeout(self._left())
+                    # the name, not the address, is what the certificate is for
+                    secured = self._tls().wrap_socket(line, server_hostname=target.host, do_handshake_on_connect=False)
+                    line = secured
+                    self._fence.watch(_breaker(line))
+                    secured.do_handshake()
+                return line
+            except OSError as error:
+                line.close()
+                self._fence.check()
+                problems.append(f"{address}: {_reason(error)}")
+            except BaseException:
+                line.close()
+                raise
+        self._left()
+        raise _failed(target, "; ".join(problems))
+
+    def _converse(
+        self, target: Target, request: HttpRequest, line: socket.socket, peer: h11.Connection, most: int
+    ) -> Response:
+        fields = [("Host", target.authority), *request.headers, ("Connection", "close")]
+        if request.body:
+            fields.append(("Content-Length", str(len(request.body))))
+        head = peer.send(h11.Request(method=request.method, target=target.path, headers=fields))
+        body = peer.send(h11.Data(data=request.body)) if request.body else b""
+        line.settimeout(self._left())
+        line.sendall((head or b"") + (body or b"") + (peer.send(h11.EndOfMessage()) or b""))
+        events = self._events(line, peer, most)
+        for _ in range(EARLY_MOST):
+            event = next(events, None)
+            if isinstance(event, h11.Response):
+                return Response(event.status_code, _joined(event.headers), _body(events))
+            if not isinstance(event, h11.InformationalResponse):
+                break
+        raise _failed(target, "it closed the connection without an answer")
+
+    def _events(self, line: socket.socket, peer: h11.Connection, most: int) -> Iterator[h11.Event]:
+        """Yield what arrives; Broken when it is too much, or ends too early."""
+        while True:
+            event = peer.next_event()
+            if event is h11.NEED_DATA:
+                if most <= 0:
+                    raise BrokenConnection
+                line.settimeout(self._left())
+                data = line.recv(CHUNK_BYTES)
+                if not data:
+                    self._fence.check()  # a call that was given up ends its connections
+                most -= len(data)
+                if not data and peer.their_state is h11.SEND_RESPONSE:
+                    return
+                peer.receive_data(data)
+            elif isinstance(event, h11.Event):
+                yield event
+                if isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
+                    return
+            else:
+                return
+
+    def _left(self) -> float:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def _late(self, target: Target) -> ToolError:
+        self._fence.check()
+        return ToolError(
+            "timeout", f"{target.authority} did not answer in time.", suggestion="Try again later, or ask for less."
+        )
+
+
+def _body(events: Iterator[h11.Event]) -> Iterator[bytes]:
+    try:
+        for event in events:
+            if isinstance(event, h11.Data):
+                yield bytes(event.data)
+    except h11.RemoteProtocolError as error:
+        raise BrokenConnection from error
+
+
+def _breaker(line: socket.socket) -> Callable[[], None]:
+    def interrupt() -> None:
+        with suppress(OSError):
+            # not the method of a TLS socket, which would go on in plain text
+            socket.socket.shutdown(line, socket.SHUT_RDWR)
+
+    return interrupt
+
+
+def _joined(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        key, text = name.decode("latin-1").lower(), value.decode("utf-8", "replace").strip()
+        joined[key] = f"{joined[key]}, {text}" if key in joined else text
+    return joined
+
+
+def _failed(target: Target, reason: str) -> ToolError:
+    return ToolError("network_error", f"The request to {target.authority} failed: {reason}.")
+
+
+def _reason(error: OSError) -> str:
+    verification = getattr(error, "verify_message", "")
+    if verification:
+        return f"its certificate is not valid ({verification})"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return (error.strerror or str(error) or type(error).__name__).rstrip(".")

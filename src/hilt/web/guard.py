@@ -1,0 +1,176 @@
+"""The guard below every request: where a URL leads, whether a model may go there, and the address to connect to.
+
+A URL is read once, its host is resolved once, and every address that the host has must be public. The connection is
+made to one of exactly these addresses, so that a name which resolves to something else a moment later changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.formats import urls
+from hilt.web import addresses
+
+Resolve = Callable[[str], Sequence[str]]  # a host to its addresses
+
+# names that lead to metadata services of clouds, or to this machine, whatever a resolver says
+_INTERNAL = ("localhost", "internal", "metadata", "metadata.goog", "instance-data", "metadata.tencentyun.com")
+
+
+class Target(NamedTuple):
+    """Where one request goes: the place, the addresses it may connect to, and what it asks for there."""
+
+    url: str  # without fragment
+    scheme: str
+    host: str
+    port: int
+    addresses: tuple[str, ...]
+    path: str  # with the query, in ASCII
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """What headers with credentials are for."""
+        return self.scheme, self.host, self.port
+
+    @property
+    def authority(self) -> str:
+        """The value of the header Host."""
+        return _named(self.host, None if self.port == urls.PORTS[self.scheme] else self.port)
+
+
+class NetworkGuard:
+    """Says where requests may go."""
+
+    def __init__(self, opened: Iterable[str] = (), resolve: Resolve | None = None) -> None:
+        """`opened` are places as HOST:PORT that may be reached although they are not public."""
+        self._opened = frozenset(map(_opening, opened))
+        self._resolve = resolve or look_up
+
+    def check(self, url: str) -> Target:
+        """Return the target of a URL that a model, a page or a redirect chose; raise unless it is public or opened."""
+        place, port = _located(url)
+        is_open = (place.host, port) in self._opened
+        if not is_open:
+            _refuse_name(place.host, port)
+        found = self._addresses(place.host)
+        if not is_open:
+            for address in found:
+                _refuse_address(place.host, port, address)
+        return _target(url, place, port, found)
+
+    def trust(self, url: str) -> Target:
+        """Return the target of a URL that the user configured."""
+        place, port = _located(url)
+        return _target(url, place, port, self._addresses(place.host))
+
+    def _addresses(self, host: str) -> tuple[str, ...]:
+        try:
+            found = self._resolve(host)
+        except (OSError, UnicodeError):
+            found = ()
+        if not found:
+            raise ToolError(
+                "network_error", f"The host {host[:300]} has no address.", suggestion="Check the spelling of the host."
+            )
+        return tuple(dict.fromkeys(str(addresses.parse(address)) for address in found))
+
+
+def look_up(host: str) -> list[str]:
+    """Return the addresses of a host, in the order in which the system prefers them."""
+    import socket
+
+    return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+
+
+def is_own(address: str) -> bool:
+    """Whether an address is one of this machine: what listens on all of them does not always expect the public."""
+    # where the system lets programs take any address, it cannot be told
+    return _can_take(address) and not _can_take("2001:db8::1" if ":" in address else "192.0.2.1")
+
+
+def _can_take(address: str) -> bool:
+    import socket
+
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as line:
+            line.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def _opening(text: str) -> tuple[str, int]:
+    place = urls.locate(f"//{text}")
+    if place is None or not place.port or "@" in text or any(sign in text for sign in "/?#"):
+        raise ToolError(
+            "denied",
+            f"web.allow_private: {text[:200]!r} does not name one place.",
+            suggestion="Ask the user to write a host and a port, such as localhost:8080.",
+        )
+    return place.host, place.port
+
+
+def _located(url: str) -> tuple[urls.UrlTarget, int]:
+    """Return where a URL leads; raise when it is not one of the web, or not unambiguous."""
+    shown = repr(url[:300])
+    if "://" not in url[:10]:
+        scheme, colon, _ = url.partition(":")
+        if not colon or "." in scheme or "/" in scheme:
+            advice = f"Try https://{url[:300].lstrip('/')}"
+            raise ToolError("invalid_args", f"{shown} is not a full URL.", suggestion=advice)
+    place = urls.locate(url)
+    if place is None:
+        scheme = url.partition(":")[0].lower()
+        if scheme not in urls.PORTS:
+            raise _blocked("scheme", f"{shown} is not an http or https URL.", "Use an http or https URL.")
+        advice = "Percent-encode blanks and other signs; write the host in plain ASCII (xn--…)."
+        raise _blocked("host", f"{shown} can be read in different ways, or names no host.", advice)
+    if place.scheme not in urls.PORTS:
+        raise _blocked("scheme", f"{shown} is not an http or https URL.", "Use an http or https URL.")
+    if "@" in url.partition("://")[2].partition("/")[0].partition("?")[0].partition("#")[0]:
+        advice = "Leave out user and password; send the header with the argument authorization."
+        raise _blocked("credentials", f"The URL of {place.host} holds credentials.", advice)
+    if not place.port:
+        raise _blocked("host", f"{shown} names no port that can be connected to.", "Use another port.")
+    return place, place.port
+
+
+def _refuse_name(host: str, port: int) -> None:
+    if any(host == name or host.endswith(f".{name}") for name in _INTERNAL):
+        raise _closed("name", host, port, f"{host} is a name of this machine or of an internal service")
+
+
+def _refuse_address(host: str, port: int, address: str) -> None:
+    use = addresses.special_use(addresses.parse(address)) or ("this machine" if is_own(address) else None)
+    if use is not None:
+        subject = address if address == host else f"{host} resolves to {address}, which"
+        raise _closed("address", host, port, f"{subject} is not a public address: {use}", address=address, use=use)
+
+
+def _closed(rule: str, host: str, port: int, fact: str, **details: str) -> ToolError:
+    place = _named(host, port)
+    advice = f"Use a public address, or ask the user to add --allow-private {place}."
+    return _blocked(rule, f"{fact}.", advice, **details)
+
+
+def _blocked(rule: str, message: str, advice: str, **details: str) -> ToolError:
+    return ToolError("ssrf_blocked", message, suggestion=advice, rule=rule, **details)
+
+
+def _target(url: str, place: urls.UrlTarget, port: int, found: tuple[str, ...]) -> Target:
+    from urllib.parse import quote, urlsplit
+
+    parts = urlsplit(url)
+    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+    if parts.query:
+        path += "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?[]{}|^`")
+    shown = f"{place.scheme}://{_named(place.host, None if port == urls.PORTS[place.scheme] else port)}{path}"
+    return Target(shown, place.scheme, place.host, port, found, path)
+
+
+def _named(host: str, port: int | None) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return name if port is None else f"{name}:{port}"

@@ -1,0 +1,205 @@
+"""HTML as a person sees it, for a model: the main content, without what is hidden, as Markdown or plain text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+CELLS = 200_000  # of a table; a larger one becomes lines, since every row would be as long as the longest
+STYLE_RULES = 500  # that hide something, of a page
+MAIN_CHARACTERS = 200  # below which something is not the main content
+
+# no text of a page, or not of its main content
+_DROPPED = (
+    *("script", "style", "noscript", "template", "iframe", "frame", "object", "embed", "canvas", "audio", "video"),
+    *("form", "input", "select", "textarea", "button", "datalist", "dialog", "link", "meta", "head"),
+)
+_AROUND = (
+    *("nav", "footer", "aside", "[role=navigation]", "[role=search]", "[role=contentinfo]", "[role=complementary]"),
+    *("[role=banner]", "[role=dialog]", "[role=alertdialog]", "[class*=cookie]", "[id*=cookie]", "[class*=consent]"),
+    *("#comments", ".comments", ".comment-list", ".sidebar", "#sidebar", ".breadcrumb", ".breadcrumbs", ".toc"),
+    *(".share", ".social", ".advertisement", ".skip-link", "body > header"),
+)
+_MARKED = (
+    "style, [style], [hidden], [aria-hidden], [title], "
+    '[href*="script" i], [href*="data" i], [href*="blob" i], [src*="script" i], [src*="data" i], [src*="blob" i]'
+)
+_GONE = "data-hilt-gone"
+_KEPT = frozenset(("html", "body", "main", "article"))  # hidden until a script has run, if at all
+# declarations that hide an element, in a style without blanks
+_HIDES = re.compile(
+    r"display:none|visibility:(?:hidden|collapse)|opacity:(?:0|0?\.0\d*)(?![.\d])|font-size:0?\.?[01](?![.\d])(?!r?em)"
+    r"|clip(?:-path)?:(?:rect\(0|inset\((?:50|100)%)|(?:left|top|text-indent|margin-left):-\d{3,}|transform:scale\(0\)"
+    r"|color:transparent",
+    re.IGNORECASE,
+)
+_CLIPS = re.compile(r"overflow(?:-[xy])?:(?:hidden|clip)", re.IGNORECASE)
+_TINY = re.compile(r"(?:height|width):[01](?:px)?(?![.\d%a-z])", re.IGNORECASE)
+_BRACE = re.compile("([{}])")
+# plain enough to be looked for in every page: no states, no long chains
+_SELECTOR = re.compile(r"[\w.#*\[\]=\"'-]{1,100}(?:[ >+~]+[\w.#*\[\]=\"'-]{1,100}){0,3}")
+_STYLE_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
+_BLANKS = re.compile(r"\s+|!important")
+
+
+class WebPage(NamedTuple):
+    """What a person reads of a page: its title and its text."""
+
+    title: str
+    text: str
+
+
+def read(html: str, base_url: str, *, plain: bool) -> WebPage:
+    """Return the main content of a page, with absolute links; as plain text, or as Markdown."""
+    from html_to_markdown import ConversionOptions, convert
+
+    tree = parse(html)
+    title = tree.css_first("title")
+    named = "" if title is None else " ".join(title.text().split())
+    base = tree.css_first("base[href]")
+    if base is not None:
+        from urllib.parse import urljoin
+
+        base_url = urljoin(base_url, base.attributes.get("href") or "")
+    _prune(tree)
+    body = _main(tree)
+    if body is None:
+        return WebPage(named, "")
+    options = ConversionOptions(
+        extract_metadata=False,
+        base_url=base_url,
+        output_format="plain" if plain else "markdown",
+        compact_tables=True,
+    )
+    pruned = body.html or ""
+    del tree, title, base, body  # which together are several times as large as the page
+    return WebPage(named, convert(pruned, options).content or "")
+
+
+def parse(html: str) -> LexborHTMLParser:
+    """Return the tree of a page that may be hostile."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    from hilt.web.nesting import flattened
+
+    return LexborHTMLParser(flattened(html))
+
+
+def _prune(tree: LexborHTMLParser) -> None:
+    """Remove what a person does not see, and what would not be good to send on."""
+    hidden = []
+    sheets = []
+    for node in tree.css(_MARKED):  # once through the page for all of it
+        attributes = node.attributes
+        if node.tag == "style":
+            sheets.append(node.text())
+        elif "hidden" in attributes or _is_set(attributes.get("aria-hidden")) or _hides(attributes.get("style") or ""):
+            hidden.append(node)
+        else:
+            _disarm(node)
+    concealing = (selector for sheet in sheets for selector in _concealing(sheet))
+    for selector in islice(concealing, STYLE_RULES):
+        hidden += _selected(tree, selector)
+    _remove(tree, [node for node in hidden if node.tag not in _KEPT])
+    tree.strip_tags(list(_DROPPED))
+    if _largest_table(tree) > CELLS:
+        for cell in tree.css("td, th"):
+            cell.insert_after(" ")
+        tree.unwrap_tags(["table", "thead", "tbody", "tfoot", "tr", "caption", "colgroup", "td", "th"])
+
+
+def _is_set(value: str | None) -> bool:
+    return value is not None and value.strip().lower() == "true"
+
+
+def _disarm(node: LexborNode) -> None:
+    """Take away what is not shown of an element, and links that are no addresses."""
+    attributes = node.attributes
+    if "title" in attributes:
+        del node.attrs["title"]
+    for name in ("href", "src"):
+        link = "".join((attributes.get(name) or "").split()).lower()
+        if link.startswith(("javascript:", "data:", "vbscript:", "blob:")):
+            del node.attrs[name]
+
+
+def _remove(tree: LexborHTMLParser, nodes: list[LexborNode]) -> None:
+    """Remove elements, of which some may be inside of others."""
+    if not nodes:
+        return
+    for node in nodes:
+        node.attrs[_GONE] = ""
+    # the inner ones first: what is in a removed element is not there any more
+    for node in reversed(tree.css(f"[{_GONE}]")):
+        node.decompose()
+
+
+def _hides(style: str) -> bool:
+    dense = _BLANKS.sub("", style)
+    return bool(_HIDES.search(dense) or (_CLIPS.search(dense) and _TINY.search(dense)))
+
+
+def _concealing(sheet: str) -> Iterator[str]:
+    """Yield the selectors of what a style sheet hides whatever the medium."""
+    depth, selectors = 0, ""
+    for piece in _BRACE.split(_STYLE_COMMENT.sub("", sheet)):
+        if piece in ("{", "}"):
+            depth = max(0, depth + (1 if piece == "{" else -1))
+        elif depth == 0:
+            selectors = piece.rpartition(";")[2].strip()
+        elif depth == 1 and not selectors.startswith("@") and _hides(piece):
+            yield from filter(_SELECTOR.fullmatch, map(str.strip, selectors.split(",")))
+
+
+def _selected(tree: LexborHTMLParser, selector: str) -> list[LexborNode]:
+    try:
+        return tree.css(selector)
+    except (ValueError, RuntimeError):
+        return []  # the parser does not know it
+
+
+def _main(tree: LexborHTMLParser) -> LexborNode | None:
+    """Return the element with the main content; what is around it is gone."""
+    body = tree.body
+    if body is None:
+        return None
+    main = _longest(tree, "main, [role=main]", MAIN_CHARACTERS)
+    whole = len(body.text()) if main is None else main[0]
+    main = main or _longest(tree, "article", max(MAIN_CHARACTERS, whole // 3))
+    if main is not None:
+        whole, body = main
+    around = body.css(", ".join(_AROUND))
+    _remove(tree, [node for node in around if node.tag not in _KEPT and len(node.text()) * 2 < whole])
+    return body
+
+
+def _longest(tree: LexborHTMLParser, selector: str, least: int) -> tuple[int, LexborNode] | None:
+    """Return the longest element that a selector finds, with the length of its text, if that is enough."""
+    found = [(len(node.text()), node) for node in tree.css(selector)]
+    longest = max(found, key=lambda pair: pair[0], default=None)
+    return longest if longest is not None and longest[0] >= least else None
+
+
+def _largest_table(tree: LexborHTMLParser) -> int:
+    """Return how many cells the largest table would have, with all rows as long as its longest."""
+    rows: dict[int, int] = {}
+    longest: dict[int, int] = {}
+    for row in tree.css("tr"):
+        table = row.parent
+        if table is not None and table.tag != "table":
+            table = table.parent
+        key = 0 if table is None else table.mem_id
+        rows[key] = rows.get(key, 0) + 1
+        longest[key] = max(longest.get(key, 0), sum(map(_span, row.iter())))
+    return max((count * longest[key] for key, count in rows.items()), default=0)
+
+
+def _span(cell: LexborNode) -> int:
+    span = cell.attributes.get("colspan") or ""
+    return min(int(span), 1000) if span.isdecimal() and len(span) < 9 else 1

@@ -1,0 +1,245 @@
+"""Search providers: what each is asked, and what its answers say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+from hilt.errors import ToolError
+from hilt.web.client import HttpReply, Web
+from hilt.web.connection import HttpRequest
+from hilt.web.invisible import visible
+
+ATTEMPTS = 3
+WAIT_SECONDS = 0.5  # before the second attempt, then twice as long
+WAIT_MOST = 10.0
+CONTENT_CHARACTERS = 2000
+_TAG = re.compile(r"<[^<>]{0,200}>")
+
+
+class SearchResult(NamedTuple):
+    """One result of a search."""
+
+    title: str
+    url: str
+    content: str
+
+
+class SearchQuery(NamedTuple):
+    """What is looked for."""
+
+    text: str
+    limit: int
+    kind: str  # auto, keyword or neural, for those who make the difference
+
+
+class SearchProvider(NamedTuple):
+    """A search provider: its address, the variable with the key (empty: needs none), its request and its results."""
+
+    name: str
+    url: str
+    variable: str
+    request: Callable[[SearchQuery, str], tuple[str, HttpRequest]]  # what follows the address, and the rest
+    results: Callable[[HttpReply], list[SearchResult]]
+
+
+class Unreadable(ValueError):
+    """An answer that is not what the provider sends."""
+
+
+def search(web: Web, query: SearchQuery, name: str | None) -> tuple[str, list[SearchResult]]:
+    """Return the provider that was asked, and what it found; without a name, the first whose key is there."""
+    provider, key = _chosen(web, name)
+    base = web.base_urls.get(provider.name, provider.url)
+    path, request = provider.request(query, key)
+    reply = _ask(web, provider, base.rstrip("/") + path, request)
+    try:
+        found = provider.results(reply)
+    except (Unreadable, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ToolError(
+            "network_error",
+            f"{provider.name} sent something that is not a list of results ({_said(error)}).",
+            suggestion="Try again later, or use another provider.",
+        ) from error
+    usable = [item for item in found if urlsplit(item.url).scheme in ("http", "https")]
+    return provider.name, [_plain(item) for item in usable[: query.limit]]
+
+
+def _chosen(web: Web, name: str | None) -> tuple[SearchProvider, str]:
+    if name is None:
+        for provider in PROVIDERS.values():
+            key = web.secret(provider.variable) if provider.variable else None
+            if key:
+                return provider, key
+        return PROVIDERS["duckduckgo"], ""
+    provider = PROVIDERS[name]
+    key = (web.secret(provider.variable) or "") if provider.variable else ""
+    if provider.variable and not key:
+        raise ToolError(
+            "invalid_args",
+            f"{name} needs a key in {provider.variable}, which is not set.",
+            suggestion=f"Ask the user to set {provider.variable} in the environment or hilt's .env, or use duckduckgo.",
+            variable=provider.variable,
+        )
+    return provider, key
+
+
+def _ask(web: Web, provider: SearchProvider, url: str, request: HttpRequest) -> HttpReply:
+    """Return a reply with results; a server that is busy or broken is asked again."""
+    wait = WAIT_SECONDS
+    for attempt in range(1, ATTEMPTS + 1):
+        problem: ToolError | None = None
+        try:
+            reply = web.send(url, request)
+        except ToolError as error:
+            if error.code != "network_error":
+                raise
+            problem = error
+        else:
+            if reply.status == 200:
+                return reply
+            problem = _refusal(provider, reply)
+            if reply.status not in (429, 202) and reply.status < 500:
+                raise problem
+            asked = reply.headers.get("retry-after", "")
+            wait = max(wait, float(asked)) if asked.isdecimal() and len(asked) < 6 else wait
+        if attempt == ATTEMPTS or wait > WAIT_MOST or not web.pause(wait):
+            raise problem
+        wait *= 2
+    raise AssertionError
+
+
+def _refusal(provider: SearchProvider, reply: HttpReply) -> ToolError:
+    said = " ".join(visible(reply.body[:300].decode("utf-8", "replace")).split())
+    fact = f"{provider.name} answered {reply.status}"
+    if reply.status in (401, 403) and provider.variable:
+        advice = f"Ask the user to correct {provider.variable}, or use another provider."
+        return ToolError("permission_denied", f"{fact}: it refuses the key in {provider.variable}.", suggestion=advice)
+    if reply.status in (429, 202):
+        after = reply.headers.get("retry-after", "")
+        when = f" It says to come back after {after[:40]} s." if after else ""
+        advice = "Wait before the next search, or use another provider."
+        return ToolError(
+            "limit_exceeded", f"{fact}: too many searches.{when}", suggestion=advice, retry_after=after or None
+        )
+    return ToolError("network_error", f"{fact}: {said}", suggestion="Try again later, or use another provider.")
+
+
+def _said(error: Exception) -> str:
+    return str(error)[:200] if isinstance(error, Unreadable | json.JSONDecodeError) else type(error).__name__
+
+
+def _plain(item: SearchResult) -> SearchResult:
+    title, content = (
+        " ".join(visible(_unescaped(text)).split())[:CONTENT_CHARACTERS] for text in (item.title, item.content)
+    )
+    return SearchResult(title, visible(item.url).replace("\n", "")[:2000], content)
+
+
+def _unescaped(text: str) -> str:
+    """Return text without the marks that some providers put around the words that were looked for."""
+    from html import unescape
+
+    return unescape(_TAG.sub("", text))
+
+
+# --- each provider ------------------------------------------------------------------------------------------------
+
+
+def _json(reply: HttpReply) -> Any:
+    return json.loads(reply.body)
+
+
+def _post(path: str, body: Mapping[str, Any], **headers: str) -> tuple[str, HttpRequest]:
+    fields = [("Content-Type", "application/json"), ("Accept", "application/json")]
+    named = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return path, HttpRequest("POST", [*_usual(), *fields, *named], json.dumps(body).encode())
+
+
+def _usual() -> list[tuple[str, str]]:
+    from hilt import __version__
+
+    return [("User-Agent", f"hilt/{__version__}"), ("Accept-Encoding", "gzip, deflate")]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _exa(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
+    body = {"query": query.text, "numResults": query.limit, "type": query.kind}
+    contents = {"text": {"maxCharacters": CONTENT_CHARACTERS}}
+    return _post("/search", {**body, "contents": contents}, x_api_key=key)
+
+
+def _exa_results(reply: HttpReply) -> list[SearchResult]:
+    return [
+        SearchResult(_text(one.get("title")), one["url"], _text(one.get("text"))) for one in _json(reply)["results"]
+    ]
+
+
+def _tavily(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
+    return _post("/search", {"query": query.text, "max_results": query.limit}, Authorization=f"Bearer {key}")
+
+
+def _tavily_results(reply: HttpReply) -> list[SearchResult]:
+    return [
+        SearchResult(_text(one.get("title")), one["url"], _text(one.get("content"))) for one in _json(reply)["results"]
+    ]
+
+
+def _brave(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
+    path = f"/res/v1/web/search?{urlencode({'q': query.text, 'count': query.limit}, quote_via=quote)}"
+    fields = [*_usual(), ("Accept", "application/json"), ("X-Subscription-Token", key)]
+    return path, HttpRequest("GET", fields)
+
+
+def _brave_results(reply: HttpReply) -> list[SearchResult]:
+    found = (_json(reply).get("web") or {}).get("results") or []
+    return [SearchResult(_text(one.get("title")), one["url"], _text(one.get("description"))) for one in found]
+
+
+def _duckduckgo(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
+    fields = [*_usual(), ("Accept", "text/html"), ("Content-Type", "application/x-www-form-urlencoded")]
+    return "/html/", HttpRequest("POST", fields, urlencode({"q": query.text}, quote_via=quote).encode())
+
+
+def _duckduckgo_results(reply: HttpReply) -> list[SearchResult]:
+    from hilt.web.pages import parse
+
+    tree = parse(reply.body.decode("utf-8", "replace"))
+    found = []
+    for item in tree.css(".result"):
+        classes = (item.attributes.get("class") or "").split()
+        link = item.css_first("a.result__a")
+        if link is None or "result--ad" in classes:
+            continue
+        snippet = item.css_first(".result__snippet")
+        url = _led_to(link.attributes.get("href") or "")
+        found.append(SearchResult(link.text(), url, "" if snippet is None else snippet.text()))
+    if not found and tree.css_first(".no-results, .result--no-result") is None:
+        if tree.css_first("#challenge-form, .anomaly-modal__title, form[action*=anomaly]") is not None:
+            raise Unreadable("it takes this for an automatic request; use a provider with a key")
+        if tree.css_first("#links, .results, form") is None:
+            raise Unreadable("no page of results")
+    return found
+
+
+def _led_to(href: str) -> str:
+    """Return where a link of a results page leads in the end."""
+    parts = urlsplit(f"https:{href}" if href.startswith("//") else href)
+    return (parse_qs(parts.query).get("uddg") or [href])[0]
+
+
+PROVIDERS = {
+    provider.name: provider
+    for provider in (
+        SearchProvider("exa", "https://api.exa.ai", "EXA_API_KEY", _exa, _exa_results),
+        SearchProvider("tavily", "https://api.tavily.com", "TAVILY_API_KEY", _tavily, _tavily_results),
+        SearchProvider("brave", "https://api.search.brave.com", "BRAVE_API_KEY", _brave, _brave_results),
+        SearchProvider("duckduckgo", "https://html.duckduckgo.com", "", _duckduckgo, _duckduckgo_results),
+    )
+}

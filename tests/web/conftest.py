@@ -1,0 +1,27 @@
+"""Fixtures: a certificate authority, and a web with a resolver of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.web.reaching import Reach
+from tests.web.servers import Authority, make_authority
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory) -> Authority:
+    """A certificate authority that only tests trust."""
+    return make_authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def reach(tmp_path) -> Callable[..., Reach]:
+    """Make a web."""
+
+    def make(*opened: str, **options: Any) -> Reach:
+        return Reach(tmp_path, opened, **options)
+
+    return make

@@ -1,0 +1,306 @@
+"""Fetches: redirects of every kind, headers that stay with their origin, and pages that are kept for a while."""
+
+from __future__ import annotations
+
+import pytest
+
+from hilt.errors import ToolError
+from hilt.web import cache
+from tests.web.servers import Asked, answer, redirect, serving
+
+
+def failure(fetching, *args, **options) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        fetching(*args, **options)
+    return caught.value
+
+
+def routes(**paths: bytes):
+    """Return answers by path; other paths are not there."""
+    return lambda asked: paths.get(asked.path.strip("/").replace("/", "_"), answer("no", status="404 Not Found"))
+
+
+# --- redirects ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
+@pytest.mark.parametrize("location", ["/b", "b", "./b", "../b", "?x=1", "//{place}/b", "http://{place}/b#part"])
+def test_a_redirect_is_followed_by_get(reach, status, location):
+    def route(asked: Asked) -> bytes:
+        if asked.path == "/a":
+            return redirect(location.format(place=asked.headers["host"]), status)
+        return answer(f"{asked.method} {asked.path}")
+
+    with serving(route) as site:
+        found = reach(site.place).fetch(site.url("/a"))
+
+    assert found.body.decode() in ("GET /b", "GET /a?x=1")
+    assert found.hops == (site.url("/a"), site.url(found.body.decode()[4:]))
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://127.0.0.1:1/",
+        "//127.0.0.1:1/",
+        "http://localhost/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::1]/",
+        "http://[::ffff:a9fe:a9fe]/",
+        "http://2130706433/",
+        "file:///etc/passwd",
+        "FILE:/etc/passwd",
+        "ftp://127.0.0.1/",
+        "gopher://127.0.0.1:6379/_INFO",
+        "data:text/html,x",
+        "javascript:alert(1)",
+        "http://user:secret@127.0.0.1/",
+        "http://127.0.0.1\\@example.com/",
+        "https://metadata.google.internal/",
+        "http://internal.example/",
+        "http://[broken/",
+        "http://\x01/",
+    ],
+)
+def test_a_redirect_to_an_internal_place_is_refused_before_it_is_contacted(reach, location):
+    with serving(routes(a=redirect(location))) as site:
+        web = reach(site.place, names={"internal.example": ["93.184.216.34", "10.0.0.1"]})
+        found = failure(web.fetch, site.url("/a"))
+
+    assert found.code in ("ssrf_blocked", "network_error", "invalid_args")
+    assert "redirects to" in found.message or found.code == "network_error"
+    assert web.contacts == [f"{site.place} ({site.place})"]
+
+
+def test_every_hop_is_asked_about_before_it_is_looked_up(reach):
+    def refused(url: str) -> None:
+        if "other.example" in url:
+            raise ToolError("denied", "A rule denies other.example.")
+
+    with serving(routes(a=redirect("/b"), b=redirect("http://other.example/x"))) as site:
+        web = reach(site.place, refused=refused, names={"other.example": ["127.0.0.1"]})
+        found = failure(web.fetch, site.url("/a"))
+
+    assert found.code == "denied"
+    assert found.message.endswith("redirects to 'http://other.example/x'. A rule denies other.example.")
+    assert web.admitted == [(site.url("/b"), False), ("http://other.example/x", True)]
+    assert "other.example" not in web.looked_up
+
+
+def test_five_redirects_are_followed_and_not_six(reach):
+    def route(asked: Asked) -> bytes:
+        number = int(asked.path[1:])
+        return redirect(f"/{number - 1}") if number else answer("there")
+
+    with serving(route) as site:
+        web = reach(site.place)
+        assert web.fetch(site.url("/5")).body == b"there"
+        assert "more than 5 redirects" in failure(web.fetch, site.url("/6")).message
+
+
+def test_a_circle_of_redirects_is_named(reach):
+    with serving(routes(a=redirect("/b"), b=redirect("/a"))) as site:
+        found = failure(reach(site.place).fetch, site.url("/a"))
+
+    assert found.code == "network_error"
+    assert "a circle" in found.message
+    assert len(site.asked) == 2
+
+
+@pytest.mark.parametrize("status", ["300 Choices", "304 Not Modified", "305 Use Proxy", "201 Created"])
+def test_what_is_no_redirect_is_an_answer(reach, status):
+    with serving(
+        answer("" if status.startswith("304") else "here", status=status, Location="http://127.0.0.1:1/")
+    ) as site:
+        assert reach(site.place).fetch(site.url()).status == int(status[:3])
+
+
+def test_a_redirect_without_a_location_is_an_answer(reach):
+    with serving(answer("nowhere", status="302 Found")) as site:
+        assert reach(site.place).fetch(site.url()).body == b"nowhere"
+
+
+# --- headers ------------------------------------------------------------------------------------------------------
+
+SECRETS = {"X-Api-Key": "k", "Cookie": "c=1", "Accept-Language": "de", "X-Other": "o"}
+
+
+def test_headers_stay_with_their_origin(reach):
+    with serving(answer("there")) as other, serving(routes(a=redirect("/b"), b=redirect(other.url("/c")))) as site:
+        reach(site.place, other.place).fetch(site.url("/a"), SECRETS, authorization="Bearer t")
+
+    for asked in site.asked:
+        assert (asked.headers["authorization"], asked.headers["x-api-key"], asked.headers["cookie"]) == (
+            "Bearer t",
+            "k",
+            "c=1",
+        )
+    headers = other.asked[0].headers
+    assert headers["accept-language"] == "de"
+    assert {"authorization", "x-api-key", "cookie", "x-other"} & set(headers) == set()
+
+
+def test_headers_do_not_come_back_from_tls_to_plain_text(reach, authority):
+    with serving(answer("plain")) as plain:
+        moved = redirect(f"http://site.example:{plain.port}/")
+        with serving(moved, authority.server("site.example")) as secure:
+            places = [f"site.example:{site.port}" for site in (plain, secure)]
+            web = reach(*places, names={"site.example": ["127.0.0.1"]}, authority=authority.file)
+            web.fetch(secure.url(host="site.example"), authorization="Bearer t")
+
+    assert "authorization" in secure.asked[0].headers
+    assert "authorization" not in plain.asked[0].headers
+
+
+def test_cookies_are_not_kept(reach):
+    with serving(answer("x", Set_Cookie="a=b")) as site:
+        web = reach(site.place)
+        web.fetch(site.url("/1"))
+        web.fetch(site.url("/2"))
+
+    assert "cookie" not in site.asked[1].headers
+
+
+def test_markdown_is_asked_for_first(reach):
+    with serving(answer("x")) as site:
+        reach(site.place).fetch(site.url())
+
+    headers = site.asked[0].headers
+    assert headers["accept"].startswith("text/markdown, text/html;q=0.9")
+    assert headers["user-agent"].startswith("hilt/")
+    assert headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("Host", "evil"),
+        ("host", "evil"),
+        ("Content-Length", "5"),
+        ("Transfer-Encoding", "chunked"),
+        ("Connection", "upgrade"),
+        ("Accept-Encoding", "br"),
+        ("X-A", "a\r\nX-B: b"),
+        ("X-A\r\nX-B", "b"),
+        ("X A", "b"),
+        ("", "b"),
+        ("X-A", "a\0"),
+        ("X-Ä", "b"),
+        ("X-A", "\u2028"),
+        ("X-A", "ä"),
+    ],
+)
+def test_a_header_that_changes_the_message_is_refused(reach, name, value):
+    with serving(answer("x")) as site:
+        assert failure(reach(site.place).fetch, site.url(), {name: value}).code == "invalid_args"
+
+    assert site.asked == []
+
+
+def test_an_authorization_with_a_line_break_is_refused(reach):
+    with serving(answer("x")) as site:
+        assert failure(reach(site.place).fetch, site.url(), authorization="a\nb").code == "invalid_args"
+
+
+# --- pages that are kept ------------------------------------------------------------------------------------------
+
+
+def test_a_page_is_kept_for_a_moment(reach):
+    with serving(answer("page")) as site:
+        web = reach(site.place)
+        first, second = web.fetch(site.url()), web.fetch(site.url())
+
+    assert (first.cached, second.cached, second.body, len(site.asked)) == (False, True, b"page", 1)
+
+
+@pytest.mark.parametrize("control", ["no-cache", "max-age=0", "private, max-age=0"])
+def test_a_server_is_asked_whether_a_page_has_changed(reach, control):
+    def route(asked: Asked) -> bytes:
+        if asked.headers.get("if-none-match") == '"1"':
+            return answer(kind="", status="304 Not Modified")
+        return answer("page", ETag='"1"', Last_Modified="yesterday", Cache_Control=control)
+
+    with serving(route) as site:
+        web = reach(site.place)
+        first, second, third = (web.fetch(site.url()) for _ in range(3))
+
+    assert [first.cached, second.cached, third.cached] == [False, True, True]
+    assert third.body == b"page"
+    assert len(site.asked) == 3
+    assert site.asked[1].headers["if-modified-since"] == "yesterday"
+
+
+def test_a_page_that_has_changed_is_fetched_anew(reach):
+    bodies = iter(["one", "two"])
+    with serving(lambda asked: answer(next(bodies), ETag='"x"', Cache_Control="no-cache")) as site:
+        web = reach(site.place)
+        assert [web.fetch(site.url()).body, web.fetch(site.url()).body] == [b"one", b"two"]
+
+
+def test_reading_on_takes_the_page_that_was_begun(reach):
+    bodies = iter(["one", "two"])
+    with serving(lambda asked: answer(next(bodies), Cache_Control="no-cache")) as site:
+        web = reach(site.place)
+        assert [web.fetch(site.url()).body, web.fetch(site.url(), again=True).body] == [b"one", b"one"]
+
+
+@pytest.mark.parametrize(
+    "headers, options, fields",
+    [
+        ({}, {}, {"Cache_Control": "no-store"}),
+        ({}, {"authorization": "Bearer t"}, {}),
+        ({"Cookie": "a=b"}, {}, {}),
+        ({"X-Api-Key": "k"}, {}, {}),
+        ({"Cache-Control": "no-cache"}, {}, {}),
+    ],
+)
+def test_what_is_private_is_not_kept(reach, headers, options, fields):
+    with serving(answer("page", **fields)) as site:
+        web = reach(site.place)
+        for _ in range(2):
+            assert not web.fetch(site.url(), headers, **options).cached
+
+    assert len(site.asked) == 2
+
+
+def test_an_error_page_is_not_kept(reach):
+    with serving(answer("gone", status="404 Not Found")) as site:
+        web = reach(site.place)
+        assert [web.fetch(site.url()).status, web.fetch(site.url()).status] == [404, 404]
+
+    assert len(site.asked) == 2
+
+
+def test_the_hops_of_a_kept_page_are_asked_about_again(reach):
+    denied: list[str] = []
+
+    def refused(url: str) -> None:
+        if url in denied:
+            raise ToolError("denied", "no")
+
+    with serving(routes(a=redirect("/b"), b=answer("page"))) as site:
+        web = reach(site.place, refused=refused)
+        web.fetch(site.url("/a"))
+        denied.append(site.url("/b"))
+        assert failure(web.fetch, site.url("/a")).code == "denied"
+
+
+def test_the_cache_is_bounded(reach, monkeypatch):
+    monkeypatch.setattr(cache, "BYTES", 250)
+    with serving(answer("x" * 100)) as site:
+        web = reach(site.place)
+        for path in ("/1", "/2", "/3"):
+            web.fetch(site.url(path))
+        assert [web.fetch(site.url(path)).cached for path in ("/3", "/2", "/1")] == [True, True, False]
+
+
+def test_a_redirect_of_an_endpoint_of_the_user_is_not_followed(reach):
+    from hilt.web.connection import HttpRequest
+
+    with serving(redirect("http://127.0.0.1:1/")) as site:
+        web = reach()
+        found = failure(web.web.send, site.url(), HttpRequest("POST", [("X-Api-Key", "k")], b"{}"))
+
+    assert found.code == "network_error"
+    assert "not followed" in found.message
+    assert web.admitted == [(site.url(), False)]

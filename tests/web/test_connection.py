@@ -1,0 +1,308 @@
+"""Connections: to the checked address, with the name for TLS, and within bounds whatever a server sends."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import zlib
+from collections.abc import Iterator
+
+import pytest
+
+from hilt.errors import ToolError
+from hilt.web import client, connection
+from tests.web.servers import answer, serving
+
+
+def failure(fetching, *args, **options) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        fetching(*args, **options)
+    return caught.value
+
+
+def test_the_address_is_contacted_and_the_name_is_asked_for(reach, authority, monkeypatch):
+    with serving(answer("hi"), authority.server("site.example")) as site:
+        web = reach(f"site.example:{site.port}", names={"site.example": ["127.0.0.1"]}, authority=authority.file)
+        monkeypatch.setattr(socket, "getaddrinfo", None)  # a second look would fail
+
+        found = web.fetch(site.url(host="site.example"))
+
+    assert found.body == b"hi"
+    assert site.names == ["site.example"]
+    assert site.asked[0].headers["host"] == f"site.example:{site.port}"
+    assert web.contacts == [f"site.example:{site.port} (127.0.0.1:{site.port})"]
+    assert web.looked_up == ["site.example"]
+
+
+def test_a_name_that_changes_its_address_is_contacted_where_it_was_checked(reach):
+    answers = iter([["127.0.0.1"], ["127.0.0.2"]])
+
+    with serving(answer("hi")) as site:
+        web = reach(f"site.example:{site.port}", resolve=lambda host: next(answers))
+        assert web.fetch(site.url(host="site.example")).body == b"hi"
+
+    assert web.contacts == [f"site.example:{site.port} (127.0.0.1:{site.port})"]
+
+
+@pytest.mark.parametrize(
+    "names, expired, told",
+    [(("other.example",), False, "certificate is not valid"), (("site.example",), True, "expired")],
+)
+def test_a_certificate_has_to_be_for_the_name_and_of_today(reach, authority, names, expired, told):
+    with serving(answer("hi"), authority.server(*names, expired=expired)) as site:
+        web = reach(f"site.example:{site.port}", names={"site.example": ["127.0.0.1"]}, authority=authority.file)
+
+        found = failure(web.fetch, site.url(host="site.example"))
+
+    assert found.code == "network_error"
+    assert told in found.message
+    assert site.asked == []
+
+
+def test_a_certificate_of_an_unknown_authority_is_refused(reach, authority):
+    with serving(answer("hi"), authority.server("127.0.0.1")) as site:
+        found = failure(reach(site.place).fetch, site.url())
+
+    assert "certificate is not valid" in found.message
+
+
+def test_a_certificate_for_an_address_is_accepted(reach, authority):
+    with serving(answer("hi"), authority.server("127.0.0.1")) as site:
+        assert reach(site.place, authority=authority.file).fetch(site.url()).body == b"hi"
+
+
+def test_all_addresses_are_tried_in_turn(reach):
+    with serving(answer("hi"), host="127.0.0.1") as site:
+        web = reach(f"site.example:{site.port}", names={"site.example": ["127.0.0.3", "127.0.0.1"]})
+        assert web.fetch(site.url(host="site.example")).body == b"hi"
+
+    assert [contact.rpartition(" ")[2] for contact in web.contacts] == [
+        f"(127.0.0.3:{site.port})",
+        f"(127.0.0.1:{site.port})",
+    ]
+
+
+def test_proxies_of_the_environment_are_ignored(reach, monkeypatch):
+    with serving(answer("proxy")) as proxy, serving(answer("site")) as site:
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url())
+        assert reach(site.place).fetch(site.url()).body == b"site"
+
+    assert proxy.asked == []
+
+
+def has_version_6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not has_version_6(), reason="there is no IPv6 here")
+def test_a_server_of_version_6_is_reached(reach):
+    with serving(answer("hi"), host="::1") as site:
+        assert reach(site.place).fetch(site.url()).body == b"hi"
+
+    assert site.asked[0].headers["host"] == f"[::1]:{site.port}"
+
+
+def endless(piece: bytes, head: bytes) -> Iterator[bytes]:
+    yield head
+    while True:
+        yield piece
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+
+
+@pytest.mark.parametrize(
+    "head, piece",
+    [
+        (HEAD + b"\r\n", b"x" * 50_000),
+        (HEAD + b"Content-Length: 99999999999\r\n\r\n", b"x" * 50_000),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"c350\r\n" + b"x" * 50_000 + b"\r\n"),
+    ],
+)
+def test_an_endless_body_is_cut(reach, head, piece):
+    with serving(lambda asked: endless(piece, head)) as site:
+        found = reach(site.place).fetch(site.url(), most=500_000)
+
+    assert (found.body, found.cut) == (b"x" * 500_000, True)
+
+
+def test_an_endless_body_in_tiny_chunks_is_cut_too(reach):
+    head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    with serving(lambda asked: endless(b"1;" + b"y" * 200 + b"\r\nx\r\n" * 50, head)) as site:
+        found = reach(site.place).fetch(site.url(), most=10_000)
+
+    assert found.cut
+    assert set(found.body) == set(b"x")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n",  # more and more headers
+        b"HTTP/1.1 103 Early Hints\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: ",
+    ],
+)
+def test_an_endless_head_is_an_error(reach, start):
+    piece = start if b"\r\n\r\n" in start else b"a: b\r\n" * 100 if start.endswith(b"\n") else b"y" * 1000
+    with serving(lambda asked: endless(piece, start)) as site:
+        assert failure(reach(site.place).fetch, site.url()).code == "network_error"
+
+
+@pytest.mark.parametrize(
+    "sent, body, cut",
+    [
+        (HEAD + b"Content-Length: 10\r\n\r\nshort", b"short", True),
+        (HEAD + b"Content-Length: 5\r\n\r\nlonger than it says", b"longe", False),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", b"hello", True),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n", b"hello", True),
+        (HEAD + b"\r\nuntil the end", b"until the end", False),
+        (b"HTTP/1.1 204 No Content\r\n\r\nignored", b"", False),
+    ],
+)
+def test_a_body_that_is_not_what_was_promised(reach, sent, body, cut):
+    with serving(sent) as site:
+        found = reach(site.place).fetch(site.url())
+
+    assert (found.body, found.cut) == (body, cut)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH_9\r\n",
+        b"HTTP/1.1 abc\r\n\r\n",
+        b"<html>no head</html>",
+        HEAD + b"Content-Length: -5\r\n\r\n",
+        HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+    ],
+)
+def test_what_is_not_http_is_an_error(reach, sent):
+    with serving(sent) as site:
+        assert failure(reach(site.place).fetch, site.url()).code == "network_error"
+
+
+def packed(data: bytes, kind: int) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, kind)
+    return packer.compress(data) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    "encoding, data",
+    [
+        ("gzip", gzip.compress(b"hello")),
+        ("x-gzip", gzip.compress(b"hello")),
+        ("GZip", gzip.compress(b"hel") + gzip.compress(b"lo")),
+        ("gzip", gzip.compress(b"hello") + b"garbage"),
+        ("deflate", packed(b"hello", 15)),
+        ("deflate", packed(b"hello", -15)),
+        ("identity", b"hello"),
+        ("", b"hello"),
+    ],
+)
+def test_a_packed_body_is_unpacked(reach, encoding, data):
+    with serving(answer(data, Content_Encoding=encoding)) as site:
+        found = reach(site.place).fetch(site.url())
+
+    assert (found.body, found.cut) == (b"hello", False)
+    assert site.asked[0].headers["accept-encoding"] == "gzip, deflate"
+
+
+def test_a_packed_body_that_ends_too_early_is_cut(reach):
+    with serving(answer(gzip.compress(bytes(range(256)) * 4)[:-20], Content_Encoding="gzip")) as site:
+        found = reach(site.place).fetch(site.url())
+
+    assert found.cut
+
+
+def test_a_bomb_costs_no_more_than_the_limit(reach):
+    bomb = packed(b"\0" * 50_000_000, 31)
+    with serving(answer(bomb, Content_Encoding="gzip")) as site:
+        found = reach(site.place).fetch(site.url(), most=100_000)
+
+    assert (len(bomb) < 60_000, len(found.body), found.cut) == (True, 100_000, True)
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "gzip, deflate, gzip", "compress", "x"])
+def test_an_encoding_that_was_not_asked_for_is_not_unpacked(reach, encoding):
+    with serving(answer(gzip.compress(gzip.compress(b"x")), Content_Encoding=encoding)) as site:
+        found = failure(reach(site.place).fetch, site.url())
+
+    assert (found.code, encoding in found.message) == ("network_error", True)
+
+
+def test_a_body_that_is_not_packed_as_it_says_is_an_error(reach):
+    with serving(answer(b"plain", Content_Encoding="gzip")) as site:
+        assert "not gzip" in failure(reach(site.place).fetch, site.url()).message
+
+
+def drip(released: threading.Event, *pieces: bytes) -> Iterator[bytes]:
+    yield from pieces
+    released.wait(30)
+
+
+@pytest.mark.parametrize("pieces", [(), (b"HTTP/1.1 200",), (HEAD + b"\r\n", b"some")])
+def test_a_slow_server_is_given_up_at_the_deadline(reach, monkeypatch, pieces):
+    monkeypatch.setattr(client, "SECONDS", 0.3)
+    released = threading.Event()
+    with serving(lambda asked: drip(released, *pieces)) as site:
+        found = failure(reach(site.place).fetch, site.url())
+        released.set()
+
+    assert found.code == "timeout"
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_cancelled_call_lets_go_of_a_silent_server(reach, authority, secure):
+    released, asked = threading.Event(), threading.Event()
+
+    def silent(request: object) -> Iterator[bytes]:
+        asked.set()
+        return drip(released, HEAD)
+
+    with serving(silent, authority.server("127.0.0.1") if secure else None) as site:
+        web = reach(site.place, authority=authority.file)
+        cancelling = threading.Thread(
+            target=lambda: (asked.wait(20), web.fence.give_up(ToolError("cancelled", "given up")))
+        )
+        cancelling.start()
+        found = failure(web.fetch, site.url())
+        cancelling.join()
+        released.set()
+
+    assert found.code == "cancelled"
+
+
+def test_a_place_where_nobody_listens_is_an_error_that_names_it(reach):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    found = failure(reach(f"127.0.0.1:{port}").fetch, f"http://127.0.0.1:{port}/")
+
+    assert found.code == "network_error"
+    assert f"127.0.0.1:{port} failed" in found.message
+
+
+def test_an_address_that_does_not_answer_leaves_time_for_the_next(reach, monkeypatch):
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.4", 0), backlog=0) as full, serving(answer("hi"), host="127.0.0.1") as site:
+        waiting = [socket.socket() for _ in range(4)]
+        for line in waiting:
+            line.setblocking(False)
+            line.connect_ex(full.getsockname())
+        web = reach(f"site.example:{site.port}", names={"site.example": ["127.0.0.4", "127.0.0.1"]})
+        try:
+            assert web.fetch(site.url(host="site.example")).body == b"hi"
+        finally:
+            for line in waiting:
+                line.close()

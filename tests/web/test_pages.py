@@ -1,0 +1,295 @@
+"""Pages: the main content as a person sees it, whatever the HTML is like."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hilt.web import nesting, pages
+from hilt.web.invisible import visible
+
+WORDS = "These are the words that the page is about, and there are enough of them to be its main content. " * 3
+
+
+def markdown(html: str, url: str = "https://site.example/a/b.html") -> str:
+    return pages.read(html, url, plain=False).text
+
+
+def test_structure_becomes_markdown():
+    found = markdown(
+        f"<h1>Title</h1><p>{WORDS}<b>bold</b> <em>em</em> <code>x = 1</code></p>"
+        "<ul><li>one<ul><li>inner</li></ul></li><li>two</li></ul><ol start=3><li>three</ol>"
+        "<table><tr><th>A<th>B<tr><td>1<td>2</table>"
+        '<pre><code class="language-py">def f():\n    return 1</code></pre><blockquote>quoted</blockquote>'
+        '<a href="/x?y=1#z">link</a> <a href="c.html">near</a> <img src="//img.example/i.png" alt="picture">'
+    )
+
+    for part in (
+        "# Title",
+        "**bold** *em* `x = 1`",
+        "- one",
+        "inner",
+        "3. three",
+        "| A | B |",
+        "| 1 | 2 |",
+        "```py\ndef f():\n    return 1\n```",
+        "> quoted",
+        "[link](https://site.example/x?y=1#z)",
+        "[near](https://site.example/a/c.html)",
+        "![picture](https://img.example/i.png)",
+    ):
+        assert part in found, part
+
+
+def test_plain_text_has_no_marks():
+    found = pages.read(
+        f"<h1>Title</h1><p>{WORDS}<b>bold</b> <a href=/x>link</a>", "https://a.example/", plain=True
+    ).text
+
+    assert "Title" in found
+    assert "bold link" in found
+    assert "**" not in found
+    assert "](" not in found
+
+
+def test_the_base_of_a_page_counts_for_its_links():
+    assert "[x](https://other.example/d/x)" in markdown(
+        f'<base href="https://other.example/d/"><p>{WORDS}<a href=x>x</a>'
+    )
+
+
+AROUND = [
+    "<nav>GONE</nav>",
+    "<header>GONE</header>",
+    "<footer>GONE</footer>",
+    "<aside>GONE</aside>",
+    "<div role=navigation>GONE</div>",
+    "<div class='cookie-banner'>GONE</div>",
+    "<div id=comments>GONE</div>",
+    "<form>GONE<input value=GONE><button>GONE</button></form>",
+    "<dialog open>GONE</dialog>",
+    "<select><option>GONE</select>",
+    "<div>GONE</div>",
+]
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_what_is_around_the_main_content_is_dropped(around):
+    found = markdown(f"<body>{around}<main><h1>Kept</h1><p>{WORDS}</p></main>{around}</body>")
+
+    assert "Kept" in found
+    assert "GONE" not in found
+
+
+@pytest.mark.parametrize("around", AROUND[:-1])
+def test_what_is_around_is_dropped_without_a_main_element_too(around):
+    found = markdown(f"<body>{around}<div><h1>Kept</h1><p>{WORDS}</p></div>{around}</body>")
+
+    assert "Kept" in found
+    assert "GONE" not in found
+
+
+HIDDEN = [
+    "<script>GONE</script>",
+    "<script>'<p>GONE</p>'</script>",
+    "<style>p { content: 'GONE' }</style>",
+    "<noscript>GONE</noscript>",
+    "<template>GONE</template>",
+    "<!-- GONE -->",
+    "<!-- <p>GONE</p> -->",
+    "<p hidden>GONE</p>",
+    "<p hidden=until-found>GONE</p>",
+    "<p aria-hidden=true>GONE</p>",
+    "<p aria-hidden=TRUE>GONE</p>",
+    "<p style='display:none'>GONE</p>",
+    "<p style='color: red; DISPLAY : NONE !important'>GONE</p>",
+    "<p style='visibility: hidden'>GONE</p>",
+    "<p style='opacity: 0'>GONE</p>",
+    "<p style='opacity: .0'>GONE</p>",
+    "<p style='opacity:0.01'>GONE</p>",
+    "<p style='font-size: 0'>GONE</p>",
+    "<p style='font-size:0px'>GONE</p>",
+    "<p style='font-size:1px'>GONE</p>",
+    "<p style='position:absolute; left:-9999px'>GONE</p>",
+    "<p style='text-indent: -5000px'>GONE</p>",
+    "<p style='clip: rect(0 0 0 0)'>GONE</p>",
+    "<p style='clip-path: inset(50%)'>GONE</p>",
+    "<p style='height:0; overflow:hidden'>GONE</p>",
+    "<p style='overflow: hidden; width: 1px'>GONE</p>",
+    "<p style='transform: scale(0)'>GONE</p>",
+    "<p style='color: transparent'>GONE</p>",
+    "<div style='display:none'><p>GONE<b hidden>GONE</b></p><div hidden>GONE</div></div>",
+    "<style>.x { display: none }</style><p class='y x'>GONE</p>",
+    "<style>/* } */ #z, .q > i { color: red; visibility: hidden }</style><p id=z>GONE</p><p class=q><i>GONE</i></p>",
+    "<style>@media print { p { display: none } } .x{opacity:0}</style><p class=x>GONE</p>",
+    "<style>a, b, i, u, s, .x { display: none }</style><p class=x>GONE</p>",
+    "<svg><text>GONE</text></svg>",
+    "<svg><!-- </svg> --><text>GONE</text></svg>",
+    "<svg><svg></svg>GONE</svg>",
+    "<svg>GONE<svg>GONE",
+    "<svg><foreignObject><p>GONE</p></foreignObject></svg>",
+    "<iframe srcdoc='GONE'>GONE</iframe>",
+    "<object data=x>GONE</object>",
+    "<input type=hidden value=GONE>",
+    "<textarea>GONE</textarea>",
+    "<canvas>GONE</canvas>",
+    "<video src=x>GONE</video>",
+    "<p title=GONE>kept</p>",
+    "<a href='javascript:GONE'>kept</a>",
+    "<a href=' JavaScript:GONE'>kept</a>",
+    "<a href='data:text/html,GONE'>kept</a>",
+    "<img src='data:image/png;base64,GONE' alt=kept>",
+    "<a href=x title=GONE>kept</a>",
+    "<meta name=description content=GONE>",
+    "<p style='display:none'/>GONE",
+]
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize("plain", [False, True])
+def test_what_a_person_does_not_see_is_not_there(hidden, plain):
+    found = pages.read(f"<main><h1>Kept</h1><p>{WORDS}</p>{hidden}</main>", "https://a.example/", plain=plain).text
+
+    assert "Kept" in found
+    assert "GONE" not in found
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        "<p style='opacity: 0.5'>SEEN</p>",
+        "<p style='opacity: 1'>SEEN</p>",
+        "<p style='font-size: 10px'>SEEN</p>",
+        "<p style='font-size: 1.2em'>SEEN</p>",
+        "<p style='font-size: 1rem'>SEEN</p>",
+        "<p style='left: -10px'>SEEN</p>",
+        "<p style='overflow: hidden; width: 100%'>SEEN</p>",
+        "<p style='overflow: hidden; width: 1em'>SEEN</p>",
+        "<p aria-hidden=false>SEEN</p>",
+        "<details><summary>more</summary>SEEN</details>",
+        "<style>@media print { .x { display: none } }</style><p class=x>SEEN</p>",
+        "<style>.x:hover { display: none }</style><p class=x>SEEN</p>",
+        "<style>body { opacity: 0 }</style><p>SEEN</p>",
+        "<math><mi>SEEN</mi></math>",
+        "<svg>x<p>SEEN</p>",
+        "<p>SEEN <span hidden>x</span></p>",
+    ],
+)
+def test_what_a_person_sees_stays(seen):
+    assert "SEEN" in markdown(f"<main><h1>Kept</h1><p>{WORDS}</p>{seen}</main>")
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        f"<p>{WORDS}KEPT",
+        f"<html><body><div><p>{WORDS}KEPT<b><i>x</b></i>",
+        f"<p>{WORDS}KEPT<script>never closed",
+        f"<p>{WORDS}KEPT<style>never closed {WORDS}",
+        f"<p>{WORDS}KEPT<!-- never closed",
+        f"<p>{WORDS}KEPT<a href='never closed>x",
+        f"<table><tr><td>{WORDS}KEPT",
+        f"</div></p><p>{WORDS}KEPT</span></main>",
+        f"\0<p>{WORDS}\0KEPT",
+        f"<P>{WORDS}KEPT</P>",
+        f"<p>{WORDS}KEPT &lt;b&gt; &amp; &#x41; &nbsp;",
+        f"<![CDATA[x]]><?php x ?><p>{WORDS}KEPT",
+    ],
+)
+def test_broken_html_is_read_as_far_as_it_goes(html):
+    assert "KEPT" in markdown(html)
+    assert "never closed" not in markdown(html)
+
+
+def test_an_empty_page_is_empty():
+    for html in ("", "<html></html>", "<script>x</script>", "<frameset><frame src=x></frameset>", "\0"):
+        assert visible(markdown(html)).strip() == ""
+
+
+def test_a_page_knows_its_title():
+    assert pages.read("<title> A\n &amp; B </title><p>x", "https://a.example/", plain=False).title == "A & B"
+
+
+# --- hostile pages ------------------------------------------------------------------------------------------------
+
+NAMES = [
+    *("div", "span", "p", "li", "ul", "ol", "dl", "dt", "dd", "table", "tr", "td", "th", "tbody", "option", "select"),
+    *("button", "object", "form", "a", "b", "i", "font", "h1", "pre", "svg", "math", "g", "mi", "title", "template"),
+    *("script", "style", "textarea", "ruby", "rt", "rb", "body", "html", "head", "frameset", "caption", "colgroup"),
+    *("noscript", "iframe", "plaintext", "x-y", "foreignobject", "desc", "marquee", "applet", "nobr", "image"),
+]
+PIECE = st.one_of(
+    st.builds(
+        lambda name, rest: f"<{name}{rest}",
+        st.sampled_from(NAMES),
+        st.sampled_from([">", " a=1>", "/>", " />", " a='<b>'>", ' a="</div>">', " a=x/>", ' b="x"/>', ' a="', " "]),
+    ),
+    st.builds("</{}>".format, st.sampled_from(NAMES)),
+    st.sampled_from(
+        ["<!--", "-->", "<!-->", "<![CDATA[", "]]>", "</>", "x", '"', "'", "=", ">", "<", "<script><!--<script>"]
+    ),
+)
+
+
+def depth(html: str) -> int:
+    tree = pages.parse(html)
+    deepest, pending = 0, [(tree.root, 1)]
+    while pending:
+        node, level = pending.pop()
+        deepest = max(deepest, level)
+        child = None if node is None else node.child
+        while child is not None:
+            pending.append((child, level + 1))
+            child = child.next
+    return deepest
+
+
+@settings(max_examples=300)
+@given(st.lists(PIECE, max_size=4), st.lists(PIECE, min_size=1, max_size=5))
+def test_no_page_nests_deeper_than_the_limit_allows(monkeypatch, before, repeated):
+    monkeypatch.setattr(nesting, "DEPTH", 40)
+    assert depth("".join(before) + "".join(repeated) * (nesting.DEPTH * 6)) < nesting.DEPTH * 4
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<div>" * 100_000,
+        "<ul><li>" * 60_000,
+        "<dl><dt>x<dd>" * 40_000,
+        "<table><tr><td>" * 30_000,
+        "<p " + " ".join(f"a{number}=1" for number in range(50_000)) + ">x",
+        "<p " + " ".join(f'a{number}=">"' for number in range(50_000)) + ">x",
+        '<script>"<a b=\'"</script><p y="\'>" ' + " ".join(f"c{number}=1" for number in range(50_000)) + ">",
+        "<svg>" + "<!" * 200_000,
+        "<svg>" * 80_000,
+        "<svg>" + "<!--" * 100_000,
+        "<svg><p>" * 50_000,
+        "<" * 500_000,
+        "<a b='" * 80_000,
+        "<!--" * 100_000,
+        "<table>" + "<tr><td colspan=1000>x" * 20_000,
+        "<table><tr>" + "<td>x" * 2000 + "<tr><td>y" * 40_000,
+        "<style>" + ".a{display:none}" * 30_000 + "</style>" + "<p>x" * 1000,
+        "<style>" + "/*" * 200_000 + "</style>x",
+        "<p style='" + "height:0;" * 50_000 + "'>x",
+        "<style>" + "@media{" * 60_000 + "</style>x",
+        "<style>" + "@" * 400_000 + "</style>x",
+        "<style>" + "{}" * 200_000 + "</style>x",
+        "<style>" + "a," * 200_000 + "b{display:none}</style>x",
+        "<style>" + " " * 400_000 + "b{display:none}</style>x",
+    ],
+)
+def test_a_hostile_page_is_read_in_time_and_stays_small(html):
+    assert len(markdown(html)) < 2_000_000
+
+
+def test_an_ordinary_page_is_not_changed_for_its_depth():
+    html = "<div>" * 300 + "x" + "</div>" * 300 + "<ul>" + "<li>a<li>b" * 2000 + "</ul>" + "<p>c" * 2000
+
+    assert nesting.flattened(html) == html
+
+
+def test_letters_that_change_their_length_do_not_move_what_is_dropped():
+    assert nesting.flattened("İ<svg>x</svg>Kelvin K<SVG>y</SVG>") == "İ Kelvin K "
