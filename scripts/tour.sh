@@ -1,9 +1,9 @@
 #!/bin/sh
-# A tour of hilt through its command line, in a workspace of its own that is removed at the end.
+# A tour of hilt's command line, in a temporary workspace that is removed at the end.
 set -eu
 
 command -v hilt >/dev/null || {
-    echo "tour: there is no command hilt; run make run" >&2
+    echo "tour: the command hilt is not on PATH; run make run" >&2
     exit 1
 }
 
@@ -12,7 +12,7 @@ trap 'rm -rf "$place"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' HUP TERM
 
-# The tour sees no settings of the user's and leaves no state behind.
+# The tour ignores the user's settings and leaves no state behind.
 for name in $(env | sed -n 's/^\(HILT_[A-Z_]*\)=.*/\1/p') WORKSPACE_ROOT; do
     unset "$name"
 done
@@ -25,17 +25,17 @@ if [ -t 1 ] && [ -z "${NO_COLOR:-}" ] && [ "${TERM:-dumb}" != dumb ]; then
     bold=$(printf '\033[1m') dim=$(printf '\033[2m') plain=$(printf '\033[0m')
 fi
 
-# chapter TITLE: say what comes next
+# chapter TITLE: announce the next step
 chapter() {
     printf '\n%s# %s%s\n' "$dim" "$1" "$plain"
 }
 
-# show COMMAND: print it as it would be typed
+# show COMMAND: print the command as typed
 show() {
     printf '%s$ %s%s\n' "$bold" "$1" "$plain"
 }
 
-# run COMMAND: it has to succeed
+# run COMMAND: run a command that must succeed
 run() {
     show "$1"
     eval "$1" || {
@@ -44,7 +44,7 @@ run() {
     }
 }
 
-# refused COMMAND: hilt has to say no
+# refused COMMAND: run a command that hilt must refuse
 refused() {
     show "$1"
     if eval "$1" 2>&1; then
@@ -83,44 +83,44 @@ EOF
 chapter 'An agent sends a call as JSON and gets one line of JSON back.'
 run "echo '{\"tool\": \"read_file\", \"args\": {\"path\": \"price.py\"}}' | hilt"
 
-chapter 'The same call by hand.'
+chapter 'The same call, made by hand.'
 run 'hilt call read_file path=price.py'
 
-chapter 'An edit: first what it would do, then done.'
+chapter 'An edit: first a dry run, then the change.'
 edit="hilt call edit_file path=price.py old_text='TAX = 19' new_text='TAX = 20'"
 run "$edit \\
     dry_run=true"
 run "$edit"
 
-chapter 'What is sensitive stays closed.'
+chapter 'Sensitive files cannot be read.'
 refused 'hilt call read_file path=.env'
 
-chapter 'One patch changes three files: all of them, or none.'
+chapter 'One patch changes three files: all of them or none.'
 run 'cat change.patch'
 run 'hilt call apply_patch patch="$(cat change.patch)"'
 run 'ls'
 
-chapter 'One id takes the whole patch back.'
+chapter 'One id undoes the whole patch.'
 run 'hilt undo'
 id=$(hilt undo list | sed -n '1s/ .*//p')
 run "hilt undo restore $id"
 run 'ls'
 
-# where no sandbox works, commands are refused: the tour goes on without them
+# without a working sandbox commands are refused, and the tour skips them
 if hilt call run_shell command=true >/dev/null 2>&1; then
-    chapter 'A command runs in a sandbox: it writes in the workspace, and reads no secrets.'
+    chapter 'A command runs in a sandbox: it can write only in the workspace.'
     run "hilt call run_shell command='python3 shop.py; cat .env; echo x > /usr/x'"
-    chapter 'What is dangerous is refused, whatever it is wrapped in.'
+    chapter 'Dangerous commands are refused, whatever they are wrapped in.'
     refused "hilt call run_shell command='cat notes.txt | xargs env rm'"
     show "hilt explain '{\"tool\": \"Bash\", \"args\": {\"command\": \"sudo ls\"}}'"
     hilt explain '{"tool": "Bash", "args": {"command": "sudo ls"}}' | fold -s -w 78
 fi
 
-chapter 'The web is public: what is not, is refused, however it is spelled.'
+chapter 'The web is public: private addresses are rejected, however they are spelled.'
 refused 'hilt call web_fetch url=http://2130706433:8080/admin'
 
-chapter 'Every call is on record, each row chained to the one before.'
+chapter 'Every call is recorded, each row chained to the one before.'
 run 'hilt audit >audit.txt && cut -c 12-85 audit.txt'
 run 'hilt audit verify'
 
-printf '\n%sThe tour is over; its workspace and state are gone. README.md goes on from here.%s\n' "$dim" "$plain"
+printf '\n%sEnd of the tour. Its workspace and state are removed. Next: README.md%s\n' "$dim" "$plain"

@@ -1,4 +1,4 @@
-// A tool in JavaScript, in the form that nanocoder has: node or bun hosts it and keeps it warm.
+// A JavaScript tool in nanocoder's format. node or bun runs it and keeps it running.
 import { jsonSchema, tool } from "nanocoder/tools";
 
 const slug = (title) =>
@@ -12,7 +12,7 @@ const slug = (title) =>
 export default {
   name: "slugs",
   tool: tool({
-    description: "Turn titles into names for files and addresses. Two that would be the same get a number.",
+    description: "Turn titles into slugs for file names and URLs. Duplicates get a number.",
     inputSchema: jsonSchema({
       type: "object",
       properties: { titles: { type: "array", items: { type: "string" }, minItems: 1 } },

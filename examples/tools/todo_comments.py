@@ -1,4 +1,4 @@
-"""A tool in Python: a typed function whose docstring is the manual."""
+"""A Python tool: a typed function whose docstring is the description."""
 
 import os
 import re
@@ -12,30 +12,30 @@ MOST = 500
 
 @tool(effects="read", timeout=60)
 def todo_comments(folder: str = ".", marker: Literal["TODO", "FIXME", "ANY"] = "ANY") -> Output:
-    """List the comments that say what is still to be done, with file and line.
+    """List TODO and FIXME comments with file and line.
 
     Args:
-        folder: Where to look, relative to the workspace.
-        marker: Only comments with this word, or ANY of both.
+        folder: Folder to search, relative to the workspace.
+        marker: Only comments with this word; ANY matches both.
     """
     if not os.path.isdir(folder):
-        raise ToolError("file_not_found", f"{folder} is not a folder.", suggestion="Look with list_dir.")
+        raise ToolError("file_not_found", f"{folder} is not a folder.", suggestion="Use list_dir to find a folder.")
     words = "TODO|FIXME" if marker == "ANY" else marker
     wanted = re.compile(rf"(?:#|//|/\*|--|<!--|;)\s*(?:{words})\b[:\s]*(.*)")
-    found = []
-    for where, folders, names in os.walk(folder):
+    comments = []
+    for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in SKIPPED)
         for name in sorted(names):
-            path = os.path.normpath(os.path.join(where, name))
-            if os.path.isfile(path):  # reading a pipe would wait forever
-                found += [{"path": path, "line": line, "content": text} for line, text in matches(path, wanted)]
-    view = {"type": "file-list", "files": found[:MOST], "total": len(found)}
-    lines = [f"{one['path']}:{one['line']}: {one['content']}" for one in found[:MOST]]
-    return Output("\n".join(lines) or "Nothing is left to do.", meta={"found": len(found)}, view=view)
+            path = os.path.normpath(os.path.join(parent, name))
+            if os.path.isfile(path):  # reading a pipe would block forever
+                comments += [{"path": path, "line": line, "content": text} for line, text in matches(path, wanted)]
+    view = {"type": "file-list", "files": comments[:MOST], "total": len(comments)}
+    lines = [f"{comment['path']}:{comment['line']}: {comment['content']}" for comment in comments[:MOST]]
+    return Output("\n".join(lines) or "No comments found.", meta={"found": len(comments)}, view=view)
 
 
 def matches(path: str, wanted: re.Pattern[str]) -> list[tuple[int, str]]:
-    """Return the lines of a file that match, with what follows the marker; nothing for what is not text."""
+    """Return the line numbers and texts of matching comments; none if the file is not text."""
     try:
         with open(path, encoding="utf-8") as file:
             return [(number, hit[1].strip()) for number, line in enumerate(file, 1) if (hit := wanted.search(line))]

@@ -3,12 +3,12 @@ import os
 import shutil
 import sys
 
-given = json.load(sys.stdin)
-root = os.path.realpath(given["workspacePath"])
-folder = os.path.realpath(os.path.join(root, given["folder"]))
-# looked at once more: since the check, a folder may have become a link
+request = json.load(sys.stdin)
+root = os.path.realpath(request["workspacePath"])
+folder = os.path.realpath(os.path.join(root, request["folder"]))
+# checked again: the folder may have become a link since the security check
 if os.path.commonpath([root, folder]) != root or not os.path.isdir(folder):
-    print(json.dumps({"error": f"{given['folder']} is not a folder"}))
+    print(json.dumps({"error": f"{request['folder']} is not a folder"}))
     sys.exit()
 removed = 0
 with os.scandir(folder) as entries:

@@ -1,23 +1,23 @@
-"""Says whether clean.py may run: blocked outside the workspace, allowed for the output of builds, else asked."""
+"""Decide whether clean.py may run: denied outside the workspace, allowed for build folders, otherwise ask."""
 
 import json
 import os
 import sys
 
-MADE_BY_BUILDS = ("build", "dist", "target", ".cache")
+BUILD_FOLDERS = ("build", "dist", "target", ".cache")
 
-given = json.load(sys.stdin)
-root = os.path.realpath(given["workspacePath"])
-folder = os.path.realpath(os.path.join(root, given["args"]["folder"]))
-inside = os.path.relpath(folder, root)
-is_outside = inside == "." or inside.split(os.sep)[0] == ".."
-is_made = not is_outside and os.path.basename(folder) in MADE_BY_BUILDS
-message = "The folder is not inside the workspace." if is_outside else f"Remove everything in {inside}?"
+request = json.load(sys.stdin)
+root = os.path.realpath(request["workspacePath"])
+folder = os.path.realpath(os.path.join(root, request["args"]["folder"]))
+relative = os.path.relpath(folder, root)
+is_outside = relative == "." or relative.split(os.sep)[0] == ".."
+is_build = not is_outside and os.path.basename(folder) in BUILD_FOLDERS
+message = "The folder is not inside the workspace." if is_outside else f"Delete everything in {relative}?"
 answer = {
-    "allowed": is_made,
-    "requiresApproval": not is_outside and not is_made,
+    "allowed": is_build,
+    "requiresApproval": not is_outside and not is_build,
     "permissionType": "folder_clean",
-    "permissionKey": inside,
+    "permissionKey": relative,
     "message": message,
 }
 print(json.dumps(answer))

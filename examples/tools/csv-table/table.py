@@ -3,15 +3,15 @@ import json
 import os
 import sys
 
-given = json.load(sys.stdin)
+request = json.load(sys.stdin)
 encoding = os.environ.get("CSV_ENCODING", "utf-8-sig")
 try:
-    with open(given["path"], newline="", encoding=encoding, errors="replace") as file:
-        reader = csv.reader(file, delimiter=given["delimiter"])
+    with open(request["path"], newline="", encoding=encoding, errors="replace") as file:
+        reader = csv.reader(file, delimiter=request["delimiter"])
         columns = next(reader, [])
         rows, total = [], 0
         for row in reader:
-            if total < given["rows"]:
+            if total < request["rows"]:
                 rows.append(row)
             total += 1
 except (OSError, csv.Error) as error:
@@ -19,8 +19,8 @@ except (OSError, csv.Error) as error:
     sys.exit()
 view = {
     "type": "table",
-    "title": given["path"],
-    # keys are numbers: a file may have two columns of one name
+    "title": request["path"],
+    # keys are numbers: a file may have two columns with the same name
     "columns": [{"key": str(number), "label": name} for number, name in enumerate(columns)],
     "rows": [{str(number): cell for number, cell in enumerate(row)} for row in rows],
     "totalRows": total,
