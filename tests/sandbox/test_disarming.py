@@ -1,4 +1,4 @@
-"""What a command leaves for the user's next git command: put aside, proved by running that git command.
+"""What a command leaves for the user's next git command is disabled, proved by running that git command.
 
 Each attack is first made without a sandbox, in a folder of its own, to show that its payload is alive.
 """
@@ -511,7 +511,7 @@ def test_a_job_that_plants_something_again_is_ended(any_box, script):
     ended = box.run_job(BEGIN.replace("set -e;", "") + script)
 
     assert ended.status == "stopped"
-    path = ended.reason.partition("it wrote ")[2].partition(" again after that had been put aside (")[0]
+    path = ended.reason.partition("it wrote ")[2].partition(" again ")[0]
     assert any(note.startswith(f"{path} ") for note in ended.notes)
     for folder in filter(os.path.isdir, (box.workspace, box.workspace / "sub")):
         git(box, folder, "status")

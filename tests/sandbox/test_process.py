@@ -161,7 +161,7 @@ def test_a_directory_given_by_descriptor_is_entered_wherever_it_has_moved(mark, 
         (["true", "a\0b"], ".", "invalid_args", "true"),
         (["true", "\ud800"], ".", "invalid_args", "ud800"),
         (["true", "x" * (4 << 20)], ".", "resource_limit", "true"),
-        ([], ".", "invalid_args", "no program"),
+        ([], ".", "invalid_args", "argv"),
     ],
 )
 def test_what_cannot_be_started_is_an_error_that_names_it(mark, tmp_path, argv, cwd, code, named):
