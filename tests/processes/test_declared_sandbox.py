@@ -105,7 +105,7 @@ def test_what_is_guarded_inside_of_a_named_folder_stays_so(personal, runtime, wo
         ("link", "outside"),
         ("hilt-link/tools", "protected"),
         (".env", "sensitive"),
-        ("file/x", "cannot be made"),
+        ("file/x", "Not a directory"),
     ],
 )
 def test_what_nobody_may_write_no_tool_may_name(personal, runtime, workspace, base, path, why):

@@ -169,7 +169,7 @@ def test_a_job_ends_when_its_own_time_is_over(bench):
     answer = bench.run("echo begun; sleep 300", timeout=0.3)
 
     assert answer.state[1:3] == ("timeout", 124)
-    assert answer.state.reason == "its time was over"
+    assert answer.state.reason == "it timed out"
     assert answer.text == "begun\n"
 
 
@@ -341,7 +341,7 @@ def test_output_that_is_no_longer_there_is_told(bench):
     answer = bench.read(job)
 
     assert answer.state[1:3] == ("completed", 0)
-    assert "no longer kept" in answer.text
+    assert "deleted" in answer.text
 
 
 def test_the_output_of_a_running_job_is_there_even_when_its_file_was_removed(bench):

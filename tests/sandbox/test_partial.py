@@ -39,7 +39,7 @@ class System:
         (base / "state").chmod(0o700)
         (self.home / ".ssh/id").write_text(SECRET)
         found = Availability("landlock", "bubblewrap is not installed.", landlock.missing(ruleset.abi()))
-        availability._cache(str(base / "state" / availability._RECORD), availability._key(), found)
+        availability._remember(str(base / "state" / availability._RECORD), availability._key(), found)
 
     @contextmanager
     def runtime(self, **flags: Any) -> Iterator[Runtime]:

@@ -39,7 +39,7 @@ def find(state: str) -> Availability:
             fields = record["availability"]
             return Availability(**{**fields, **{name: tuple(fields[name]) for name in ("missing", "features")}})
     available = probe(state)
-    _cache(path, key, available)
+    _remember(path, key, available)
     return available
 
 
@@ -182,7 +182,7 @@ def _read(path: str) -> str:
         return ""
 
 
-def _cache(path: str, key: list[object], available: Availability) -> None:
+def _remember(path: str, key: list[object], available: Availability) -> None:
     """Cache the result for the next process, which otherwise probes again."""
     draft = f"{path}.{os.getpid()}"
     with suppress(OSError):
