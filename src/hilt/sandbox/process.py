@@ -335,7 +335,7 @@ class Child:
         """Return the memory limit if its processes together exceeded it; valid after its end."""
         if self._memory is None:
             return None
-        if self._group is not None and self._group.was_too_small():
+        if self._group is not None and self._group.was_exceeded():
             return Excess("memory", max(self._group.peak(), self._memory), self._memory)
         return Excess("memory", self._measured, self._memory) if self._measured else None
 
