@@ -164,11 +164,7 @@ def test_a_loopback_ends_with_the_sandbox(box):
 
 def descriptors(box: Box) -> int:
     """How many namespaces the worker holds."""
-    folder = f"/proc/{box.worker.pid}/fd"
-    return sum(
-        "net:[" in os.readlink(f"{folder}/{fd}") or "user:[" in os.readlink(f"{folder}/{fd}")
-        for fd in os.listdir(folder)
-    )
+    return sum("net:[" in path or "user:[" in path for path in open_paths(box))
 
 
 def test_nothing_is_left_open_after_commands(box):
@@ -184,17 +180,22 @@ def test_nothing_is_left_open_after_commands(box):
 
 def count_open(box: Box) -> int:
     """How many descriptors the worker holds, once its thread has closed those of removed mount points."""
+
+    def is_removed(path: str) -> bool:
+        return path.startswith(f"{box.base}/") and path.endswith(" (deleted)")
+
+    wait_until(lambda: not any(map(is_removed, open_paths(box))))
+    return len(open_paths(box))
+
+
+def open_paths(box: Box) -> list[str]:
+    """What the descriptors of the worker lead to; a thread may close some at the same time."""
     folder = f"/proc/{box.worker.pid}/fd"
-
-    def targets() -> list[str]:
-        paths = []
-        for fd in os.listdir(folder):
-            with suppress(FileNotFoundError):
-                paths.append(os.readlink(f"{folder}/{fd}"))
-        return paths
-
-    wait_until(lambda: not any(path.startswith(f"{box.base}/") and path.endswith(" (deleted)") for path in targets()))
-    return len(targets())
+    paths = []
+    for fd in os.listdir(folder):
+        with suppress(FileNotFoundError):
+            paths.append(os.readlink(f"{folder}/{fd}"))
+    return paths
 
 
 @pytest.mark.parametrize("family", ["AF_VSOCK", "AF_ALG", "AF_PACKET"])
