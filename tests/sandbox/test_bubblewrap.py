@@ -943,7 +943,7 @@ def test_a_plan_that_does_not_fit_what_is_there_starts_nothing(box, line):
     script = "cat ~/notes plain && echo started"
 
     assert box.run(script).output == "started\n"
-    with pytest.raises(Refused, match="renamed while the sandbox was made"):
+    with pytest.raises(Refused, match="Folders were renamed"):
         box.run(script, without=line)
 
 

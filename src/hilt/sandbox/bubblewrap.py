@@ -367,7 +367,7 @@ class _View:
         """Hide credentials, browser profiles and histories."""
         for home in self._homes:
             for path in sensitive.home_secrets(home, self._profile.is_sensitive):
-                self._hide(os.path.realpath(path), "credentials", way=path)
+                self._hide(os.path.realpath(path), "credentials", named=path)
         if os.geteuid() == 0:
             for path in sensitive.SYSTEM:
                 if os.path.lexists(path):
@@ -444,7 +444,7 @@ class _View:
         else:
             self._guard(path, "closed")
 
-    def _hide(self, path: str, purpose: str, *, unreadable: bool = False, way: str = "") -> None:
+    def _hide(self, path: str, purpose: str, *, unreadable: bool = False, named: str = "") -> None:
         if not self._is_shown(path) or path in self._empty or path in self._profile.shown:
             return
         try:
@@ -454,7 +454,7 @@ class _View:
         if stat.S_ISLNK(mode):
             return  # to itself
         if purpose not in ("sockets of others", "system credentials"):
-            self._hold_parents(way or path)
+            self._hold_parents(named or path)
         if stat.S_ISDIR(mode):
             self._keep_while_empty(path)
             self._hollow(Layer.HIDDEN, purpose, path, 0 if unreadable else _SEARCHABLE)
@@ -563,7 +563,7 @@ class _View:
 
     def _may_follow(self, target: str) -> bool:
         """Whether to hide the target of a sensitive link too: only files of the user, not large parts of the system."""
-        if any(is_below(kept, target) for kept in (*self._profile.roots, self._home)):
+        if any(is_below(visible, target) for visible in (*self._profile.roots, self._home)):
             return False
         return innermost(target, (*self._profile.roots, self._home)) is not None
 

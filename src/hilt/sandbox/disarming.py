@@ -449,8 +449,8 @@ class GitWatch:
         return _clean(path[len((root or "").rstrip("/")) + 1 :] if is_first else path)
 
 
-def _overlap(one: str, other: str) -> bool:
-    return is_below(one, other) or is_below(other, one)
+def _overlap(path: str, other: str) -> bool:
+    return is_below(path, other) or is_below(other, path)
 
 
 def _status(part: Part) -> os.stat_result:
@@ -541,5 +541,5 @@ def _digest(path: str, entry: str) -> str:
 
 def _clean(text: str) -> str:
     """Make a name safe to print: programs choose names, and terminals interpret control characters."""
-    shown = "".join(character if character.isprintable() else "?" for character in text)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else f"…{shown[-_SHOWN_CHARACTERS:]}"
+    printable = "".join(character if character.isprintable() else "?" for character in text)
+    return printable if len(printable) <= _SHOWN_CHARACTERS else f"…{printable[-_SHOWN_CHARACTERS:]}"

@@ -419,7 +419,7 @@ def _restrict(ruleset: int, trusted: bool) -> None:
     _call_kernel("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _call_kernel("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
     if not trusted:
-        # Landlock does not restrict capabilities beyond files; with no_new_privs no program can regain them
+        # Landlock restricts only files, so root's capabilities are dropped; with no_new_privs they cannot be regained
         _call_kernel("capset", *_NO_CAPABILITIES)
 
 

@@ -99,8 +99,8 @@ def make_rules(profile: Profile, found: Found) -> list[SeatbeltRule]:
         rules.append(SeatbeltRule("guarded", "deny file-write*", "subpath", guarded))
         # a program that can rename a folder can put another in its place
         held = (*guarded, *found.sensitive)
-        ways = tuple(dict.fromkeys(way for path in held for way in _way(path, profile.writable)))
-        rules.append(SeatbeltRule("way", "deny file-write-unlink", "literal", ways))
+        parents = tuple(dict.fromkeys(parent for path in held for parent in _parents(path, profile.writable)))
+        rules.append(SeatbeltRule("way", "deny file-write-unlink", "literal", parents))
     secrets = [path for each in sensitive.homes(home) for path in sensitive.home_secrets(each, profile.is_sensitive)]
     denied = (path for path, is_unreadable in profile.denied_outside if is_unreadable)
     hidden = (*secrets, *found.sensitive, *found.unreadable, *denied)
@@ -148,7 +148,7 @@ def _guarded(profile: Profile, found: Found, home: str) -> Iterator[str]:
             yield path
 
 
-def _way(path: str, roots: tuple[str, ...]) -> Iterator[str]:
+def _parents(path: str, roots: tuple[str, ...]) -> Iterator[str]:
     root = innermost(path, roots)
     while root and (path := os.path.dirname(path)) != root and is_below(path, root):
         yield path
