@@ -1,1 +1,1 @@
-"""How fast hilt is: every figure of the specification, each beside a reference measured in the same run."""
+"""How fast hilt is: every figure of the specification, next to a reference measured in the same run."""

@@ -14,11 +14,11 @@ AREAS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 
 def main(arguments: list[str]) -> int:
-    """Measure the areas named, or all."""
+    """Measure the named areas, or all."""
     names = [word for word in arguments if word != "--strict"] or list(AREAS)
     unknown = [name for name in names if name not in AREAS]
     if unknown:
-        print(f"there is no area {unknown[0]!r}; there are {', '.join(AREAS)}", file=sys.stderr)
+        print(f"unknown area {unknown[0]!r}; available: {', '.join(AREAS)}", file=sys.stderr)
         return 2
     started = time.monotonic()
     load = os.getloadavg()[0]
@@ -28,8 +28,8 @@ def main(arguments: list[str]) -> int:
         for figure in AREAS[name].figures():
             print(row(figure), flush=True)
             missed += not figure.met
-    print(f"\n{missed} limits not met; {time.monotonic() - started:.0f} s on {os.cpu_count()} processors", end="")
-    print(f", load before {load:.1f}{': other work disturbs the figures' if load > 1 else ''}")
+    print(f"\n{missed} limits not met; {time.monotonic() - started:.0f} s on {os.cpu_count()} CPUs", end="")
+    print(f", load before {load:.1f}{': other processes distort the figures' if load > 1 else ''}")
     return 1 if missed and "--strict" in arguments else 0
 
 

@@ -1,4 +1,4 @@
-"""Taking time: the subject and its reference in turn, so that what disturbs one disturbs the other."""
+"""Timing: the subject and its reference in turn, so that disturbances affect both."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from statistics import median
 
 
 def milliseconds(work: Callable[[], object]) -> float:
-    """Return how long the work takes."""
+    """Return how long the work takes, in milliseconds."""
     start = time.perf_counter_ns()
     work()
     return (time.perf_counter_ns() - start) / 1_000_000
 
 
 def best(rounds: int, *works: Callable[[], object]) -> list[float]:
-    """Run the works in turn, after one round that does not count; return the shortest milliseconds of each."""
+    """Run the works in turn, after one warm-up round; return the shortest time of each, in milliseconds."""
     for work in works:
         work()
-    found = [[milliseconds(work) for work in works] for _ in range(rounds)]
-    return [min(times) for times in zip(*found, strict=True)]
+    times_of_rounds = [[milliseconds(work) for work in works] for _ in range(rounds)]
+    return [min(times) for times in zip(*times_of_rounds, strict=True)]
 
 
 def best_median(rounds: int, repeat: int, *works: Callable[[], object]) -> list[float]:
-    """Run each work `repeat` times in a row, in turn; return the least median of each, in milliseconds.
+    """Run each work `repeat` times in a row, in turn; return the lowest median of each, in milliseconds.
 
-    The median is what a caller sees; the least of several is what other programs on the machine disturbed least.
+    The median is what a caller sees; the lowest of several is the one least disturbed by other programs.
     """
     for work in works:
         for _ in range(repeat):
             work()
-    found = [[median([milliseconds(work) for _ in range(repeat)]) for work in works] for _ in range(rounds)]
-    return [min(medians) for medians in zip(*found, strict=True)]
+    times_of_rounds = [[median([milliseconds(work) for _ in range(repeat)]) for work in works] for _ in range(rounds)]
+    return [min(medians) for medians in zip(*times_of_rounds, strict=True)]

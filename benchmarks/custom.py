@@ -1,4 +1,4 @@
-"""Custom tools: what a call costs above its script alone, how long it takes to find them, and many calls at once."""
+"""Custom tools: the overhead of a call over its script, discovery, and many concurrent calls."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ print(json.dumps({"lost": lost, "ms": took * 1000, "rest": rest, "peak": megabyt
 
 
 def figures() -> Iterator[Figure]:
-    """Measure single calls, discovery, and many calls at once."""
+    """Measure single calls, discovery, and many concurrent calls."""
     bash = which("bash")
     if bash is None:
-        raise RuntimeError("custom tools are measured against bash, which is not installed")
+        raise RuntimeError("the reference for custom tools is bash, which is not installed")
     with fresh_place() as place:
         _add(place, "plain.md", _MARKDOWN.format(name="plain", body="true"))
         _add(place, "folder/tool.md", _FOLDER.format(name="folder"))
@@ -93,12 +93,12 @@ def figures() -> Iterator[Figure]:
         most = round(folder_base + 4, 2)
         yield Figure("a folder tool in a session", folder, "ms", "its script alone", folder_base, most=most)
         yield Figure("a warm Python tool, p50", warm, "ms", "echo of a line", echoed, most=2)
-    yield from _found()
+    yield from _discovery()
     yield from _many()
 
 
 def _add(place: Place, name: str, text: str) -> str:
-    """Write a file of the user's own tools."""
+    """Write a file to the user's tools folder."""
     path = os.path.join(place.environ["HILT_CONFIG_DIR"], "tools", name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
@@ -106,7 +106,7 @@ def _add(place: Place, name: str, text: str) -> str:
     return path
 
 
-def _found() -> Iterator[Figure]:
+def _discovery() -> Iterator[Figure]:
     new, again, read = [], [], []
     for _ in range(3):
         with fresh_place() as place:
@@ -116,10 +116,10 @@ def _found() -> Iterator[Figure]:
                 paths.append(_add(place, f"plain_{number}.md", markdown))
                 paths.append(_add(place, f"folder-{number}/tool.md", _FOLDER.format(name=f"folder-{number}")))
                 _add(place, f"folder-{number}/script.sh", _ANSWER)
-            time.sleep(0.2)  # what was written just now is read again, because it may be written once more
+            time.sleep(0.2)  # a file written just now is read again, because it may still change
             read.append(milliseconds(partial(_read, paths)))
-            new.append(_looked(place))
-            again.append(_looked(place))
+            new.append(_time_discovery(place))
+            again.append(_time_discovery(place))
     yield Figure(f"{TOOLS:,} new tools", min(new), "ms", "their files read", min(read), most=600)
     yield Figure(f"{TOOLS:,} unchanged tools", min(again), "ms", "their files read", min(read), most=60)
 
@@ -130,21 +130,23 @@ def _read(paths: list[str]) -> None:
             file.read()
 
 
-def _looked(place: Place) -> float:
-    """Return the milliseconds that a process without memory of the tools takes to find them."""
-    from hilt.custom import discovery, folder_tools, markdown_tools  # noqa: F401  # imports are not what is measured
+def _time_discovery(place: Place) -> float:
+    """Return how long discovery takes without an in-process cache, in milliseconds."""
+    from hilt.custom import discovery, folder_tools, markdown_tools  # noqa: F401  # imports are not measured
     from hilt.custom.workers import Workers
 
     with Workers() as workers:
-        found = []
+        discovered = []
 
         def look() -> None:
             opened = discovery.open_discovery(place.workspace, place.environ, workers)
-            found.append(opened.current(look=True))
+            discovered.append(opened.current(look=True))
 
         took = milliseconds(look)
-    if len(found[0].definitions) != TOOLS:
-        raise RuntimeError(f"{len(found[0].definitions)} tools were found: {found[0].problems[:3]}")
+    if len(discovered[0].definitions) != TOOLS:
+        raise RuntimeError(
+            f"discovered {len(discovered[0].definitions)} tools, not {TOOLS}: {discovered[0].problems[:3]}"
+        )
     return took
 
 
@@ -155,11 +157,11 @@ def _many() -> Iterator[Figure]:
         done = subprocess.run(command, cwd=place.workspace, env=place.environ, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
-    told = json.loads(done.stdout)
-    if told["lost"]:
-        raise RuntimeError(f"{told['lost']} of {CALLS} calls were lost")
+    report = json.loads(done.stdout)
+    if report["lost"]:
+        raise RuntimeError(f"{report['lost']} of {CALLS} calls were lost")
     ideal = CALLS / AT_ONCE * SLEEP * 1000
     yield Figure(
-        f"{CALLS} calls of {SLEEP * 1000:g} ms, {AT_ONCE} at once", told["ms"], "ms", "without any cost", ideal
+        f"{CALLS} calls of {SLEEP * 1000:g} ms, {AT_ONCE} at once", report["ms"], "ms", "without overhead", ideal
     )
-    yield Figure("memory meanwhile, none lost", told["peak"], "MB", "before", told["rest"])
+    yield Figure("peak memory, no calls lost", report["peak"], "MB", "before", report["rest"])

@@ -1,4 +1,4 @@
-"""Changing files, against the same changes made by hand with the same care for power cuts."""
+"""Changing files, against the same changes in plain Python with the same fsync."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ SNAPSHOTS = 500
 
 
 def figures() -> Iterator[Figure]:
-    """Measure edits of one large file, of many files, by patch, as a preview, and the list of what can be undone."""
+    """Measure edits of one large file and of many files, a patch, a preview, and the undo list."""
     for measure in (_large_file, _many_files, _patch, _preview, _undo_list):
         with fresh_place() as place, session(place) as hilt:
             yield from measure(place, hilt)
 
 
 class _Versions:
-    """A line that reads differently each time, so that no contents are already known from an earlier round."""
+    """A line that differs each time, so that no content is cached from an earlier round."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
         self.text = self._line(0)
 
     def step(self) -> tuple[str, str]:
-        """Return the line as it is and as it is to be."""
+        """Return the current line and the next one."""
         old, self.text = self.text, self._line(next(self._numbers))
         return old, self.text
 
@@ -41,7 +41,7 @@ class _Versions:
 
 
 def _lines(number: int, changed: str) -> str:
-    """Return that many lines of text with the changing one in the middle."""
+    """Return that many lines of text with the changed one in the middle."""
     lines = [f"line {position} of a longer text, as long as lines of code are\n" for position in range(1, number + 1)]
     lines[number // 2] = changed + "\n"
     return "".join(lines)
@@ -118,7 +118,7 @@ def _preview(place: Place, hilt: Pipe) -> Iterator[Figure]:
 
 
 def _diff_memory(old: str, new: str) -> Figure:
-    """What the diff alone allocates, beside the two texts it is given."""
+    """Measure what the diff allocates, apart from its two input texts."""
     import tracemalloc
 
     from hilt.text.diffing import unified_diff
@@ -144,11 +144,11 @@ def _undo_list(place: Place, hilt: Pipe) -> Iterator[Figure]:
 
 
 def _above_idle(place: Place, hilt: Pipe, work: Callable[[], object]) -> tuple[float, float]:
-    """Return the megabytes of an idle session, and how many more it needed at most for the work."""
+    """Return the memory of an idle session, and the peak above that during the work, in megabytes."""
     place.write("small.txt", "small\n")
     hilt.call("read_file", path="small.txt")
     idle = hilt.memory()
-    hilt.forget_peak()
+    hilt.reset_peak()
     work()
     return idle, hilt.peak() - idle
 

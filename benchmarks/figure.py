@@ -1,4 +1,4 @@
-"""A figure is a measured value, its reference and its limits; a table shows them."""
+"""A figure is a measured value with its reference and limits; figures are printed as a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """One measured value beside a reference in the same unit; without limits it is for information."""
+    """A measured value and a reference in the same unit; informational if it has no limits."""
 
     name: str
     measured: float
@@ -19,12 +19,12 @@ class Figure(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How many times the reference."""
+        """Measured value divided by the reference."""
         return self.measured / self.base
 
     @property
     def limit(self) -> str:
-        """The limits in words."""
+        """The limits as text."""
         words = []
         if self.most_ratio is not None:
             words.append(f"<= {self.most_ratio:g} x")
@@ -36,7 +36,7 @@ class Figure(NamedTuple):
 
     @property
     def met(self) -> bool:
-        """Whether every limit is kept."""
+        """Whether every limit is met."""
         return (
             (self.most_ratio is None or self.ratio <= self.most_ratio)
             and (self.most is None or self.measured <= self.most)

@@ -1,4 +1,4 @@
-"""What grows with the workspace, which a small read does not, and with the input, which costs in proportion."""
+"""Scaling: small reads must not depend on the size of the workspace, and calls must be linear in their input."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from hilt.wire import read_requests
 
 FILES = 1000
 SESSIONS = 2000
-SAME = 1.15  # what two measurements of the same thing may differ by on a machine that does other work too
+SAME = 1.15  # how much two measurements of the same thing may differ on a busy machine
 
 
-TIMES = 4  # how much more input
+TIMES = 4  # factor between little and much input
 LINEAR = 1.6 * TIMES
 
 
@@ -60,12 +60,12 @@ def _inputs() -> Iterator[Figure]:
         ):
             low, high = (_least(hilt, call, place, count) for count in (size, TIMES * size))
             yield Figure(f"{name}: {TIMES * size:,}", high, "ms", f"{size:,}", low, most_ratio=LINEAR)
-    for name, size, work in (("requests on one line", 4000, _requests), ("bytes that are no command", 8192, _noise)):
+    for name, size, work in (("requests on one line", 4000, _requests), ("bytes of an invalid command", 8192, _noise)):
         low, high = best(3, work(size), work(TIMES * size))
         yield Figure(f"{name}: {TIMES * size:,}", high, "ms", f"{size:,}", low, most_ratio=LINEAR)
     with _trail(SESSIONS) as few, _trail(TIMES * SESSIONS) as many:
         low, high = best(20, *(partial(trail.was_used, "w", "s0", 0.0) for trail in (few, many)))
-    name = f"looking a session up, sessions: {TIMES * SESSIONS:,}"
+    name = f"session lookup, sessions: {TIMES * SESSIONS:,}"
     yield Figure(name, high, "ms", f"{SESSIONS:,}", low, most_ratio=LINEAR)
 
 
@@ -73,7 +73,7 @@ _Call = Callable[[Place, int], dict[str, Any]]
 
 
 def _least(hilt: Pipe, call: _Call, place: Place, count: int) -> float:
-    """Return the shortest milliseconds of a call, which is made ready anew each time."""
+    """Return the shortest time of a call in milliseconds; its files are prepared again each time."""
     send = hilt.exchange if call in (_failing_edits, _sparse_file) else hilt.ask
     lines = (request(**call(place, count)) for _ in range(3))
     return min(milliseconds(partial(send, line)) for line in lines)
@@ -136,7 +136,7 @@ def _sparse_file(place: Place, count: int) -> dict[str, Any]:
 
 @contextmanager
 def _trail(sessions: int) -> Iterator[Trail]:
-    """Yield a record of calls by so many sessions."""
+    """Yield an audit trail with calls of this many sessions."""
     with TemporaryDirectory() as folder, closing(Trail(os.path.join(folder, "trail.db"))) as trail:
         for number in range(sessions):
             trail.record(TrailEntry(number + 1, "w", f"s{number}", "read_file", "", "allow", "", "", "ok", 1), {})
@@ -149,5 +149,5 @@ def _requests(count: int) -> Callable[[], object]:
 
 
 def _noise(size: int) -> Callable[[], object]:
-    numbers = counted()  # what was tried is remembered
+    numbers = counted()  # results are cached
     return lambda: classify(f"echo {next(numbers)}" + "a & ; | b )) " * (size // 13))

@@ -1,4 +1,4 @@
-"""Project knowledge in a session: recalling from memory, and ranking 10,000 entries of the user."""
+"""Project knowledge in a session: memory recall, and ranking 10,000 entries of the user."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ KEYS = 1000
 ENTRIES = 10_000
 TOPICS = 100
 
-# letters from which words are made up, so that the entries have many words, few of them frequent, as texts have
+# syllables of made-up words, so that word frequencies resemble those of real text
 _SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
 
 
 def figures() -> Iterator[Figure]:
-    """Measure a recall among many keys, and a rare, a frequent and a long question to a warm index."""
+    """Measure a recall among many keys, and rare, frequent and long queries on a warm index."""
     recall = request("memory", action="recall", key=f"key.{KEYS // 2}")
     with fresh_place() as place, session(place) as hilt, echo(place) as bare:
         for number in range(KEYS):
@@ -38,14 +38,14 @@ def figures() -> Iterator[Figure]:
         }
         paths = [os.path.join(folder, name) for folder, _, names in os.walk(_knowledge(place)) for name in names]
         for name, question in questions.items():
-            asked = {"tool": "related_context", "args": {"query": question}, "client": "claude"}
-            line = json.dumps(asked).encode() + b"\n"
+            query = {"tool": "related_context", "args": {"query": question}, "client": "claude"}
+            line = json.dumps(query).encode() + b"\n"
             with session(place) as hilt:
-                base, took = best(7, partial(_look, paths), partial(hilt.ask, line))
-            yield Figure(f"related_context of 10,000, {name}", took, "ms", "a look at each file", base, most=50)
+                base, took = best(7, partial(_stat_all, paths), partial(hilt.ask, line))
+            yield Figure(f"related_context of 10,000, {name}", took, "ms", "stat of each file", base, most=50)
 
 
-def _look(paths: list[str]) -> None:
+def _stat_all(paths: list[str]) -> None:
     for path in paths:
         os.stat(path)
 
@@ -55,7 +55,7 @@ def _knowledge(place: Place) -> str:
 
 
 def _fill(place: Place) -> list[str]:
-    """Write the entries and return the words they are made of, the most frequent first."""
+    """Write the entries and return their vocabulary, most frequent words first."""
     chance = random.Random(1)
     words = list(dict.fromkeys("".join(chance.choices(_SYLLABLES, k=chance.randint(2, 4))) for _ in range(8000)))
     for number in range(ENTRIES):

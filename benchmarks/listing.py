@@ -35,7 +35,7 @@ def _fill(folder: str, count: int) -> None:
 def _against_find(place: Place, folder: str, depth: int, name: str) -> Figure:
     find = which("find")
     if find is None:
-        raise RuntimeError("listing is measured against find, which is not installed")
+        raise RuntimeError("the reference for listing is find, which is not installed")
     reference = Program([find, place.path(folder), "-mindepth", "1", "-maxdepth", str(depth)], place)
     listing = request("list_dir", path=folder, depth=depth, max_entries=10_000)
     with session(place) as hilt:

@@ -32,7 +32,7 @@ server.run("stdio")
 
 
 class Client:
-    """A client that does as little as it can."""
+    """A minimal client."""
 
     def __init__(self, process: subprocess.Popen[bytes], *, modern: bool) -> None:
         assert process.stdin is not None
@@ -59,7 +59,7 @@ class Client:
         return result
 
     def call(self, tool: str, **arguments: Any) -> None:
-        """Call a tool that must not fail."""
+        """Call a tool; the call must succeed."""
         assert not self.ask("tools/call", name=tool, arguments=arguments).get("isError")
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -81,13 +81,13 @@ def started(place: Place, command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def client(place: Place, command: Sequence[str], *, modern: bool) -> Iterator[Client]:
-    """Start a server, and end it."""
+    """Start a server, and stop it afterwards."""
     with started(place, command) as process:
         yield Client(process, modern=modern)
 
 
 def figures() -> Iterator[Figure]:
-    """Measure a call in both eras of the protocol, and the start to the first list."""
+    """Measure a call in both eras of the protocol, and the time from start to the first list."""
     ours, theirs = [HILT, "mcp"], [sys.executable, "-c", _ECHO]
     with fresh_place(files=100) as place:
         for modern in (False, True):
@@ -106,7 +106,7 @@ def figures() -> Iterator[Figure]:
 
 
 def _list(stack: ExitStack, place: Place, command: Sequence[str]) -> None:
-    """Start a server and have it list its tools; how it ends does not count."""
+    """Start a server and list its tools; its shutdown is not measured."""
     process = stack.enter_context(started(place, command))
     assert Client(process, modern=False).ask("tools/list")["tools"]
     process.kill()

@@ -1,4 +1,4 @@
-"""A fresh workspace with its own state and settings, all on one file system."""
+"""A fresh workspace with separate state and settings, all on one file system."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Place(NamedTuple):
         return os.path.join(self.workspace, name)
 
     def write(self, name: str, text: str) -> str:
-        """Write a file and return its path; its folder is made."""
+        """Write a file and return its path; creates its folder."""
         path = self.path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
@@ -30,15 +30,15 @@ class Place(NamedTuple):
         return path
 
     def read(self, name: str) -> str:
-        """Return what a file holds."""
+        """Return the contents of a file."""
         with open(self.path(name), encoding="utf-8") as file:
             return file.read()
 
 
 @contextmanager
 def fresh_place(*, files: int = 0) -> Iterator[Place]:
-    """Make a place with that many small files in it, a hundred in each folder, and remove it afterwards."""
-    # /tmp may be memory, where syncing costs nothing; the state is on the disk that the workspace is on
+    """Create a place with that many small files, a hundred per folder, and remove it afterwards."""
+    # /tmp may be a tmpfs, where fsync costs nothing
     parent = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="hilt-bench-", dir=parent) as root:
         folders = {name: os.path.join(root, name) for name in ("home", "state", "config", "workspace")}

@@ -1,4 +1,4 @@
-"""What a careful program does to change a file: write a new one beside it, sync, rename."""
+"""Changing a file safely: write a new one next to it, sync, rename."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def replace(path: str, data: bytes) -> None:
-    """Give a file new contents so that no reader ever sees half of them."""
+    """Replace the contents of a file atomically."""
     temporary = f"{path}.new"
     with open(temporary, "wb") as file:
         file.write(data)

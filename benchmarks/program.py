@@ -1,4 +1,4 @@
-"""Programs under measurement: hilt for one call, hilt as a session, and the bare interpreter beside them."""
+"""Measured programs: hilt for one call, hilt as a session, and the bare interpreter as the reference."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks.place import Place
 
-# the interpreter itself: what stands in a search path may be a shell script that finds one
-BARE = (sys._base_executable, "-I", "-S")  # type: ignore[attr-defined]  # known to every CPython since 3.3
+# the interpreter itself: the python on the PATH may be a shell script
+BARE = (sys._base_executable, "-I", "-S")  # type: ignore[attr-defined]  # in every CPython since 3.3
 HILT = os.path.join(os.path.dirname(sys.executable), "hilt")
 
 _ECHO = (
@@ -25,7 +25,7 @@ _OK = b'{"ok":true'
 
 
 class Program:
-    """A command started again and again with the same input."""
+    """A command that is run repeatedly with the same input."""
 
     def __init__(self, command: Sequence[str], place: Place, request: bytes = b"", **environ: str) -> None:
         self._command = list(command)
@@ -39,8 +39,8 @@ class Program:
         ]
 
     def __call__(self) -> None:
-        """Run it to its end; anything but success is an error."""
-        # spawned directly: the start must cost the same, and little, for every command
+        """Run it to its end; raise if it fails."""
+        # spawned directly: starting must be cheap, and cost the same for every command
         process = os.posix_spawn(self._command[0], self._command, self._environ, file_actions=self._actions)
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         if status:
@@ -59,12 +59,12 @@ class Pipe:
         self._out = process.stdout
 
     def exchange(self, line: bytes) -> bytes:
-        """Send one line and return the answer."""
+        """Send one line and return the response."""
         _send(self._in, line)
         return self._out.readline()
 
     def ask(self, line: bytes) -> bytes:
-        """Send one request and return the reply; a failure is an error: refusing is quick and proves nothing."""
+        """Send one request and return the reply; raise on failure, which is quick and would distort the figure."""
         reply = self.exchange(line)
         if not reply.startswith(_OK):
             raise RuntimeError(f"{line[:200]!r} failed: {reply[:500]!r}")
@@ -75,7 +75,7 @@ class Pipe:
         return json.loads(self.ask(request(tool, **args)))["result"]
 
     def flood(self, line: bytes, count: int) -> bytes:
-        """Send the line so many times without waiting, and return all the answers."""
+        """Send the line `count` times without waiting, and return all responses."""
         sender = threading.Thread(target=_send, args=(self._in, line * count))
         sender.start()
         chunks = []
@@ -86,32 +86,32 @@ class Pipe:
         return b"".join(chunks)
 
     def ask_often(self, line: bytes, count: int) -> None:
-        """Flood with a request that must succeed each time."""
+        """Flood with a request; every reply must be a success."""
         replies = self.flood(line, count)
         if replies.count(_OK) != count:
             raise RuntimeError(f"{line[:200]!r} failed: {replies[:500]!r}")
 
     def memory(self) -> float:
-        """Return the megabytes it holds."""
+        """Return its resident memory in megabytes."""
         return self._status("VmRSS")
 
-    def forget_peak(self) -> None:
-        """Let the peak count from now on."""
+    def reset_peak(self) -> None:
+        """Reset the peak memory."""
         with open(f"/proc/{self._process.pid}/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
 
     def peak(self) -> float:
-        """Return the most megabytes it held since then."""
+        """Return the peak memory in megabytes since the last reset."""
         return self._status("VmHWM")
 
     def _status(self, field: str) -> float:
         with open(f"/proc/{self._process.pid}/status", encoding="utf-8") as file:
-            found = dict(line.split(":", 1) for line in file)
-        return int(found[field].split()[0]) / 1024
+            fields = dict(line.split(":", 1) for line in file)
+        return int(fields[field].split()[0]) / 1024
 
 
 def request(tool: str, **args: object) -> bytes:
-    """Return the line that asks for a tool."""
+    """Return the request line for a tool call."""
     return json.dumps({"tool": tool, "args": args}).encode() + b"\n"
 
 
@@ -130,14 +130,14 @@ def session(place: Place) -> Iterator[Pipe]:
 
 @contextmanager
 def echo(place: Place) -> Iterator[Pipe]:
-    """Run the least that Python can do with a line."""
+    """Run a minimal Python program that echoes lines."""
     with _running([*BARE, "-c", _ECHO], place) as pipe:
         yield pipe
 
 
 @contextmanager
 def resident(place: Place) -> Iterator[None]:
-    """Keep a resident process of the place."""
+    """Run a resident process for the place."""
     command = [HILT, "resident"]
     subprocess.run([*command, "start"], env=place.environ, check=True, stdout=subprocess.DEVNULL)
     try:

@@ -1,4 +1,4 @@
-"""A window of a file just under the limit of 50 MB."""
+"""Reading a range of a file just below the limit of 50 MB."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def figures() -> Iterator[Figure]:
         place.write("small.txt", LINE)
         hilt.call("read_file", path="small.txt")
         idle = hilt.memory()
-        hilt.forget_peak()
+        hilt.reset_peak()
         window = request("read_file", path="large.log", start_line=COUNT // 2, end_line=COUNT // 2 + 500)
         base, took = best(5, lambda: _read(path), lambda: hilt.ask(window))
         used = hilt.peak() - idle

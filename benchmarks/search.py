@@ -1,4 +1,4 @@
-"""Searching, against the bare programs and loops that do the same with less care."""
+"""Searching, against bare programs and loops that do the same without checks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _fill(place: Place) -> None:
 def _program() -> str:
     program = ripgrep.find()
     if program is None:
-        raise RuntimeError("searching is measured against ripgrep, which is not installed")
+        raise RuntimeError("the reference for searching is ripgrep, which is not installed")
     return program
 
 
@@ -89,7 +89,7 @@ def _checksums(place: Place, hilt: Pipe, folder: str, name: str) -> Figure:
 def _replacements(place: Place, hilt: Pipe) -> Figure:
     sed = which("sed")
     if sed is None:
-        raise RuntimeError("replacing is measured against sed, which is not installed")
+        raise RuntimeError("the reference for replacing is sed, which is not installed")
     numbers = count()
     for folder in ("ours", "theirs"):
         for number in range(REPLACED):

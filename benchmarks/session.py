@@ -1,4 +1,4 @@
-"""A session on one connection: how long a call takes, how many a second, and what the process holds."""
+"""A session on one connection: latency, throughput and memory."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def figures() -> Iterator[Figure]:
                 _, busy = best_median(10, 200, lambda: bare.exchange(read), lambda: hilt.ask(read))
             echoed, answered = best(5, lambda: bare.flood(read, READS), lambda: hilt.ask_often(read, READS))
     yield Figure("session read_file, p50", p50, "ms", "echo of the line", base, most=0.25)
-    yield Figure("the same, processors kept awake", busy, "ms", "echo of the line", base)
+    yield Figure("the same, CPUs kept awake", busy, "ms", "echo of the line", base)
     yield Figure("session read_file, pipelined", _rate(answered), "/s", "echo of the line", _rate(echoed), least=4000)
     yield Figure(f"session memory after {READS:,} reads", held, "MB", "bare interpreter", least, most=45)
 
 
 @contextmanager
 def awake() -> Iterator[None]:
-    """Keep the processors from sleeping between two requests, with work of the lowest priority.
+    """Keep the CPUs from sleeping between two requests, with work of the lowest priority.
 
-    While a call is answered its caller has nothing to do; on an idle virtual machine its processor is then put to
-    sleep, and waking it takes up to 50 microseconds, which say nothing about the program.
+    The caller is idle while a call runs. On an idle virtual machine its CPU then sleeps, and waking it takes up to 50
+    microseconds, which would be counted as time of the program.
     """
     loop = "import os; os.nice(19)\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-I", "-S", "-c", loop]) as busy:

@@ -1,4 +1,4 @@
-"""Commands: what starting, confining and watching one costs above the bare program, and what a flood costs."""
+"""Commands: the overhead of starting, confining and watching one, and the memory of a flood of output."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LINE = "cd src && git log --oneline -5 | grep -v merge; FOO=1 pytest -q tests/un
 
 
 def figures() -> Iterator[Figure]:
-    """Measure single commands, jobs, a flood, and how long it takes to read a command line."""
+    """Measure single commands, jobs, a flood of output, and parsing a command line."""
     bash = which("bash")
     if bash is None:
-        raise RuntimeError("commands are measured against bash, which is not installed")
+        raise RuntimeError("the reference for commands is bash, which is not installed")
     with fresh_place() as place, session(place) as hilt:
         bare = Program([bash, "-c", "true"], place)
         plain = partial(run, [bash, "-c", "true"], cwd="/", env=place.environ)
@@ -38,9 +38,9 @@ def figures() -> Iterator[Figure]:
     with fresh_place() as place, session(place) as hilt:
         hilt.ask(request("run_shell", command="true"))
         resting = hilt.memory()
-        hilt.forget_peak()
+        hilt.reset_peak()
         hilt.exchange(request("run_shell", command="yes | head -c 2G", timeout=120))
-        yield Figure("memory in a flood of output", hilt.peak(), "MB", "at rest", resting, most=80)
-    numbers = count()  # a line that was rated before is remembered
+        yield Figure("memory in a flood of output", hilt.peak(), "MB", "idle", resting, most=80)
+    numbers = count()  # results are cached per line
     read, took = best(200, partial(os.stat, "/"), lambda: classify(f"{LINE} #{next(numbers)}"))
-    yield Figure(f"a command line of {len(LINE)} characters read", took, "ms", "os.stat", read)
+    yield Figure(f"parsing a command line of {len(LINE)} characters", took, "ms", "os.stat", read)

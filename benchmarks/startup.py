@@ -1,4 +1,4 @@
-"""One call, one process: the whole life of `hilt` against that of a bare interpreter."""
+"""One call, one process: the total time of `hilt` against that of a bare interpreter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROUNDS = 40
 
 
 def bare_start(place: Place) -> Program:
-    """Return the reference: the interpreter with nothing to do."""
+    """Return the reference: the interpreter without work."""
     return Program([*BARE, "-c", "pass"], place)
 
 
@@ -24,7 +24,7 @@ def one_shot(place: Place, **environ: str) -> Program:
 
 
 def figures() -> Iterator[Figure]:
-    """Measure a one-shot read in process and handed over."""
+    """Measure a one-shot read in process and through the resident process."""
     with fresh_place(files=100) as place, resident(place):
         bare, alone, handed = best(ROUNDS, bare_start(place), one_shot(place, HILT_RESIDENT="off"), one_shot(place))
     yield Figure("one-shot read_file, in process", alone, "ms", "python -I -S -c pass", bare, most_ratio=5)

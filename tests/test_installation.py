@@ -238,10 +238,12 @@ def test_no_sandbox_takes_a_part_of_hilt_for_a_writable_workspace(tmp_path):
     sandbox = Sandbox(str(tmp_path / "state"))
 
     with (
-        pytest.raises(ToolError, match="part of the hilt that is running"),
+        pytest.raises(ToolError) as caught,
         sandbox.confine(profile(root, str(tmp_path / "private"), (root,)), root),
     ):
         pass
+
+    assert (caught.value.code, caught.value.details) == ("sandbox_unavailable", {"path": root})
 
 
 # --- the working directory --------------------------------------------------------------------------------------------

@@ -121,7 +121,8 @@ def test_a_job_that_plants_something_again_is_ended_and_says_why(runtime, reposi
     ended = runtime.call("job_output", task_id=job).data
 
     assert ended["status"] == "stopped"
-    assert ended["reason"] == "it wrote sub/.git/config again after that had been put aside (core.fsmonitor)"
+    assert ended["reason"].startswith("it wrote sub/.git/config again ")
+    assert "core.fsmonitor" in ended["reason"]
     assert all(note.startswith("sub/.git/config ") for note in ended["disarmed"])
 
 

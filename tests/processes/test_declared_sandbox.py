@@ -91,7 +91,7 @@ def test_what_is_guarded_inside_of_a_named_folder_stays_so(personal, runtime, wo
 
 
 @pytest.mark.parametrize(
-    "path, why",
+    "path, fact",
     [
         ("..", "outside"),
         ("/etc", "outside"),
@@ -105,10 +105,10 @@ def test_what_is_guarded_inside_of_a_named_folder_stays_so(personal, runtime, wo
         ("link", "outside"),
         ("hilt-link/tools", "protected"),
         (".env", "sensitive"),
-        ("file/x", "cannot be made"),
+        ("file/x", "Not a directory"),
     ],
 )
-def test_what_nobody_may_write_no_tool_may_name(personal, runtime, workspace, base, path, why):
+def test_a_tool_cannot_declare_protected_or_outside_paths_as_writable(personal, runtime, workspace, base, path, fact):
     workspace.write("file", "")
     os.makedirs(workspace.join(".hilt"))
     os.symlink(os.path.join(base, "elsewhere"), workspace.join("link"))
@@ -117,7 +117,7 @@ def test_what_nobody_may_write_no_tool_may_name(personal, runtime, workspace, ba
 
     error = runtime.call("probe").error
 
-    assert (error.code, why in error.message) == ("sandbox_unavailable", True), error.message
+    assert (error.code, fact in error.message) == ("sandbox_unavailable", True), error.message
     assert not os.path.exists(workspace.join("ok/RAN"))
     assert not os.path.exists(os.path.join(base, "elsewhere"))
 
@@ -188,7 +188,7 @@ def test_a_folder_tool_sees_its_own_folder_in_a_hidden_place(personal, runtime):
 
 
 def probes(form: str, script: str) -> dict[str, str]:
-    """A tool in one of the formats, without the key, that prints what a script of bash prints."""
+    """A tool in one of the formats, without the key, that prints the output of a bash script."""
     if form == "markdown":
         return {"probe.md": f"---\nname: probe\ndescription: Probe.\napproval: never\n---\n{script}\n"}
     if form in ("folder", "warm"):
@@ -223,7 +223,7 @@ CAN = {
 
 @pytest.fixture
 def probe(base, personal, monkeypatch) -> Callable[[str, str], list[str]]:
-    """Return what a tool of a format is able to do under a default."""
+    """Return what a tool of a format can do under a default."""
     monkeypatch.setenv("PATH", PATH)
 
     def run(form: str, default: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Real jobs only. Every process carries a mark, so that what is left of it can be found."""
+"""Real jobs only. Every process carries a mark, so that leftover processes can be found."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for proce
 
 
 class Bench:
-    """Jobs in a folder of their own, and the commands to run as such."""
+    """Jobs in a separate folder, and the commands to run as jobs."""
 
     def __init__(self, base: Path, **options: Any) -> None:
         self.mark = Mark()
@@ -67,7 +67,7 @@ class Bench:
         return next(state for state in self.jobs.list(job.session) if state.job == job)
 
     def wait_for(self, job: Job, size: int) -> None:
-        """Wait until a job has written so many bytes."""
+        """Wait until a job has written this many bytes."""
         wait_until(lambda: self.state(job).output_bytes >= size)
 
 
@@ -157,7 +157,7 @@ def test_a_job_that_ended_by_itself_is_not_called_stopped(bench):
     assert bench.jobs.stop("s", job.id)[1:3] == ("failed", 3)
 
 
-def test_a_job_may_end_in_peace_when_it_is_told_to(bench):
+def test_a_job_can_clean_up_when_it_is_stopped(bench):
     job = bench.start("trap 'echo bye; exit 0' TERM; echo begun; while :; do sleep 0.01; done")
     bench.wait_for(job, 6)
 
@@ -169,7 +169,7 @@ def test_a_job_ends_when_its_own_time_is_over(bench):
     answer = bench.run("echo begun; sleep 300", timeout=0.3)
 
     assert answer.state[1:3] == ("timeout", 124)
-    assert answer.state.reason == "its time was over"
+    assert answer.state.reason == "it timed out"
     assert answer.text == "begun\n"
 
 
@@ -266,7 +266,7 @@ def test_long_output_is_shown_at_both_ends_and_says_where_the_rest_is(bench):
     assert note == lines[-1]
     numbers = [int(line) for line in lines if line.isdigit()]
     assert len(numbers) > 5000
-    # no line is cut, and the end has more room than the beginning
+    # no line is cut, and more of the end than of the beginning is shown
     assert sum(1 for before, after in pairwise(numbers) if after != before + 1) == 1
     assert numbers.index(numbers[lines.index(gap)]) < len(numbers) / 2
 
@@ -321,11 +321,11 @@ print(state.status, state.exit_code, state.output_bytes, state.reason)
 def test_a_job_ends_when_the_disk_takes_no_more_of_its_output(bench):
     answer = run_script(FULL, bench)
 
-    assert answer.communicate()[0] == b"limit 137 1000 its output could not be kept: File too large\n"
+    assert answer.communicate()[0] == b"limit 137 1000 its output could not be saved: File too large\n"
 
 
 def run_script(script: str, bench: Bench) -> subprocess.Popen[bytes]:
-    """Run jobs in a process of their own, with the mark of this one."""
+    """Run jobs in a separate process, with the mark of this one."""
     return subprocess.Popen(
         [sys.executable, "-c", script, str(bench.base), bench.mark.name],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -333,7 +333,7 @@ def run_script(script: str, bench: Bench) -> subprocess.Popen[bytes]:
     )
 
 
-def test_output_that_is_no_longer_there_is_told(bench):
+def test_deleted_output_is_reported(bench):
     job = bench.start("echo text")
     bench.read(job)
     os.unlink(job.output_file)
@@ -341,7 +341,7 @@ def test_output_that_is_no_longer_there_is_told(bench):
     answer = bench.read(job)
 
     assert answer.state[1:3] == ("completed", 0)
-    assert "no longer kept" in answer.text
+    assert "deleted" in answer.text
 
 
 def test_the_output_of_a_running_job_is_there_even_when_its_file_was_removed(bench):
@@ -514,7 +514,7 @@ def test_a_job_whose_output_cannot_be_kept_is_not_started(bench):
     assert bench.mark.alive() == []
 
 
-def test_what_a_job_holds_is_let_go_when_nothing_of_it_is_left(bench):
+def test_the_resources_of_a_job_are_released_when_all_its_processes_have_ended(bench):
     held = ExitStack()
     alive: list[list[int]] = []
     held.callback(lambda: alive.append(bench.mark.alive()))

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 NOBODY = 65534
 SECRET = "S3CRET"
-NOT_FOUND = 127  # a script that needs a program which is not there proves nothing
+NOT_FOUND = 127  # a script that needs a missing program proves nothing
 
 
 class Done(NamedTuple):
-    """How a confined program ended, and all that it printed."""
+    """How a confined program ended, and its output."""
 
     code: int
     output: str
 
 
 class Ended(NamedTuple):
-    """How a job ended, and what was put aside."""
+    """How a job ended, and what was disabled."""
 
     status: str
     reason: str
@@ -52,11 +52,11 @@ class Refused(Exception):
 
 
 class Busy(Refused):
-    """The program was not started, because something was in its way that may be gone the next time."""
+    """The program was not started; a retry may succeed."""
 
 
 class Worker:
-    """The process that confines, as the user who runs the tests or as an ordinary one."""
+    """The process that confines programs, as the user who runs the tests or as an ordinary user."""
 
     def __init__(self, *, ordinary: bool, user: int = NOBODY) -> None:
         self.uid = user if ordinary and os.getuid() == 0 else os.getuid()
@@ -67,7 +67,7 @@ class Worker:
         self._process = self._start()
 
     def ask(self, **request: Any) -> Any:
-        """Have one request answered."""
+        """Send one request and return its reply."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -85,7 +85,7 @@ class Worker:
         return self._process.pid
 
     def restart(self) -> None:
-        """Go on with a new process, after this one was killed."""
+        """Start a new process after this one was killed."""
         self._end()
         self._process = self._start()
 
@@ -118,9 +118,9 @@ class Box:
     """A workspace with a home, a state directory and a place outside, and programs that run confined to it."""
 
     def __init__(self, worker: Worker, kind: str = "", folder: str | None = None) -> None:
-        """Make it in a folder, by default in the temporary one, of which programs see another."""
+        """Create it in a folder, by default the temporary one, which programs see as a private folder."""
         self.worker = worker
-        self.kind = kind  # of sandbox, when it is not to be the one that is found
+        self.kind = kind  # of sandbox, to override detection
         self.notes: list[str] = []  # on what the last script left for git to run
         self.base = Path(tempfile.mkdtemp(prefix="hilt-box-", dir=folder))
         self.base.chmod(0o755)
@@ -144,14 +144,14 @@ class Box:
         return file
 
     def mkdir(self, path: str) -> Path:
-        """Make a folder below the base folder."""
+        """Create a folder below the base folder."""
         folder = self.base / path
         folder.mkdir(parents=True, exist_ok=True)
         self.own()
         return folder
 
     def profile(self, **changes: Any) -> dict[str, Any]:
-        """The usual profile, changed."""
+        """The default profile with overrides."""
         return {
             "name": "workspace-write",
             "roots": [str(self.workspace)],
@@ -164,7 +164,7 @@ class Box:
         }
 
     def request(self, script: str, cwd: str | Path | None = None, without: str = "", **changes: Any) -> dict[str, Any]:
-        """What the worker is asked to run."""
+        """The request to run a script."""
         return {
             "state": str(self.state),
             "profile": self.profile(**changes),
@@ -175,29 +175,29 @@ class Box:
         }
 
     def run(self, script: str, cwd: str | Path | None = None, without: str = "", **changes: Any) -> Done:
-        """Run a script under the profile, of which one line may be left out."""
+        """Run a script under the profile, optionally without one of its steps."""
         code, output, self.notes = self.worker.ask(do="run", **self.request(script, cwd, without, **changes))
         return Done(code, output)
 
     def attack(self, door: str, script: str, env: dict[str, str], limits: Sequence[Any]) -> str:
-        """Run a script that does not want to end, through one of the doors, and say how it ended."""
+        """Run a script that resists being ended, as a call or a job, and return how it ended."""
         request = self.request(script)
         return str(self.worker.ask(do="attack", door=door, script=script, env=env, limits=limits, request=request))
 
     def run_job(self, script: str, **changes: Any) -> Ended:
-        """Run a script in the background, where it is looked at while it runs, to its end."""
+        """Run a script as a background job, which is checked while it runs, to its end."""
         return Ended(*self.worker.ask(do="run_job", **self.request(script, **changes)))
 
     def start(self, script: str, **changes: Any) -> int:
-        """Start a script that goes on; it has begun when it has printed a line."""
+        """Start a script that keeps running; returns when it has printed a line."""
         return int(self.worker.ask(do="start", **self.request(script, **changes)))
 
     def stop(self, job: int) -> None:
-        """End a script that goes on."""
+        """End a script that keeps running."""
         self.worker.ask(do="stop", job=job)
 
     def tree(self, folder: Path | None = None) -> dict[str, str]:
-        """Everything in a folder (the workspace and the home), to compare."""
+        """Return everything in a folder (by default the workspace and the home), for comparison."""
         if folder is None:
             return self.tree(self.workspace) | self.tree(self.home)
         return {str(path): _describe(path) for path in folder.rglob("*")}
@@ -248,7 +248,7 @@ class Place(NamedTuple):
 
 
 def run_in_call(script: str, place: Place, env: dict[str, str], limits: Limits) -> str:
-    """Run a command as a call does, and say how it ended."""
+    """Run a command as a call does, and return how it ended."""
     from hilt.sandbox import process
 
     argv = ["bash", "-c", script]
@@ -259,7 +259,7 @@ def run_in_call(script: str, place: Place, env: dict[str, str], limits: Limits) 
 
 
 def run_as_job(script: str, place: Place, env: dict[str, str], limits: Limits) -> str:
-    """Run a command in the background, and say how it ended."""
+    """Run a command in the background, and return how it ended."""
     state = run_to_end(script, place, env, limits)
     assert state.exit_code != NOT_FOUND
     return {"completed": "exit", "failed": "exit"}.get(state.status, state.status)
@@ -294,14 +294,14 @@ DOORS = {door.__name__: door for door in (run_in_call, run_as_job)}
 
 
 class Server:
-    """Answers the requests of the tests."""
+    """Handles the requests of the tests."""
 
     def __init__(self) -> None:
         self._sandboxes: dict[str, Any] = {}
         self._jobs: list[ExitStack] = []
 
     def answer(self, request: dict[str, Any]) -> Any:
-        """Do what is asked."""
+        """Handle a request."""
         act = getattr(self, request.pop("do"))
         return act(**request)
 
@@ -322,7 +322,7 @@ class Server:
         return [finished.exit_code, os.fsdecode(finished.stdout.head + finished.stdout.tail), list(confined.notes())]
 
     def attack(self, door: str, script: str, env: dict[str, str], limits: list[Any], request: dict[str, Any]) -> str:
-        """Run a script that does not want to end."""
+        """Run a script that resists being ended."""
         from hilt.sandbox.process import Limits
 
         with self._confine(request) as confined:
@@ -382,11 +382,11 @@ class Server:
         self._jobs[job].close()
 
     def availability(self, state: str) -> list[Any]:
-        """Tell what works."""
+        """Return which sandbox works."""
         return list(self._sandbox(state).availability())
 
     def plan(self, **request: Any) -> list[list[str]]:
-        """Tell the lines of the profile."""
+        """Return the steps of the profile."""
         from hilt.sandbox import bubblewrap
         from hilt.sandbox.profile import make_private
         from hilt.sandbox.sensitive import Search
@@ -397,7 +397,7 @@ class Server:
         return [[step.purpose, step.path, *step.words] for step in plan.steps]
 
     def landlock(self, version: int, **request: Any) -> int:
-        """Make a ruleset of an older version."""
+        """Create a ruleset of an older version."""
         from hilt.sandbox import landlock
         from hilt.sandbox.sensitive import Search
 
@@ -462,13 +462,13 @@ class Denied(NamedTuple):
 
 
 def _environment(request: dict[str, Any]) -> dict[str, str]:
-    # a place where every user finds the programs that scripts use
+    # a folder where every user can run the programs that scripts need
     return {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": request["profile"]["home"]}
 
 
 @contextmanager
 def _without(line: str) -> Iterator[None]:
-    """Leave out one line of the profile: the steps for one purpose, one word about processes, or the filter."""
+    """Omit one part of the profile: the steps for one purpose, one namespace option, or the filter."""
     from hilt.sandbox import bubblewrap, seccomp
 
     make_plan, namespaces, assemble = bubblewrap.make_plan, bubblewrap.namespaces, seccomp.assemble
@@ -481,7 +481,7 @@ def _without(line: str) -> Iterator[None]:
         words = namespaces(*args, **options)
         if line in words:
             at = words.index(line)
-            # its value goes with it
+            # and its value
             del words[at : at + (2 if line == "--cap-drop" else 1)]
         return list(words)
 
@@ -507,7 +507,7 @@ def main() -> None:
             reply = {"answer": server.answer(json.loads(line))}
         except ToolError as error:
             reply = {"refused": [error.code, error.message]}
-        except Exception:  # noqa: BLE001 -- the test fails by it, the next one goes on
+        except Exception:  # noqa: BLE001 -- fails this test, not the next ones
             reply = {"fault": traceback.format_exc()}
         print(json.dumps(reply), flush=True)
 

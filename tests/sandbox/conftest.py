@@ -28,7 +28,7 @@ def ordinary_worker() -> Iterator[Worker]:
 
 @pytest.fixture(params=["root", "ordinary user"] if os.getuid() == 0 else ["ordinary user"])
 def worker(request: pytest.FixtureRequest) -> Worker:
-    """A process that confines programs, once for each kind of user that this test run can be."""
+    """A process that confines programs, once for each kind of user that this test run can use."""
     name = "ordinary_worker" if request.param == "ordinary user" else "own_worker"
     found: Worker = request.getfixturevalue(name)
     return found

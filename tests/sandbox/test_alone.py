@@ -1,4 +1,4 @@
-"""One program at a time writes in a folder, where a sandbox cannot be made by handle."""
+"""One program at a time writes to a folder, where mounts by handle are not supported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sandbox is found, and that looking again is not needed until something changes."""
+"""Which sandbox is detected, and that the result is cached until something changes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_bubblewrap_is_found_and_remembered(tmp_path):
 
 @needs_bubblewrap
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"key": []}', '{"key": 1, "availability": {}}'])
-def test_a_record_that_does_not_fit_is_made_anew(tmp_path, text):
+def test_an_invalid_record_is_replaced(tmp_path, text):
     (tmp_path / "sandbox.json").write_text(text)
 
     assert Sandbox(str(tmp_path)).availability().kind == "bubblewrap"
@@ -65,7 +65,7 @@ esac
 """
 
 
-def test_a_program_that_does_not_work_is_told_with_its_reason(only, tmp_path):
+def test_a_program_that_does_not_work_is_reported_with_its_error(only, tmp_path):
     program(only, BROKEN)
 
     found = availability.find(str(tmp_path))
@@ -76,7 +76,7 @@ def test_a_program_that_does_not_work_is_told_with_its_reason(only, tmp_path):
     assert found.remedy
 
 
-def test_a_program_that_is_too_old_is_told(only, tmp_path):
+def test_a_program_that_is_too_old_is_reported(only, tmp_path):
     program(only, "#!/bin/sh\necho bubblewrap 0.1\n")
 
     assert "too old" in availability.probe(str(tmp_path)).facts

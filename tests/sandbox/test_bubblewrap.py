@@ -301,7 +301,7 @@ def _is_guarded(path: str) -> bool:
     "script",
     ["git init -q .", "mkdir .git", "mkdir x && mv -T x .git", "ln -s x .git", "echo gitdir: x > .git", "rmdir .git"],
 )
-def test_a_missing_repository_is_not_made(box, script):
+def test_a_missing_repository_cannot_be_created(box, script):
     box.run(script)
 
     assert not os.path.lexists(box.workspace / ".git")
@@ -394,10 +394,10 @@ def test_no_trick_reads_a_sensitive_file(box, script):
     assert (box.workspace / ".env").read_text() == f"KEY={SECRET}"
 
 
-def test_a_sensitive_file_that_was_made_meanwhile_is_not_read_by_the_next_command(box):
+def test_a_sensitive_file_created_by_one_command_cannot_be_read_by_the_next(box):
     box.run("true")
     box.write("ws/sub/.env")
-    # as a program would do that wants the change to go unseen
+    # as a program would do to hide the change
     os.utime(box.workspace / "sub", (0, 0))
     assert SECRET not in box.run("cat sub/.env").output
 
@@ -538,7 +538,9 @@ def test_new_configuration_further_in_is_named(box):
 
     box.run("mkdir -p new/.claude; echo '{}' > new/.claude/settings.json; touch old/plain")
 
-    assert [note.partition(":")[2] for note in box.notes] == [" new/.claude. Look at it before you use them there."]
+    [note] = box.notes
+    assert "new/.claude. " in note
+    assert "old" not in note
 
 
 def test_what_a_rule_denies_to_read_is_not_read_under_any_name(box):
@@ -685,7 +687,7 @@ def test_the_whole_system_as_the_workspace_is_guarded_too(box):
     box.write("ws/.env")
     profile = {"roots": ["/"], "name": "read-only"}
 
-    # a system may be too large to be searched for sensitive files
+    # a system may be too large to search for sensitive files
     with suppress(Refused):
         assert SECRET not in box.run(f"echo x > /hilt-test-evil; cat {box.workspace}/.env", cwd="/", **profile).output
     assert not os.path.exists("/hilt-test-evil")
@@ -745,7 +747,7 @@ def test_what_a_program_makes_unreadable_it_cannot_read_or_write_the_next_time(b
 
     for folder in sorted(folders.split(), key=len):
         (box.workspace / folder).chmod(0o755)
-    box.run("true")  # clears up what could not be removed from a closed folder
+    box.run("true")  # removes what could not be removed from an inaccessible folder
     assert SECRET not in done.output
     assert {path: text for path, text in box.tree().items() if _is_guarded(path)} == before
 
@@ -760,7 +762,7 @@ def test_a_folder_that_cannot_be_looked_into_is_not_opened_by_its_owner(box):
     assert SECRET not in done.output
 
 
-def test_a_private_folder_cannot_lead_astray(box):
+def test_links_in_a_private_folder_cannot_redirect_mounts(box):
     assert (
         "moved" not in box.run(f"mv {box.base} /tmp/y && echo moved; rm -rf {box.base}; ln -s /etc {box.base}").output
     )
@@ -816,7 +818,7 @@ def test_a_workspace_that_its_owner_cannot_write_is_refused_because_the_owner_co
         pytest.skip("nothing is closed to root")
     box.workspace.chmod(0o555)
 
-    with pytest.raises(Refused, match="cannot be kept from being made"):
+    with pytest.raises(Refused, match=r"sandbox_unavailable: .*Permission denied"):
         box.run("chmod 755 .; mkdir .git")
     box.workspace.chmod(0o755)
 
@@ -830,7 +832,7 @@ def test_the_temporary_folder_of_the_system_may_be_the_workspace(box):
     assert set(os.listdir("/var/tmp")) == before
 
 
-# --- each line of the profile is what refuses, or allows
+# --- each step of the profile is necessary
 
 THROUGH = "through\n"
 LINES = {
@@ -854,7 +856,7 @@ LINES = {
     "--disable-userns": "unshare -U true && echo through",
     "--new-session": "[ $(cut -d' ' -f6 /proc/self/stat) = 0 ] && echo through",
 }
-# without them there is nothing to cover for the lines that follow, and nothing is started
+# without them later steps have nothing to cover, and nothing is started
 FIRST_LINES = ["home", "workspace"]
 LINES_FOR_ROOT = {
     "system credentials": "[ -s /etc/shadow ] && echo through",
@@ -891,7 +893,7 @@ def test_each_line_of_the_profile_is_the_one_that_counts(box, line):
 
 
 @pytest.mark.parametrize("git", [".git", ".git/modules/lib/inner", "vendor/tool/.git"])
-def test_what_stands_for_a_missing_file_is_covered(box, git):
+def test_the_mount_point_of_a_missing_file_is_covered(box, git):
     fill(box, REPOSITORY)
     script = f"cat {git}/commondir; echo ../evil > {git}/commondir && echo through"
 
@@ -902,7 +904,7 @@ def test_what_stands_for_a_missing_file_is_covered(box, git):
     assert THROUGH in lacking.output
 
 
-def test_what_stands_for_a_missing_file_is_covered_where_mounts_go_by_name(box):
+def test_the_mount_point_of_a_missing_file_is_covered_when_mounting_by_name(box):
     fill(box, REPOSITORY)
 
     done = box.run("echo ../evil > .git/commondir && echo through; mv .git away && echo through", features=[])
@@ -941,7 +943,7 @@ def test_a_plan_that_does_not_fit_what_is_there_starts_nothing(box, line):
     script = "cat ~/notes plain && echo started"
 
     assert box.run(script).output == "started\n"
-    with pytest.raises(Refused, match="renamed while the sandbox was made"):
+    with pytest.raises(Refused, match="Folders were renamed"):
         box.run(script, without=line)
 
 
@@ -973,7 +975,7 @@ def test_every_line_of_a_profile_is_tried_above(box):
     steps = box.worker.ask(do="plan", **box.request("true", closed=closed))
 
     tried = {*LINES, *FIRST_LINES, *LINES_FOR_ROOT, *LINES_FOR_OTHERS, *LINES_FOR_THE_HOME}
-    # the first needs no trial: without it there is no system to run anything
+    # the first needs no test: without it there is no system to run anything
     assert {purpose for purpose, *_ in steps} - tried - {"system", "programs"} == set()
 
 
@@ -987,7 +989,7 @@ def test_a_workspace_around_everything_leaves_what_is_private_private(own_worker
         outermost = {step.path: step for step in plan.steps}
         assert outermost["/tmp"].purpose == "private tmp"
         assert outermost["/var/tmp"].purpose == "private tmp"
-        # it lies in /tmp: what shows it there must not make it writable
+        # it is in /tmp: showing it there must not make it writable
         assert not outermost[str(box.home)].writable
 
 

@@ -1,4 +1,4 @@
-"""What a command leaves for the user's next git command: put aside, proved by running that git command.
+"""What a command leaves for the user's next git command is disabled, proved by running that git command.
 
 Each attack is first made without a sandbox, in a folder of its own, to show that its payload is alive.
 """
@@ -26,7 +26,7 @@ WHO = "GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e GIT_COMMITTER_NAME=n GIT_COMMITTER_E
 WHO += " GIT_CONFIG_NOSYSTEM=1 GIT_EDITOR=true"
 ENVIRONMENT = dict(word.split("=") for word in WHO.split())
 BEGIN = f"export {WHO}; evil=$PWD/evil; monitor() {{ printf '[core]\\n\\tfsmonitor = %s\\n' $evil; }}; set -e; "
-# a folder that is a repository as soon as something leads to it
+# a folder that becomes a repository when something points to it
 STORE = "git init -q --bare store; git --git-dir=store config core.bare false; "
 
 
@@ -242,7 +242,7 @@ def any_box(request: pytest.FixtureRequest) -> Iterator[Box]:
 
 
 def script_of(attack: Attack) -> str:
-    # moved away as if it were part of a project; as a whole it would be a repository at once
+    # moved away as if it were part of a project; complete, it would be a repository at once
     return BEGIN + "if [ -d fixture/dotgit ]; then cp .git/HEAD fixture/dotgit; fi; " + attack.script
 
 
@@ -381,7 +381,7 @@ def test_what_git_itself_refuses_needs_nothing(box):
     assert not is_marked(box)
 
 
-def test_what_ran_when_hilt_was_killed_is_looked_at_by_the_next_start(any_box):
+def test_what_ran_when_hilt_was_killed_is_checked_at_the_next_start(any_box):
     box = any_box
     prepare(box, "ws")
     attack = ATTACKS["another place for all"].script
@@ -451,7 +451,7 @@ def test_git_goes_on_inside_and_outside_while_a_job_runs(box):
 
 @pytest.mark.parametrize("folder", [".", "lib"])
 def test_a_known_repository_is_not_led_elsewhere_while_a_job_tries_to(box, folder):
-    """Nobody looks at this job: what keeps it from that is its sandbox alone."""
+    """This job is not checked while it runs: only its sandbox prevents the change."""
     prepare_module(box)
     job = box.start(
         BEGIN.replace("set -e", "at=$(git -C lib rev-parse --absolute-git-dir)")
@@ -476,7 +476,7 @@ def test_git_outside_does_not_mind_commands_that_start_and_end(box):
     def look() -> None:
         while not over.is_set():
             done = git(box, box.workspace, "status")
-            # a git that reads the file in the very moment in which it is removed says so
+            # git reports an error if it reads the file at the moment of its removal
             if done.returncode and b"commondir: No such file" not in done.stderr:
                 failed.append(done.stderr)
 
@@ -511,7 +511,7 @@ def test_a_job_that_plants_something_again_is_ended(any_box, script):
     ended = box.run_job(BEGIN.replace("set -e;", "") + script)
 
     assert ended.status == "stopped"
-    path = ended.reason.partition("it wrote ")[2].partition(" again after that had been put aside (")[0]
+    path = ended.reason.partition("it wrote ")[2].partition(" again ")[0]
     assert any(note.startswith(f"{path} ") for note in ended.notes)
     for folder in filter(os.path.isdir, (box.workspace, box.workspace / "sub")):
         git(box, folder, "status")
@@ -519,7 +519,7 @@ def test_a_job_that_plants_something_again_is_ended(any_box, script):
     assert not is_marked(box)
 
 
-def test_a_job_that_makes_a_name_again_that_agents_obey_is_ended(box):
+def test_a_job_that_creates_agent_configuration_again_is_ended(box):
     ended = box.run_job("while :; do echo > agents.config.json; done")
 
     assert ended.status == "stopped"
@@ -587,7 +587,7 @@ while True:
 
 @pytest.mark.parametrize("depth", ["", "/deep"])
 def test_names_swapped_for_links_do_not_lead_outside(worker, depth):
-    """A job exchanges a folder with a link to the outside all the time, while commands end."""
+    """A job keeps swapping a folder with a link to the outside, while commands end."""
     box = Box(worker, kind="landlock")
     prepare(box, "outside/deep")
     spoil = "cp evil .git/hooks/post-commit; git config core.pager x; touch .git/commondir; cp -r .git .."

@@ -32,7 +32,7 @@ RUNS = int(os.environ.get("HILT_STRESS") or 2)
 LATE_SECONDS = 2.0 if "HILT_STRESS" in os.environ else 30.0
 MEMORY_KILOBYTES = 80_000
 BOMBER = NOBODY - 1
-ROOM = 60  # processes that a fork bomb may have
+ROOM = 60  # the limit on processes of a fork bomb
 
 DEADLINE = Limits(timeout=0.25, grace=0.1, settle=0.05)
 NO_DEADLINE = DEADLINE._replace(timeout=60)
@@ -63,7 +63,7 @@ while time.monotonic() < until:
 
 
 class Hostile(NamedTuple):
-    """A command, how it may end, and what it is held to. $MARK stands for a word that gives its processes away."""
+    """A command, how it may end, and its limits. $MARK is replaced by a word that identifies its processes."""
 
     script: str
     ends: tuple[str, ...]
@@ -173,7 +173,7 @@ def bomber() -> Iterator[Box]:
 
 
 def hold(attack: Callable[[str, Mark, Limits], str], hostile: Hostile, workspace: Path) -> None:
-    """Have a hostile command run, as often as is said, and look at what it leaves."""
+    """Run a hostile command, several times if requested, and check what it leaves."""
     for _ in range(RUNS):
         mark = Mark()
         began = time.monotonic()
@@ -189,7 +189,7 @@ def hold(attack: Callable[[str, Mark, Limits], str], hostile: Hostile, workspace
 
 
 def count_of_processes(ordinary: int) -> int:
-    """How many processes the user has who runs the fork bomb."""
+    """How many processes the user of the fork bomb has."""
     owner = ordinary if os.getuid() == 0 else os.getuid()
     return sum(1 for pid in pids() if owner_of(pid) == owner)
 

@@ -1,4 +1,4 @@
-"""What is made in the workspace so that missing names stay missing, and that it goes away again."""
+"""Mount points that keep missing names missing: created in the workspace, and removed again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def points(tmp_path: Path) -> MountPoints:
 
 
 def records(tmp_path: Path) -> list[str]:
-    """The records that say something is left."""
+    """The records that still have entries."""
     return [path.name for path in (tmp_path / "records").iterdir() if path.stat().st_size]
 
 
@@ -52,7 +52,7 @@ def test_a_folder_that_was_there_stays(points, tmp_path):
     assert (tmp_path / "a").is_dir()
 
 
-def test_what_someone_puts_into_it_meanwhile_is_kept(points, tmp_path):
+def test_a_folder_that_someone_has_used_is_kept(points, tmp_path):
     with points.hold([str(tmp_path / "a")]):
         (tmp_path / "a/HEAD").write_text("theirs")
 
@@ -77,7 +77,7 @@ FILES = {"commondir": ".\n", "config.worktree": ""}
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_stands_where_git_would_stumble_over_a_folder(points, tmp_path, name):
+def test_the_mount_point_is_a_file_where_a_folder_would_break_git(points, tmp_path, name):
     path = tmp_path / name
 
     with points.hold([str(path)]) as held:
@@ -88,8 +88,8 @@ def test_a_file_stands_where_git_would_stumble_over_a_folder(points, tmp_path, n
     assert records(tmp_path) == []
 
 
-def test_a_file_is_made_whole_where_nothing_can_be_made_without_a_name(points, tmp_path, monkeypatch):
-    # as file systems and kernels answer that have no such files
+def test_a_file_is_created_with_its_content_without_unnamed_files(points, tmp_path, monkeypatch):
+    # the error of file systems and kernels without unnamed files
     monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
 
     with points.hold([str(tmp_path / "commondir")]):
@@ -100,7 +100,7 @@ def test_a_file_is_made_whole_where_nothing_can_be_made_without_a_name(points, t
 
 
 @pytest.mark.parametrize("change", ["write", "replace", "remove", "folder"])
-def test_a_file_that_is_not_as_it_was_made_is_kept(points, tmp_path, change):
+def test_a_file_that_was_changed_is_kept(points, tmp_path, change):
     path = tmp_path / "commondir"
     with points.hold([str(path)]):
         if change == "write":
@@ -182,7 +182,7 @@ def test_a_folder_stays_while_another_process_covers_it(tmp_path, same_state):
             holding.__exit__(None, None, None)
             assert os.path.isdir(path)
 
-    # where the second knows nothing of the first, it leaves to the first what the first has made
+    # the second does not know the first, and leaves the folder to it
     assert os.path.isdir(path) != same_state
     with MountPoints(str(tmp_path / "records")).hold([]):
         assert not os.path.exists(path)
@@ -202,7 +202,7 @@ def test_what_a_crash_has_left_is_removed_at_the_next_use(tmp_path):
     assert records(tmp_path) == []
 
 
-def test_a_folder_is_recorded_before_it_is_made(tmp_path):
+def test_a_folder_is_recorded_before_it_is_created(tmp_path):
     path = tmp_path / "a"
     script = f"""
 import os
@@ -252,7 +252,7 @@ def test_after_a_crash_the_user_s_own_is_kept(tmp_path, content):
     (tmp_path / "a").mkdir()
     if content == "file":
         (tmp_path / "a/x").write_text("theirs")
-    # a record without an inode is of a folder that may not have been made; one with another, of one that was replaced
+    # without an inode, the folder may not have been created; with another inode, it was replaced
     (tmp_path / "records/x").write_text(f"+{1 if content == 'nothing' else 0}{tmp_path / 'a'}\0")
 
     with MountPoints(str(tmp_path / "records")).hold([]):
@@ -275,7 +275,7 @@ def test_many_folders_of_any_name_are_recorded(tmp_path):
     assert records(tmp_path) == []
 
 
-def test_when_one_of_several_cannot_be_made_none_is_left(points, tmp_path):
+def test_when_one_of_several_cannot_be_created_none_is_left(points, tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ToolError):
@@ -302,7 +302,7 @@ def test_a_folder_that_is_left_to_another_process_is_removed_among_others(tmp_pa
     assert records(tmp_path) == []
 
 
-def test_a_state_directory_that_is_cleared_meanwhile_is_made_again(points, tmp_path):
+def test_a_state_directory_that_was_cleared_is_created_again(points, tmp_path):
     with points.hold([str(tmp_path / "a")]):
         shutil.rmtree(tmp_path / "records")
     with points.hold([str(tmp_path / "a")]):
@@ -328,7 +328,7 @@ def test_the_record_of_a_living_process_stays_and_that_of_a_closed_one_goes(poin
     assert not (tmp_path / "a").exists()
 
 
-def test_the_record_of_a_dead_process_stays_while_another_covers_what_it_made(points, tmp_path):
+def test_the_record_of_a_dead_process_stays_while_another_uses_its_folder(points, tmp_path):
     path = tmp_path / "a"
     path.mkdir()
     (tmp_path / "records").mkdir()
@@ -406,7 +406,7 @@ os.kill(os.getpid(), 9)
         assert not path.exists()
 
 
-def test_a_place_where_nothing_can_be_made_is_refused(points, tmp_path):
+def test_a_folder_where_nothing_can_be_created_is_an_error(points, tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ToolError) as raised:

@@ -1,4 +1,4 @@
-"""Real processes only. Every call is marked in its environment, so that what it leaves can be found."""
+"""Real processes only. Every call is marked in its environment, so that leftover processes can be found."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Mark:
         self.env = {"PATH": os.environ["PATH"], "MARK": self.name}
 
     def run(self, *argv: str, **options: Any) -> Finished:
-        """Run a program, and see that it left nothing by the time of the answer."""
+        """Run a program, and check that none of its processes is left when it returns."""
         finished = run(argv, cwd=self.cwd, env=self.env, **options)
         assert finished.clean
         assert self.alive() == []
@@ -129,7 +129,7 @@ print(os.getpid() == os.getsid(0) == os.getpgrp(), sorted(os.listdir("/proc/self
     # the fourth is the listing itself
     assert mark.python(script).stdout.head == b"True ['0', '1', '2', '3']\n"
     signals = mark.run("grep", "-E", "Sig(Blk|Ign)", "/proc/self/status").stdout.head
-    # the C library ignores 32 and 33, its own, in whatever it spawns, and lets nobody reset them
+    # the C library ignores its own signals 32 and 33 in children, and they cannot be reset
     assert {int(line.split()[1], 16) & ~(3 << 31) for line in signals.splitlines()} == {0}
 
 
@@ -161,10 +161,10 @@ def test_a_directory_given_by_descriptor_is_entered_wherever_it_has_moved(mark, 
         (["true", "a\0b"], ".", "invalid_args", "true"),
         (["true", "\ud800"], ".", "invalid_args", "ud800"),
         (["true", "x" * (4 << 20)], ".", "resource_limit", "true"),
-        ([], ".", "invalid_args", "no program"),
+        ([], ".", "invalid_args", "argv"),
     ],
 )
-def test_what_cannot_be_started_is_an_error_that_names_it(mark, tmp_path, argv, cwd, code, named):
+def test_a_program_that_cannot_be_started_is_an_error_that_names_it(mark, tmp_path, argv, cwd, code, named):
     (tmp_path / "plain").write_text("#!/bin/sh\n")
     for name, text in {"orphan": "#!/no/such/interpreter\n", "garbage": "\x01\x02"}.items():
         (tmp_path / name).write_text(text)
@@ -234,7 +234,7 @@ def test_a_program_that_closes_its_output_early_is_waited_for(mark, tmp_path):
 
 
 def test_output_of_a_process_substitution_is_not_lost(mark):
-    # as long as is allowed: how fast a loaded machine starts a process is not what this is about
+    # generous: the start-up time on a loaded machine is not tested here
     finished = mark.bash("echo late > >(sleep 0.05; cat)", limits=Limits(settle=10))
 
     assert finished.stdout.head == b"late\n"
@@ -415,11 +415,11 @@ def test_a_program_that_stops_what_guards_it_does_not_hang_the_call(mark):
     assert mark.bash("kill -STOP $PPID; sleep 0.05; echo on")[:3] == (0, "exit", Captured(b"on\n", b"", 3))
 
 
-def test_a_program_that_asks_what_guards_it_to_end_is_not_heard(mark):
+def test_a_program_cannot_terminate_its_warden_with_sigterm(mark):
     assert mark.bash("kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; echo on").stdout.head == b"on\n"
 
 
-def test_a_program_that_kills_what_guards_it_dies_and_the_call_says_so(mark):
+def test_a_program_that_kills_its_warden_dies_and_the_call_reports_it(mark):
     with pytest.raises(ToolError) as raised:
         mark.bash(f"setsid bash -c {STUBBORN!r} & (setsid sleep 300 &); kill -KILL $PPID; {STUBBORN}")
 
@@ -520,7 +520,7 @@ def test_a_keeper_that_was_stopped_is_replaced_by_the_call_that_finds_out(mark, 
     stopped = ours._pid
     os.kill(stopped, signal.SIGSTOP)
 
-    # the first finds the warden that was ready before, the second waits in vain for one
+    # the first uses the warden that was ready, the second waits for one in vain
     assert [mark.bash(f"echo {word}").stdout.head for word in ("one", "two")] == [b"one\n", b"two\n"]
     assert stopped not in keepers_of(os.getpid())
     ours._bury()
@@ -541,7 +541,7 @@ def test_a_warden_that_was_killed_while_it_waited_is_replaced(mark):
 # --- confined programs
 
 
-def test_a_confined_program_stands_behind_its_prefix_and_inherits_descriptors_from_three_on(mark, tmp_path):
+def test_a_confined_program_follows_its_prefix_and_inherits_descriptors_from_three_on(mark, tmp_path):
     texts = []
     for word in ("one", "two"):
         (tmp_path / word).write_text(word)
@@ -589,7 +589,7 @@ def test_what_cannot_be_entered_stops_the_start(mark):
 
 def _said(terminal: int) -> Iterator[bytes]:
     """Yield what was written to a terminal whose other side is closed: it may come in several parts."""
-    with suppress(OSError):  # how a terminal says that this is all
+    with suppress(OSError):  # end of file on a terminal
         while part := os.read(terminal, 4096):
             yield part
 
@@ -649,7 +649,7 @@ def test_nothing_is_left_when_hilt_is_killed(mark, fork):
         os.kill(pid, signal.SIGKILL)
 
 
-# --- a process that is left running
+# --- a process that keeps running
 
 
 def test_a_started_program_can_be_polled_waited_for_and_terminated(mark, tmp_path):

@@ -1,4 +1,4 @@
-"""What of a repository is guarded, checked against git itself where that matters."""
+"""Which paths of a repository are guarded, checked against git itself where that matters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy for macOS, as text: its shape, its order, and that no path can become part of it."""
+"""The policy for macOS, as text: its shape, its order, and that no path is inserted into it."""
 
 from __future__ import annotations
 

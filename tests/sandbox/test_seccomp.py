@@ -1,4 +1,4 @@
-"""The system call filter, run by a small machine that does what the kernel's does."""
+"""The seccomp filter, run by a small BPF interpreter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEW_USER = 0x10000000
 
 
 def judge(program: bytes, machine: int, number: int, *arguments: int) -> int:
-    """The errno with which a filter answers a call; 0 when it allows it."""
+    """The errno that a filter returns for a call; 0 when it allows it."""
     values = [argument & (1 << 64) - 1 for argument in (*arguments, *[0] * 6)][:6]
     data = struct.pack("=IIQ6Q", number, machine, 0, *values)
     steps = list(struct.iter_unpack("=HBBI", program))

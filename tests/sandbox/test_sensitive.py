@@ -1,4 +1,4 @@
-"""Finding sensitive files and repositories: complete, and again when something has changed."""
+"""Finding sensitive files and repositories: complete, and up to date after changes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_walk_finds_what_a_naive_one_finds(tmp_path_factory, rounds):
         assert (set(found.sensitive), set(found.repositories)) == expected(str(root))
 
 
-def test_a_folder_whose_time_was_set_back_is_looked_at_again(tmp_path, monkeypatch):
+def test_a_folder_whose_time_was_set_back_is_listed_again(tmp_path, monkeypatch):
     folder = tmp_path / "a"
     folder.mkdir()
     os.utime(folder, (1, 1))
@@ -64,7 +64,7 @@ def test_a_folder_whose_time_was_set_back_is_looked_at_again(tmp_path, monkeypat
     before = folder.stat().st_ctime_ns
 
     (folder / ".env").write_text("")
-    while folder.stat().st_ctime_ns == before:  # until the clock of the file system has ticked
+    while folder.stat().st_ctime_ns == before:  # until the file system clock has advanced
         os.utime(folder, (1, 1))
     os.utime(folder, (1, 1))
 

@@ -1,4 +1,4 @@
-"""A program that still runs and exchanges names while others start: nothing is widened by it."""
+"""A running program swaps names while others start: they get no more access."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblew
 
 STARTS = int(os.environ.get("HILT_STRESS") or 4) * 10
 
-# exchanges a folder that the next plan has steps in with a link that leads out of the workspace
+# swaps a folder that the next plan has steps in with a link out of the workspace
 SWAP = """
 import ctypes, os, random, sys, time
 inner, outside = sys.argv[1:]
@@ -26,12 +26,12 @@ swap = ctypes.CDLL(None).renameat2
 print("on", flush=True)
 while True:
     swap(-100, b"sub", -100, b"link", 2)
-    # long enough for one half of a plan, short enough to change before the other
+    # long enough for one half of a plan, and short enough to change before the other half
     time.sleep(random.random() * 0.01)
 """
 
 
-# where programs see what is there: in the temporary folder they would not see what is outside of the workspace
+# a folder that programs can see: in the temporary folder, paths outside the workspace would be hidden
 PLACES = [folder for folder in ("/srv", "/opt", os.path.expanduser("~")) if os.access(folder, os.W_OK)]
 
 
@@ -42,8 +42,8 @@ def box(worker: Worker) -> Iterator[Box]:
 
 
 def swap_and_start(box: Box, inner: str, outside: str, script: str) -> list[str]:
-    """Run a swapping job and many commands beside it; return what those printed that were started."""
-    # what is outside looks as the plan expects
+    """Run a swapping job and many commands at the same time; return the output of those that were started."""
+    # the outside folder looks as the plan expects
     for path in (inner, ".git/config", ".git/hooks/x", ".git/worktrees/w/x", ".git/modules/x/HEAD"):
         box.write(f"{outside}/{path}", "")
     box.write("ws/swap.py", SWAP)

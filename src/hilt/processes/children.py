@@ -1,4 +1,4 @@
-"""Child processes of one call: confined where they are the caller's, fed, read as they write, ended with the call."""
+"""Child processes of one call: commands of the caller are confined; all end with the call."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from hilt.sandbox.profile import Availability
 
 PIPE_BYTES = 1 << 20
-_ATTEMPTS = 5  # to start a program while others rename folders
+_ATTEMPTS = 5  # at starting a program while others rename folders
 STDERR_BYTES = 1 << 16
-OUTPUT_CHARACTERS = 4000  # of a command that was ended, beside its error
+OUTPUT_CHARACTERS = 4000  # of output in the error of a command that exceeded a limit
 
 
 Started = TypeVar("Started")
 
 
 class Confine(Protocol):
-    """Yields how a program in a folder is confined, and holds what that needs while the block lasts."""
+    """Yields how to confine a program in a folder; its sandbox exists until the end of the block."""
 
     def __call__(self, cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]: ...
 
 
 class Ground(NamedTuple):
-    """What the commands of a session stand on: their environment, their sandbox, their limits, their jobs."""
+    """What the commands of a session share: environment, sandbox, limits and jobs."""
 
     door: Door
     environment: Mapping[str, str]
     confine: Confine
     available: Callable[[], Availability]
-    watch: Callable[[], AbstractContextManager[RoomWatch | None]]  # what they write to their private folders
+    watch: Callable[[], AbstractContextManager[RoomWatch | None]]  # the size of their private folders
     processes: int
     memory: int
     file_size: int
-    spill: Callable[[], str]  # the folder for output that memory does not keep
-    keep: Callable[[bytes], str | None]  # puts output there; None when that is not possible
+    spill: Callable[[], str]  # the folder for output that does not fit in memory
+    keep: Callable[[bytes], str | None]  # saves output there; None when that fails
     session: str
     jobs: Callable[[], Jobs]
 
@@ -61,7 +61,7 @@ class WorkingFolder(NamedTuple):
 
 
 class Processes:
-    """Starts programs for one call; they are killed at once when the call is given up."""
+    """Starts programs for one call; they are killed when the call is cancelled."""
 
     def __init__(self, fence: Fence, ground: Ground) -> None:
         self._fence = fence
@@ -74,7 +74,7 @@ class Processes:
 
     @contextmanager
     def folder(self, path: str) -> Iterator[WorkingFolder]:
-        """Open a folder of the workspace to run something in."""
+        """Open a workspace folder as a working directory."""
         with self._ground.door.open_folder(path) as (handle, place):
             yield WorkingFolder(handle, os.path.join(place.root.real, *place.parts))
 
@@ -92,14 +92,14 @@ class Processes:
         hear: Callable[[bytes], None] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> Finished:
-        """Run a command of the caller to its end, confined; nothing of it is left. `hear` gets output as it comes.
+        """Run a command of the caller to its end, confined; none of its processes outlive it.
 
-        `variables` are set beside those that every command has.
+        `hear` receives the output as it arrives. `variables` are set in addition to those of every command.
         """
         from hilt.sandbox import process
 
-        given_up = threading.Event()
-        self._fence.watch(given_up.set)
+        cancelled = threading.Event()
+        self._fence.watch(cancelled.set)
         limits = self._limits(seconds)._replace(keep_bytes=keep_bytes)
 
         def attempt() -> Finished:
@@ -113,7 +113,7 @@ class Processes:
                     env={**self._ground.environment, **(variables or {})},
                     stdin=stdin,
                     limits=limits,
-                    cancelled=given_up,
+                    cancelled=cancelled,
                     spill=self._ground.spill,
                     merge=merge,
                     tty=tty,
@@ -123,14 +123,14 @@ class Processes:
                 )
             return finished._replace(notes=confined.notes())
 
-        finished = _insist(attempt)
+        finished = _retry(attempt)
         self._fence.check()
         if finished.exceeded is not None:
-            raise self._too_much(finished, finished.exceeded)
+            raise self._limit_error(finished, finished.exceeded)
         return finished
 
-    def _too_much(self, finished: Finished, exceeded: process.Excess) -> ToolError:
-        """Return the error of a command that used too much, with what it had printed."""
+    def _limit_error(self, finished: Finished, exceeded: process.Excess) -> ToolError:
+        """Return the error for a command that exceeded a limit, with its output."""
         from hilt.output import printed
         from hilt.sandbox import rooms
 
@@ -139,11 +139,11 @@ class Processes:
         files = [stream.spill for stream in captured if stream.spill]
         if not files and len(text) > OUTPUT_CHARACTERS:
             files = [path for path in (self._ground.keep(stream.head) for stream in captured) if path]
-        where = f" What it printed is in {' and '.join(files)}." if files else ""
+        location = f" Its output is in {' and '.join(files)}." if files else ""
         return ToolError(
             "resource_limit",
             f"The command was ended: {rooms.describe(exceeded)}.",
-            suggestion=rooms.advise(exceeded) + where,
+            suggestion=rooms.advise(exceeded) + location,
             resource=exceeded.resource,
             used=exceeded.used,
             limit=exceeded.limit,
@@ -187,7 +187,7 @@ class Processes:
                 )
 
             self._fence.commit()
-            unless_started.pop_all()  # from here on the job lets go of it
+            unless_started.pop_all()  # from here on the job closes it
             return jobs.start(
                 self._ground.session,
                 command,
@@ -204,7 +204,7 @@ class Processes:
         from hilt.sandbox import process
 
         ground = self._ground
-        # the kernel counts what the user runs already, on the whole machine
+        # the kernel's limit includes everything that the user already runs on this machine
         processes = ground.processes + _tasks()
         return process.Limits(
             timeout=seconds,
@@ -227,10 +227,10 @@ class Processes:
         memory: int | None = None,
         reads: Reads | None = None,
     ) -> Iterator[OutputStream]:
-        """Start a program of our own in an open folder and yield its output; nothing of it is left when the block ends.
+        """Start one of our own programs in an open folder and yield its output; it ends with the block.
 
-        `stdin` is a descriptor, by default that of nothing; `fds` are further ones, which it has from 3 on; `memory`
-        limits the address space, in bytes; `reads` what it may read, and then it may do nothing else with files.
+        `stdin` is a descriptor, by default of /dev/null; `fds` are more descriptors, numbered from 3 in the program.
+        `memory` limits the address space, in bytes. `reads` is what it may read; it has no other access to files.
         """
         from hilt.sandbox import process
 
@@ -263,8 +263,8 @@ class Processes:
             yield OutputStream(child, ends[0][0], ends[1][0], self._fence.check, seconds)
 
 
-def _insist(attempt: Callable[[], Started]) -> Started:
-    """Start a program, again when it was not started because names were swapped while its sandbox was made."""
+def _retry(attempt: Callable[[], Started]) -> Started:
+    """Start a program; retry if it did not start because folders were renamed while its sandbox was set up."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return attempt()
@@ -280,10 +280,10 @@ class OutputStream:
     def __init__(
         self, child: Child, stdout: int, stderr: int, check: Callable[[], None], seconds: float | None
     ) -> None:
-        self.stderr = b""  # as much of it as fits
+        self.stderr = b""  # truncated at STDERR_BYTES
         self.received = 0  # bytes of standard output
         self.timed_out = False
-        self.exit_code: int | None = None  # known once the output was read to its end
+        self.exit_code: int | None = None  # known after the output was read to its end
         self._child = child
         self._stdout = stdout
         self._stderr = stderr
@@ -291,7 +291,7 @@ class OutputStream:
         self._deadline = None if seconds is None else monotonic() + seconds
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield what the program writes until it ends or its time is over."""
+        """Yield output until the program ends or times out."""
         poller = select.poll()
         open_ends = {self._stdout, self._stderr}
         for end in open_ends:
@@ -329,13 +329,13 @@ class OutputStream:
 
 
 def machine_memory() -> int:
-    """Return how much memory the machine has, in bytes."""
+    """Return the memory of the machine, in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @contextmanager
 def _ruleset(program: str, reads: Reads) -> Iterator[int | None]:
-    """Yield the ruleset that holds a program to what it may read; None where the kernel has none."""
+    """Yield a ruleset that restricts what a program may read; None without Landlock."""
     from hilt.sandbox import ruleset
 
     descriptor = ruleset.reading(reads.folder, reads.files, (os.path.realpath(program), *reads.programs))
@@ -347,7 +347,7 @@ def _ruleset(program: str, reads: Reads) -> Iterator[int | None]:
 
 
 def _tasks() -> int:
-    """How many tasks there are on this machine; where that is not told, as many as there may well be."""
+    """Return the number of tasks on this machine; a generous guess where it is unknown."""
     try:
         with open("/proc/loadavg", "rb") as file:
             return int(file.read().split()[3].partition(b"/")[2])
@@ -356,7 +356,7 @@ def _tasks() -> int:
 
 
 def _widen(pipe: int) -> None:
-    """Give a pipe more room, so that the program and its reader wait less for each other."""
+    """Enlarge the buffer of a pipe, so that the program and its reader wait less for each other."""
     import fcntl
 
     with suppress(AttributeError, OSError):

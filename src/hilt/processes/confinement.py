@@ -1,4 +1,4 @@
-"""What the children of a workspace may do: the sandbox profile of its commands, and that of a custom tool."""
+"""What the child processes of a workspace may do: the sandbox profiles of commands and custom tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CallScope(Protocol):
 
 
 class Confinement:
-    """Confines by the settings and the mode of a session. Safe to use from many threads."""
+    """Confines programs according to the settings and the session's mode. Safe to use from many threads."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Confinement:
         bars: Callable[[Door], Bars | None],
         shared: Sandbox | None,
     ) -> None:
-        """`mode` tells that of a session, `bars` the rules on paths; a sandbox that is shared, somebody else closes."""
+        """`mode` returns the mode of a session, `bars` the rules on paths. The caller closes a `shared` sandbox."""
         self._place = place
         self._settings = settings
         self._environ = environ
@@ -63,22 +63,22 @@ class Confinement:
         self._lock = threading.Lock()
 
     def recover(self) -> None:
-        """Put out of action what commands have left for git to run that were running when hilt was killed."""
-        self._opened().recover(self._rules.is_sensitive)
+        """Disarm what commands that ran when hilt was killed have left for git to run."""
+        self._get_sandbox().recover(self._rules.is_sensitive)
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return what was put out of action and has not been told yet."""
+        """Return the notes on what was disarmed that were not returned before."""
         return self._sandbox.take_notes() if self._sandbox is not None else ()
 
     def close(self) -> None:
-        """Let go of what confined."""
+        """Close the sandbox, unless it is shared."""
         if self._sandbox is not None and self._is_own:
             self._sandbox.close()
 
     def processes(
         self, fence: Fence, session: str, door: Door, overflow: Overflow, jobs: Callable[[], Jobs]
     ) -> Processes:
-        """Return what starts the child processes of one call."""
+        """Return the starter of child processes for one call."""
         settings = self._settings
 
         def profile(network: str | None = None) -> Profile:
@@ -88,7 +88,7 @@ class Confinement:
             return profile
 
         def confine(cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]:
-            return self._opened().confine(profile(network), cwd, tty=tty)
+            return self._get_sandbox().confine(profile(network), cwd, tty=tty)
 
         return Processes(
             fence,
@@ -96,8 +96,8 @@ class Confinement:
                 door=door,
                 environment=self._environment(),
                 confine=confine,
-                available=lambda: self._opened().availability(),
-                watch=lambda: self._opened().watch(profile(), settings["shell.tmp_mb"] << 20),
+                available=lambda: self._get_sandbox().availability(),
+                watch=lambda: self._get_sandbox().watch(profile(), settings["shell.tmp_mb"] << 20),
                 processes=settings["shell.processes"],
                 memory=settings["shell.memory_mb"] << 20,
                 file_size=settings["shell.file_mb"] << 20,
@@ -111,11 +111,11 @@ class Confinement:
     def custom(
         self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, folder: str | None
     ) -> AbstractContextManager[Confined]:
-        """Confine a custom tool as its `sandbox` key says; a mode may only make that stricter."""
+        """Confine a custom tool as its `sandbox` key declares; a mode can only make that stricter."""
         return self._custom(ctx, sandbox, cwd, () if folder is None else (os.path.realpath(folder),))
 
     def module(self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str) -> AbstractContextManager[Confined]:
-        """Confine the process of a module, which needs what hosts it and the folder that it works in."""
+        """Confine the process of a Python tool, which needs to read hilt itself and its working folder."""
         needed = os.path.dirname(os.path.abspath(hilt.__file__)), os.path.realpath(cwd)
         return self._custom(ctx, sandbox, cwd, tuple(path for path in needed if path != self._place.root))
 
@@ -136,9 +136,9 @@ class Confinement:
         if sandbox.write and not is_planning and self._settings["shell.sandbox"] != "read-only":
             name = "workspace-write"
             profile = profile._replace(write=writable(sandbox.write, root, profile))
-        return self._opened().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
+        return self._get_sandbox().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
 
-    def _opened(self) -> Sandbox:
+    def _get_sandbox(self) -> Sandbox:
         with self._lock:
             if self._sandbox is None:
                 from hilt.sandbox.profile import Sandbox
@@ -148,11 +148,11 @@ class Confinement:
 
     def _environment(self) -> dict[str, str]:
         names = (*places.SHELL_VARIABLES, *self._settings["shell.env"])
-        found = variables.neutral({name: self._environ[name] for name in names if name in self._environ})
-        found.setdefault("PATH", os.defpath)
+        environment = variables.neutral({name: self._environ[name] for name in names if name in self._environ})
+        environment.setdefault("PATH", os.defpath)
         if self._settings["shell.sandbox"] != "full":
-            found["TMPDIR"] = "/tmp"  # noqa: S108 -- the private one of the sandbox
-        return found
+            environment["TMPDIR"] = "/tmp"  # noqa: S108 -- the private one of the sandbox
+        return environment
 
     def _profile(self, door: Door, session: str, folder: str, network: str) -> Profile:
         from hilt.sandbox import rooms
@@ -169,7 +169,7 @@ class Confinement:
             closed=(place.state, place.config),
             home=place.home,
             read=settings["shell.read"],
-            network=network,  # type: ignore[arg-type]  # settings and schema let nothing else through
+            network=network,  # type: ignore[arg-type]  # validated by settings and schema
             session=session,
             private=rooms.private_folder(place.state, place.id, config.digest(session)),
             folder=folder,
@@ -178,18 +178,18 @@ class Confinement:
             kept=tuple(dict.fromkeys(kept)),
         )
         watches = self._watches(door)
-        return profile if watches is None else _held(profile, *watches)
+        return profile if watches is None else _with_denied_paths(profile, *watches)
 
     def _watches(self, door: Door) -> tuple[PathWatch, PathWatch] | None:
-        """Return the rules on reading and on writing that hold for a command: of its call, else of the workspace."""
+        """Return the rules on reading and writing that apply to a command: those of its call, else of the workspace."""
         if door.barrier is not None:
             return door.barrier.sandbox
         bars = self._bars(door)
         return None if bars is None else bars.sandbox
 
 
-def _held(profile: Profile, read: PathWatch, write: PathWatch) -> Profile:
-    """Return the profile with what rules on paths deny."""
+def _with_denied_paths(profile: Profile, read: PathWatch, write: PathWatch) -> Profile:
+    """Return the profile with the paths that rules deny."""
     from hilt.sandbox import denied
     from hilt.sandbox.profile import innermost
 

@@ -1,4 +1,4 @@
-"""The `sandbox` key of a custom tool: what it declares, and which real paths that means."""
+"""The `sandbox` key of a custom tool: what it declares, and the real paths it resolves to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DeclaredSandbox(NamedTuple):
-    """What the `sandbox` key of a tool allows its process; paths as the file has them."""
+    """What the `sandbox` key of a tool allows its process; paths as written in the file."""
 
     network: bool = False
     write: tuple[str, ...] = ()
@@ -22,49 +22,49 @@ class DeclaredSandbox(NamedTuple):
 
 
 def readable(paths: Iterable[str], root: str, home: str) -> tuple[str, ...]:
-    """Return the real paths that a tool may read beside the workspace; ~ is the home directory."""
+    """Return the real paths that a tool may read in addition to the workspace; ~ is the home directory."""
     return tuple(os.path.realpath(os.path.join(root, _from_home(path, home))) for path in paths)
 
 
 def writable(paths: Iterable[str], root: str, profile: Profile) -> tuple[str, ...]:
-    """Return the real paths that a tool may write, nothing for the whole workspace; missing folders are made.
+    """Return the real paths that a tool may write, empty for the whole workspace; creates missing folders.
 
-    What is protected or sensitive stays so, whatever a tool says of it.
+    Protected and sensitive paths are rejected.
     """
     from hilt.sandbox.profile import innermost
 
-    found = []
+    real_paths = []
     for path in paths:
         real = os.path.realpath(os.path.join(root, _from_home(path, profile.home)))
         if real in profile.roots:
             return ()
         outer = innermost(real, profile.roots)
         if outer is None:
-            raise _unwritable(path, "it lies outside the workspace")
+            raise _unwritable(path, "it is outside the workspace")
         names = real[len(outer.rstrip("/")) + 1 :].split("/")
-        passed = ["/".join(names[: count + 1]) for count in range(len(names))]
+        prefixes = ["/".join(names[: count + 1]) for count in range(len(names))]
         guarded = (*(os.path.join(profile.home, name) for name in profile.start_files), *profile.kept)
-        if ".git" in names or any(map(profile.is_protected, passed)) or innermost(real, guarded):
+        if ".git" in names or any(map(profile.is_protected, prefixes)) or innermost(real, guarded):
             raise _unwritable(path, "it is protected")
-        if any(map(profile.is_sensitive, passed)):
+        if any(map(profile.is_sensitive, prefixes)):
             raise _unwritable(path, "it is sensitive")
         try:
             if not os.path.lexists(real):
                 os.makedirs(real)
         except OSError as error:
-            raise _unwritable(path, f"it cannot be made: {error.strerror}") from error
-        found.append(real)
-    return tuple(dict.fromkeys(found))
+            raise _unwritable(path, f"it cannot be created: {error.strerror}") from error
+        real_paths.append(real)
+    return tuple(dict.fromkeys(real_paths))
 
 
 def _from_home(path: str, home: str) -> str:
     return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
-def _unwritable(path: str, why: str) -> ToolError:
+def _unwritable(path: str, reason: str) -> ToolError:
     return ToolError(
         "sandbox_unavailable",
-        f"The tool cannot be given {path} to write: {why}.",
-        suggestion="Ask the author of the tool to name other folders of the workspace under sandbox.write.",
+        f"The tool cannot get write access to {path}: {reason}.",
+        suggestion="Ask the author of the tool to list other workspace folders under sandbox.write.",
         path=path,
     )

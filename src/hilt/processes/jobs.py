@@ -1,7 +1,7 @@
 """Background jobs: processes that outlive the call that started them, and end with their session.
 
 One thread, the pump, moves the output of all jobs to files as fast as they write: a job never waits for a reader, and
-memory holds no output. It starts with the first job and ends when none runs.
+no output is kept in memory. It starts with the first job and ends when none is running.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]
 
 RUNNING_MAX = 128
-ENDED_MAX = 256  # the newest of those that have ended are remembered
+ENDED_MAX = 256  # jobs that are kept after their end, the newest
 OUTPUT_BYTES = 64 << 20
-INPUT_BYTES = 64 << 10  # that a job has not read yet
+INPUT_BYTES = 64 << 10  # unread input of a job
 
 _CHUNK_BYTES = 1 << 16
-_END_BYTES = 256  # of the output, where a character or a sequence may be unfinished
-_LOOK_SECONDS = 0.1  # between two looks at what a job leaves for git to run
-_LOOK_SHARE = 40  # and at least so many times as long as a look takes
-_STUCK_SECONDS = 15.0  # what lives this long after it was told to end is stuck in the kernel
+_END_BYTES = 256  # at the end of the output, where a character or escape sequence may be incomplete
+_CHECK_SECONDS = 0.1  # between two checks of what a job leaves for git to run
+_CHECK_SHARE = 40  # the pause is at least this many times as long as the check
+_STUCK_SECONDS = 15.0  # a job that runs this long after it was told to end is stuck in the kernel
 _EXIT_CODES = {"timeout": 124, "limit": 137}
 
 _UNFINISHED = re.compile(rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*))\Z")
@@ -55,30 +55,30 @@ class Job(NamedTuple):
 
 
 class JobState(NamedTuple):
-    """A job at one moment. The exit code is None while it runs, and when nobody could learn it."""
+    """A job at one moment. The exit code is None while it runs, or if it is unknown."""
 
     job: Job
     status: Status
     exit_code: int | None
     seconds: float
     output_bytes: int
-    reason: str  # why it ended, unless it did so by itself
+    reason: str  # why it was ended; empty if it exited by itself
     notes: tuple[str, ...]  # on what it left for git to run
 
 
 class JobOutput(NamedTuple):
-    """What a job has written, or as much of it as can be shown."""
+    """The output of a job, or an excerpt if it is too long."""
 
     state: JobState
     raw: str
-    text: str  # without what only a terminal understands
+    text: str  # without terminal control sequences
     truncated: bool
 
 
 class Jobs:
     """The jobs of all sessions in one workspace. Safe to use from many threads.
 
-    `folder` names the folder for the output of a session.
+    `folder` returns the output folder of a session.
     """
 
     def __init__(
@@ -91,22 +91,22 @@ class Jobs:
     ) -> None:
         self._folder = folder
         self._limit = limit
-        self._kept = kept
+        self._ended_limit = kept
         self._output_bytes = output_bytes
         self._changed = threading.Condition()
         self._works: dict[str, _Work] = {}  # the oldest first
-        self._wake: int | None = None  # tells the pump, when there is one, to look again
+        self._wake: int | None = None  # wakes the pump, if it is running
         self._closed = False
 
     @property
     def running(self) -> int:
-        """How many jobs run."""
+        """How many jobs are running."""
         with self._changed:
             return len(self._running())
 
     @property
     def busy(self) -> bool:
-        """Whether any job runs."""
+        """Whether any job is running."""
         return self.running > 0
 
     def start(
@@ -124,9 +124,9 @@ class Jobs:
     ) -> Job:
         """Start a job and return when it runs.
 
-        `begin` starts the process on three descriptors, which are one and the same when they are a terminal. `held` is
-        closed when nothing of the job is left, or when it could not be started. `watch` tells when it uses too much.
-        `confined` has something to look for while it runs, and something to tell.
+        `begin` starts the process on three descriptors, which are the same one for a terminal. `held` is closed when
+        the job and its descendants have ended, or if it could not be started. `watch` polls its resource usage.
+        `confined` checks what it leaves for git to run, and has the notes on that.
         """
         with ExitStack() as unless_started:
             ours = ExitStack()
@@ -148,7 +148,7 @@ class Jobs:
                     work.deadline = monotonic() + timeout
                 with self._changed:
                     if work.ending is not None:
-                        raise ToolError("cancelled", "The session ended before the job was started.")
+                        raise ToolError("cancelled", "The session ended before the job could start.")
                     self._run_pump()
                     work.watched = True
             except OSError as error:
@@ -159,9 +159,9 @@ class Jobs:
     def output(
         self, session: str, task_id: str, *, fence: Fence, block: bool = True, seconds: float = 30.0, new: bool = False
     ) -> JobOutput:
-        """Return what a job has written, with `block` when it has ended or the time is over.
+        """Return the output of a job; with `block`, after its end or the timeout.
 
-        With `new`, only what no call has returned before. The wait ends at once when the call is given up.
+        With `new`, only output that no call has returned before. Cancelling the call ends the wait at once.
         """
         work = self._find(session, task_id)
         if block:
@@ -170,36 +170,36 @@ class Jobs:
             fence.check()
             state = work.state()
             file = work.open_written()
-            start, end = work.told if new else 0, state.output_bytes
+            start, end = work.returned if new else 0, state.output_bytes
             if file is not None and state.status == "running":
                 end -= _unfinished(os.pread(file, _END_BYTES, max(start, end - _END_BYTES)))
-            work.told = max(work.told, end)
+            work.returned = max(work.returned, end)
         if file is None:
-            note = "[The output of this job is no longer kept.]"
+            note = "[The output of this job was deleted.]"
             return JobOutput(state, note, note, truncated=True)
         try:
-            raw, truncated = _shown(file, start, end, state.job.output_file)
+            raw, truncated = _excerpt(file, start, end, state.job.output_file)
         finally:
             os.close(file)
         return JobOutput(state, raw, printed.plain(raw), truncated)
 
     def list(self, session: str) -> Sequence[JobState]:
-        """Return the jobs of a session, the oldest first."""
+        """Return the jobs of a session, oldest first."""
         with self._changed:
             return [work.state() for work in self._works.values() if work.job.session == session]
 
     def stop(self, session: str, task_id: str) -> JobState:
-        """End a job and return its state; one that has ended already stays as it is."""
+        """End a job and return its state; no effect on one that has ended."""
         work = self._find(session, task_id)
         self._end([work], "it was asked to stop")
         return work.state()
 
     def write(self, session: str, task_id: str, data: bytes) -> JobState:
-        """Type something into the terminal of a job, which reads it when it likes."""
+        """Send input to the terminal of a job, without waiting for the job to read it."""
         work = self._find(session, task_id)
         with self._changed:
             work.type(data)
-            self._look_again()
+            self._wake_pump()
             return work.state()
 
     def end_session(self, session: str) -> int:
@@ -213,7 +213,7 @@ class Jobs:
         return len(running)
 
     def touch(self, session: str) -> None:
-        """Note that a session is in use."""
+        """Record that a session is in use."""
         now = monotonic()
         with self._changed:
             for work in self._works.values():
@@ -221,7 +221,7 @@ class Jobs:
                     work.used = now
 
     def end_idle(self, seconds: float) -> None:
-        """End the jobs of sessions that have not been in use for so long."""
+        """End the jobs of sessions that have been idle for that long."""
         limit = monotonic() - seconds
         with self._changed:
             used: dict[str, float] = {}
@@ -232,11 +232,11 @@ class Jobs:
                 self.end_session(session)
 
     def close(self) -> None:
-        """End all jobs; none can be started from now on."""
+        """End all jobs; no more can be started."""
         with self._changed:
             self._closed = True
             running = self._running()
-        self._end(running, "hilt ended")
+        self._end(running, "hilt exited")
 
     # --- bookkeeping ----------------------------------------------------------------------------------------------
 
@@ -244,21 +244,21 @@ class Jobs:
         return [work for work in self._works.values() if work.status == "running"]
 
     def _make_room(self, session: str, command: str, cwd: str, ours: ExitStack, *, tty: bool) -> _Work:
-        """Enter a job that is about to start, and forget the oldest that have ended."""
+        """Register a job that is about to start, and drop the oldest ended ones."""
         folder = self._folder(session)
         with self._changed:
             if self._closed:
-                raise ToolError("cancelled", "No job can be started any more: hilt is ending.")
+                raise ToolError("cancelled", "Cannot start a job: hilt is shutting down.")
             running = len(self._running())
             if running >= self._limit:
                 raise ToolError(
                     "limit_exceeded",
-                    f"{running} background jobs are running, as many as there may be.",
-                    suggestion="End one with job_stop, or wait until one ends.",
+                    f"{running} background jobs are running, which is the limit.",
+                    suggestion="Stop one with job_stop, or wait until one ends.",
                     limit=self._limit,
                 )
             ended = [name for name, work in self._works.items() if work.status != "running"]
-            for name in ended[: max(0, len(ended) - self._kept + 1)]:
+            for name in ended[: max(0, len(ended) - self._ended_limit + 1)]:
                 del self._works[name]
             while (name := f"job_{os.urandom(3).hex()}") in self._works:
                 pass
@@ -278,20 +278,20 @@ class Jobs:
             raise ToolError(
                 "not_found",
                 f"This session has no job {task_id[:40]!r}.",
-                suggestion="Call job_list to see its jobs; those that ended long ago are forgotten.",
+                suggestion="Call job_list to see its jobs. The oldest ended jobs are no longer listed.",
             )
         return work
 
     def _end(self, works: Sequence[_Work], reason: str) -> None:
-        """Tell jobs to end, and wait until nothing of them is left."""
+        """End jobs, and wait until they and their descendants have ended."""
         with self._changed:
             for work in works:
                 work.end("stopped", reason)
-            self._look_again()
+            self._wake_pump()
         self._wait(works, 2 * _STUCK_SECONDS)
 
     def _wait(self, works: Sequence[_Work], seconds: float, fence: Fence | None = None) -> None:
-        """Wait until the jobs have ended or are forgotten, or the time is over."""
+        """Wait until the jobs have ended or were dropped, or until the timeout."""
 
         def done() -> bool:
             if fence is not None:
@@ -311,7 +311,7 @@ class Jobs:
 
     def _run_pump(self) -> None:
         if self._wake is not None:
-            self._look_again()
+            self._wake_pump()
             return
         woken, wake = os.pipe()
         os.set_blocking(wake, False)
@@ -320,16 +320,16 @@ class Jobs:
         except RuntimeError as error:
             os.close(woken)
             os.close(wake)
-            raise _cannot_start("there are too many threads") from error
+            raise _cannot_start("too many threads") from error
         self._wake = wake
 
-    def _look_again(self) -> None:
+    def _wake_pump(self) -> None:
         if self._wake is not None:
-            with suppress(BlockingIOError):  # it is full of reminders
+            with suppress(BlockingIOError):  # the pipe is full, so the pump will wake anyway
                 os.write(self._wake, b"+")
 
     def _pump(self, woken: int, wake: int) -> None:
-        """Attend to all jobs until none is left."""
+        """Serve all jobs until none is running."""
         while True:
             with self._changed:
                 works = [work for work in self._running() if work.watched]
@@ -352,7 +352,7 @@ class Jobs:
         os.close(wake)
 
     def _settle(self, work: _Work) -> None:
-        """Let go of what a job held, and tell that it has ended."""
+        """Release the resources of a job, and mark it as ended."""
         work.release()
         with self._changed:
             work.close_output()
@@ -366,12 +366,12 @@ class _Ending(NamedTuple):
 
 
 class _Work:
-    """A job and its process. The pump alone reads, writes and polls; others change what is theirs under the lock."""
+    """A job and its process. Only the pump reads, writes and polls; other threads change fields under the lock."""
 
-    def __init__(self, job: Job, ours: ExitStack, most: int) -> None:
+    def __init__(self, job: Job, ours: ExitStack, output_limit: int) -> None:
         self.job = job
         self.status: Status = "running"
-        self.outcome: Status = "failed"  # what the status will be when all is let go
+        self.outcome: Status = "failed"  # the status once its resources are released
         self.exit_code: int | None = None
         self.ending: _Ending | None = None
         self.child: Child | None = None
@@ -380,16 +380,16 @@ class _Work:
         self.watch: RoomWatch | None = None
         self.deadline = inf
         self.written = 0
-        self.told = 0  # up to where the output was returned
-        self.used = monotonic()  # when its session was last seen
-        self._most = most
+        self.returned = 0  # offset up to which the output was returned
+        self.used = monotonic()  # when its session was last used
+        self._output_limit = output_limit
         self._ours = ours
         self._output: int | None = None
         self._source = -1
         self._typed = bytearray()
         self._stuck = inf
         self._began = monotonic()
-        self._next_look = self._began + _LOOK_SECONDS
+        self._next_check = self._began + _CHECK_SECONDS
         self._ended: float | None = None
 
     def state(self) -> JobState:
@@ -408,10 +408,10 @@ class _Work:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             self._output = os.open(self.job.output_file, flags, 0o600)
         except OSError as error:
-            raise _cannot_start(f"its output cannot be kept: {os.strerror(error.errno or 0)}") from error
+            raise _cannot_start(f"its output cannot be saved: {os.strerror(error.errno or 0)}") from error
 
     def open_pipe(self, theirs: ExitStack) -> tuple[int, int, int]:
-        """Return the streams of a job without a terminal: nothing to read, and one pipe for all it writes."""
+        """Return the streams of a job without a terminal: empty input, and one pipe for all output."""
         self._source, sink = os.pipe()
         self._ours.callback(os.close, self._source)
         theirs.callback(os.close, sink)
@@ -428,7 +428,7 @@ class _Work:
 
         self._source, screen = os.openpty()
         self._ours.callback(os.close, self._source)
-        # held open to the end, so that what is written last is not lost when the job lets go of its terminal
+        # held open to the end, so that the last output is not lost when the job closes its terminal
         self._ours.callback(os.close, screen)
         os.set_blocking(self._source, False)
         termios.tcsetwinsize(screen, SCREEN)
@@ -443,12 +443,12 @@ class _Work:
             poller.register(self._source, select.POLLIN | (select.POLLOUT if self._typed else 0))
 
     def due(self) -> float:
-        """When the job must be looked at even if nothing happens."""
-        looking = inf if self.watch is None or self.ending is not None else self.watch.due()
-        return min(self.deadline, self._stuck, self._next_look, looking)
+        """When the job must be checked even without an event."""
+        next_watch = inf if self.watch is None or self.ending is not None else self.watch.due()
+        return min(self.deadline, self._stuck, self._next_check, next_watch)
 
     def attend(self, ready: Mapping[int, int], running: int) -> bool:
-        """Do what can be done now; True when the job has ended. The jobs that are running share the time for looks."""
+        """Handle pending events; True when the job has ended. All running jobs share the time for checks."""
         try:
             return self._attend(ready, running)
         except Exception as error:  # noqa: BLE001  # one job must not take the others with it
@@ -475,43 +475,43 @@ class _Work:
         if self.watch is not None and self.ending is None and now >= self.watch.due():
             exceeded = self.watch.look()
             if exceeded is not None:
-                self._give_up(_too_much(exceeded))
-        if now >= self._next_look and self.confined is not None:
+                self._give_up(_describe(exceeded))
+        if now >= self._next_check and self.confined is not None:
             self.confined.look()
-            self._next_look = monotonic() + running * max(_LOOK_SECONDS, _LOOK_SHARE * (monotonic() - now))
+            self._next_check = monotonic() + running * max(_CHECK_SECONDS, _CHECK_SHARE * (monotonic() - now))
             if self.ending is None and (repeated := self.confined.repeated()):
                 self._give_up(repeated, "stopped")
         if now >= self.deadline:
-            self.end("timeout", "its time was over")
+            self.end("timeout", "it timed out")
         if self._stuck == inf and (self.ending is not None or child.exit is not None):
             self._stuck = now + _STUCK_SECONDS
         if now >= self._stuck:
-            self.ending = _Ending("stopped", "it could not be killed; something of it may still be there")
+            self.ending = _Ending("stopped", "it could not be killed; some of its processes may still be running")
             self._conclude(None if child.exit is None else child.exit.code)
             return True
         return False
 
     def _pull(self) -> bool:
-        """Take in what has arrived; False when there is nothing more for now, or for ever."""
+        """Read what has arrived; False when there is no more for now, or at the end."""
         if self._source < 0:
             return False
-        room = self._most - self.written
+        room = self._output_limit - self.written
         try:
             chunk = os.read(self._source, min(room, _CHUNK_BYTES) or 1)
         except BlockingIOError:
             return False
-        except OSError:  # how a terminal says that its other side is closed
+        except OSError:  # end of file on a terminal
             chunk = b""
         if not chunk:
             self._source = -1
         elif not room:
-            self._give_up(f"it wrote more than {self._most} bytes")
+            self._give_up(f"it wrote more than {self._output_limit} bytes")
         else:
             self._keep(chunk)
         return self._source >= 0
 
     def _drain(self) -> None:
-        """Take in what is still on its way; someone else may hold the other end open for ever."""
+        """Read what is still in the pipe, without waiting: another process may hold it open forever."""
         while self._pull():
             pass
 
@@ -523,7 +523,7 @@ class _Work:
                 left = left[count:]
                 self.written += count
         except OSError as error:
-            self._give_up(f"its output could not be kept: {os.strerror(error.errno or 0)}")
+            self._give_up(f"its output could not be saved: {os.strerror(error.errno or 0)}")
 
     def _give_up(self, reason: str, status: Status = "limit") -> None:
         self.ending = _Ending(status, reason)
@@ -533,16 +533,16 @@ class _Work:
 
     def _push(self) -> None:
         with suppress(BlockingIOError):
-            # a copy: nothing could be typed while the original is being written
+            # a copy: the original cannot grow while it is being written
             del self._typed[: os.write(self._source, bytes(self._typed))]
 
     def type(self, data: bytes) -> None:
-        """Take in what a job on a terminal shall read."""
+        """Queue input for a job on a terminal."""
         name = self.job.id
         if not self.job.tty:
             raise ToolError(
                 "invalid_args",
-                f"{name} has no terminal to type into.",
+                f"{name} has no terminal, so it takes no input.",
                 suggestion="Start the command with tty: true.",
             )
         if self.status != "running":
@@ -550,21 +550,21 @@ class _Work:
         if len(data) > INPUT_BYTES:
             raise ToolError(
                 "invalid_args",
-                f"The text has {len(data)} bytes, and a terminal takes at most {INPUT_BYTES} at once.",
+                f"The text has {len(data)} bytes; a terminal takes at most {INPUT_BYTES} at once.",
                 suggestion="Send it in parts, or have the job read it from a file.",
             )
         if len(self._typed) + len(data) > INPUT_BYTES:
             raise ToolError(
                 "busy",
-                f"{name} has not read its input yet; {len(self._typed)} bytes are waiting.",
-                suggestion="Send more when the job has read them.",
+                f"{name} has not read its input yet: {len(self._typed)} bytes are pending.",
+                suggestion="Retry when the job has read them.",
             )
         self._typed += data
 
     # --- ending
 
     def end(self, status: Status, reason: str) -> None:
-        """Tell the job to end, unless it was told already or does so by itself."""
+        """Terminate the job, unless it is already ending."""
         if self.status != "running" or self.ending is not None or (self.child is not None and self.child.exit):
             return
         self.ending = _Ending(status, reason)
@@ -575,7 +575,7 @@ class _Work:
     def _conclude(self, code: int | None, exceeded: Excess | None = None) -> None:
         self._ended = monotonic()
         if self.ending is None and exceeded is not None:
-            self.ending = _Ending("limit", _too_much(exceeded))
+            self.ending = _Ending("limit", _describe(exceeded))
         if self.ending is None:
             self.exit_code = code
             self.outcome = "completed" if code == 0 else "failed"
@@ -590,7 +590,7 @@ class _Work:
         self.outcome = "failed"
 
     def release(self) -> None:
-        """Close everything but the output; what does not end in time is closed on a thread of its own."""
+        """Close everything but the output; a stuck job is closed on a separate thread."""
         if self._stuck <= monotonic():
             threading.Thread(target=self._close, name="hilt-jobs-stuck", daemon=True).start()
         else:
@@ -605,7 +605,7 @@ class _Work:
     # --- output
 
     def open_written(self) -> int | None:
-        """Return a descriptor of the output; None when it was removed. Under the lock."""
+        """Return a descriptor of the output; None when it was deleted. Requires the lock."""
         if self._output is not None:
             return os.dup(self._output)
         try:
@@ -625,7 +625,7 @@ class _Work:
 
 
 def _unfinished(data: bytes) -> int:
-    """Return how many bytes at the end belong to a character or a sequence that is not complete."""
+    """Return how many bytes at the end belong to an incomplete character or escape sequence."""
     match = _UNFINISHED.search(data)
     if match is not None:
         return len(match[0])
@@ -639,15 +639,15 @@ def _unfinished(data: bytes) -> int:
     return 0
 
 
-def _shown(file: int, start: int, end: int, path: str) -> tuple[str, bool]:
-    """Return a part of the output as text, and whether its middle was left out because it is too long."""
+def _excerpt(file: int, start: int, end: int, path: str) -> tuple[str, bool]:
+    """Return a range of the output as text, and whether its middle was omitted because it is too long."""
     size = end - start
-    most = 4 * printed.SHOWN_CHARACTERS  # no character takes more bytes
-    first = _read(file, start, min(end, start + most))
-    text = printed.fits(first) if size <= most else None
+    max_bytes = 4 * printed.SHOWN_CHARACTERS  # at most 4 bytes per character
+    first = _read(file, start, min(end, start + max_bytes))
+    text = printed.fits(first) if size <= max_bytes else None
     if text is not None:
         return text, False
-    last = first if size <= most else _read(file, end - most, end)
+    last = first if size <= max_bytes else _read(file, end - max_bytes, end)
     return "\n".join(printed.excerpt(first, last, size, path)), True
 
 
@@ -658,11 +658,11 @@ def _read(file: int, start: int, end: int) -> bytes:
     return data
 
 
-def _too_much(exceeded: Excess) -> str:
+def _describe(exceeded: Excess) -> str:
     from hilt.sandbox.rooms import describe
 
     return describe(exceeded)
 
 
 def _cannot_start(reason: str) -> ToolError:
-    return ToolError("resource_limit", f"The job cannot be started: {reason}.")
+    return ToolError("resource_limit", f"Cannot start the job: {reason}.")

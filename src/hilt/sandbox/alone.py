@@ -1,7 +1,7 @@
-"""Lets one program at a time write in a folder, for systems where a sandbox cannot be made by handle.
+"""Lets one program at a time write to a folder, for systems without mounts by handle.
 
-There a program that still runs could lead the mounts of the next one astray by renaming folders. So each program holds
-a lock for as long as it runs: alone on the folders that it can write, shared on all folders above them.
+There a running program could redirect the mounts of the next one by renaming folders. So each program holds locks while
+it runs: exclusive ones on the folders that it can write, shared ones on all folders above them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PAUSE_SECONDS = 0.01
 
 @contextmanager
 def alone(folder: str, roots: tuple[str, ...]) -> Iterator[None]:
-    """Hold the locks of the roots, which are files in a folder; raise when another program keeps them."""
+    """Hold the locks of the roots, as files in `folder`; raise when another program does not release them."""
     os.makedirs(folder, 0o700, exist_ok=True)
     above = {outer for root in roots for outer in _above(root)} - set(roots)
     kinds = {**dict.fromkeys(above, fcntl.LOCK_SH), **dict.fromkeys(roots, fcntl.LOCK_EX)}
@@ -32,8 +32,8 @@ def alone(folder: str, roots: tuple[str, ...]) -> Iterator[None]:
             if monotonic() > until:
                 raise ToolError(
                     "busy",
-                    f"Another command still runs in {roots[0]}, and this system can confine only one at a time.",
-                    suggestion="Wait for it, or end it with job_stop. `hilt doctor` says what the sandbox lacks.",
+                    f"Another command is still running in {roots[0]}, and this system can confine only one at a time.",
+                    suggestion="Wait for it, or stop it with job_stop. `hilt doctor` shows what the sandbox lacks.",
                     path=roots[0],
                 )
             sleep(_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""Which sandbox works on this system: found by trying, and remembered until something changes."""
+"""Which sandbox works on this system: probed once, and cached until something changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PROBE_SECONDS = 20.0
 
 
 def find(state: str) -> Availability:
-    """Return what works here: as remembered, or else by trying."""
+    """Return which sandbox works here, from the cache if that is still valid."""
     path = os.path.join(state, _RECORD)
     key = _key()
     with suppress(OSError, ValueError, TypeError, KeyError):
@@ -38,35 +38,38 @@ def find(state: str) -> Availability:
         if record["key"] == key:
             fields = record["availability"]
             return Availability(**{**fields, **{name: tuple(fields[name]) for name in ("missing", "features")}})
-    found = probe(state)
-    _remember(path, key, found)
-    return found
+    available = probe(state)
+    _remember(path, key, available)
+    return available
 
 
 def probe(state: str) -> Availability:
-    """Try what this system has, the strongest first; mounts are tried on a folder in the state directory."""
+    """Probe the sandboxes of this system, strongest first; mounts are tested on a folder in the state directory."""
     if sys.platform == "darwin":
         return _probe_seatbelt()
     if not sys.platform.startswith("linux"):
-        return Availability("none", f"There is no sandbox for {sys.platform}.")
+        return Availability("none", f"Sandboxing is not supported on {sys.platform}.")
     program = find_bubblewrap()
-    found, problem = _probe_bubblewrap(program, state) if program else (None, "bubblewrap is not installed.")
-    if found:
-        return found
+    available, problem = _probe_bubblewrap(program, state) if program else (None, "bubblewrap is not installed.")
+    if available:
+        return available
     from hilt.sandbox import landlock, ruleset
 
     remedy = _remedy(program)
     abi = ruleset.abi()
     if abi:
         return Availability(
-            "landlock", f"{problem} Landlock (ABI {abi}) confines in part.", landlock.missing(abi), remedy
+            "landlock",
+            f"{problem} Landlock (ABI {abi}) enforces only part of the sandbox.",
+            landlock.missing(abi),
+            remedy,
         )
     missing = ("files", "network", "processes")
-    return Availability("none", f"{problem} The kernel has no Landlock either.", missing, remedy)
+    return Availability("none", f"{problem} The kernel does not support Landlock either.", missing, remedy)
 
 
 def find_bubblewrap() -> str | None:
-    """Return the path of a bubblewrap that no one but root and the user can have put there."""
+    """Return the path of a bubblewrap that only root or the user can have installed."""
     for path in _candidates():
         try:
             real = os.path.realpath(path)
@@ -88,7 +91,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, str]:
-    """Have it make everything that a profile needs; on failure say why."""
+    """Test everything that a profile needs; on failure, return the reason."""
     from hilt.sandbox.process import Limits, run
 
     limits = Limits(timeout=_PROBE_SECONDS)
@@ -96,7 +99,7 @@ def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, st
     version = run((program, "--version"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace").strip()
     features = tuple(feature for feature in ("disable-userns", "size") if f"--{feature} " in help_text)
     if "--perms " not in help_text:
-        return None, f"{version or program} is too old: 0.5 is needed."
+        return None, f"{version or program} is too old: version 0.5 or later is required."
     words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--unshare-net", "--new-session", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
     words += ["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--perms", "0500", "--tmpfs", "/run"]
@@ -107,19 +110,19 @@ def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, st
         reason = " ".join((result.stderr.head + result.stderr.tail).decode("utf-8", "replace").split())
         if result.exit_code == 0:
             machine = os.uname().machine
-            known = machine in seccomp.MACHINES
-            missing = () if known else (f"Unix sockets: there is no system call filter for {machine}",)
+            is_filtered = machine in seccomp.MACHINES
+            missing = () if is_filtered else (f"Unix sockets can be used: no system call filter for {machine}",)
             facts = f"{version} works."
             if _mounts_by_handle(program, state):
                 tried = (*tried, "handles")
             else:
-                facts += " Mounts by handle do not, so one command runs at a time in a workspace."
+                facts += " Mounts by handle are not supported, so one command runs at a time in a workspace."
             return Availability("bubblewrap", facts, missing, "", program, tried), ""
-    return None, f"{version} does not work: {reason or 'it gives no reason'}."
+    return None, f"{version} does not work: {reason or 'it printed no error'}."
 
 
 def _mounts_by_handle(program: str, state: str) -> bool:
-    """Whether the kernel has them (5.12) and lets this user have a namespace for them."""
+    """Whether the kernel supports mounts by handle (5.12) and lets this user create a namespace for them."""
     from hilt.sandbox.process import Confined, Limits, run
 
     stage = os.path.join(os.path.realpath(state), "stage")
@@ -159,7 +162,7 @@ def _remedy(program: str | None) -> str:
 
 
 def _key() -> list[object]:
-    """Everything that the outcome depends on."""
+    """Everything that the result of the probe depends on."""
     system = os.uname()
     program = find_bubblewrap() if system.sysname == "Linux" else _SEATBELT
     try:
@@ -179,11 +182,11 @@ def _read(path: str) -> str:
         return ""
 
 
-def _remember(path: str, key: list[object], found: Availability) -> None:
-    """Keep the outcome for the next process; without it that one tries again."""
+def _remember(path: str, key: list[object], available: Availability) -> None:
+    """Cache the result for the next process, which otherwise probes again."""
     draft = f"{path}.{os.getpid()}"
     with suppress(OSError):
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         with open(draft, "w", encoding="utf-8") as file:
-            json.dump({"key": key, "availability": found._asdict()}, file)
+            json.dump({"key": key, "availability": available._asdict()}, file)
         os.replace(draft, path)

@@ -1,26 +1,26 @@
-"""A profile as arguments of bubblewrap: a view of the file system made of mounts, and namespaces of its own.
+"""A profile as bubblewrap arguments: a view of the file system built from mounts, and separate namespaces.
 
-The view is a list of steps. Each shows, hides or guards one path; they are done from the outermost to the innermost
-path, so that what is said of an inner path holds whatever was said of the folders around it.
+The view is a list of steps. Each step shows, hides or guards one path. Steps run from the outermost path to the
+innermost, so that a step for an inner path overrides those for the folders around it.
 
     /                    as it is, read-only
-    /tmp /var/tmp        the session's own              ~/.cache    the session's own
-    /run                 empty: the sockets of others live there
+    /tmp /var/tmp        private to the session         ~/.cache    private to the session
+    /run                 empty: sockets of other programs are there
     workspace folders    as they are, writable under "workspace-write"
-    guarded paths        as they are, read-only; in a writable folder the way to them is held fast, for whoever can
-                         rename a folder can put another in its place
-    missing paths        empty folders, where something could be made; files where git would stumble over a folder
+    guarded paths        as they are, read-only; in a writable folder the folders above them are fixed by
+                         mounts, because a program that can rename a folder can put another in its place
+    missing paths        empty folders, where something could be created; files where a folder would break git
     hidden paths         empty in the home directory (programs then find no credentials), unreadable in the workspace
                          (an empty .env would be taken for the real one)
 
-A name that is missing and must stay missing needs a mount point: mountpoints.py.
+A missing name that must stay missing needs a mount point: see mountpoints.py.
 
-A program that still runs may rename folders while the view of the next one is made. It cannot move what was hidden or
-guarded when it started, because the way there is held fast in its own view too. What else it swaps does not matter:
-mounting.py carries out the steps by handle, and compares each with what was there when the plan was made. Where the
-system has no mounts by handle, bubblewrap goes by name, and no other program that could rename anything runs meanwhile.
+A running program may rename folders while the view of the next one is built. It cannot move what was hidden or guarded
+when it started, because the folders above are fixed in its own view too. Other renames are harmless: mounting.py
+performs the steps by handle, and compares each path with what was there when the plan was made. Where mounts by handle
+are not supported, bubblewrap mounts by name, and no other program that could rename anything runs at the same time.
 
-Not covered: a sensitive file that is made while a program runs is seen by that program.
+Not covered: a program can read a sensitive file that is created while it runs.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
 
 Identity = tuple[int, int]  # device and inode
 
-# the numbers under which the program that starts finds Confined.fds
+# the descriptor numbers of Confined.fds in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
 _SHM_BYTES = 1 << 30
-_SEARCHABLE = 0o500  # the mode of a folder that shows that it is empty
-# below /run: not sockets, but what systems keep there that programs need
+_SEARCHABLE = 0o500  # the mode of a folder that can be listed, and is empty
+# below /run: no sockets, but files that programs need
 _SHOWN_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers")
 
 
 class Layer(IntEnum):
-    """Which step comes later, and so wins, when two are about the same path."""
+    """The order of steps for the same path; the later step wins."""
 
     BASE = 0
     SYSTEM = 1
@@ -74,10 +74,10 @@ class Layer(IntEnum):
 
 
 class Step(NamedTuple):
-    """One line of the view: what it is for, the path it is about, and what a program finds there.
+    """One step of the view: its purpose, its path, and what a program finds there.
 
-    That is `source`, or an empty folder of this `mode`, or what bubblewrap makes by `options`. The identities are those
-    of what is covered and of the source when the plan was made; None where no program can swap anything.
+    That is `source`, or an empty folder with this `mode`, or what bubblewrap creates with `options`. `covered` and
+    `origin` identify the covered path and the source when the plan was made; None where no program can swap anything.
     """
 
     layer: Layer
@@ -92,7 +92,7 @@ class Step(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The step as bubblewrap would carry it out by name."""
+        """The step as bubblewrap arguments, which mount by name."""
         if self.options:
             return self.options
         if self.source:
@@ -101,13 +101,13 @@ class Step(NamedTuple):
 
     @property
     def mount(self) -> Mount:
-        """The step as mounting.py carries it out by handle."""
+        """The step as mounting.py performs it, by handle."""
         source = os.fsencode(self.source) if self.source else self.mode
         return os.fsencode(self.path), self.covered, source, self.origin, self.writable
 
 
 class Plan(NamedTuple):
-    """All steps in order, and the paths that need a mount point: missing ones, and empty folders that may be one."""
+    """All steps in order, and the paths that need a mount point: missing paths, and empty folders that may be one."""
 
     steps: tuple[Step, ...]
     missing: tuple[str, ...]
@@ -125,8 +125,8 @@ def confine(
     *,
     tty: bool = False,
 ) -> Iterator[Confined]:
-    """Yield how to start a program under bubblewrap; what it needs is held until the end of the block."""
-    # before anything looks at the workspace: what a crash has left there is not the user's
+    """Yield how to start a program under bubblewrap; its resources are held until the end of the block."""
+    # before the workspace is searched: what a crash left there is not the user's
     points.recover()
     try:
         found = look(profile, search)
@@ -153,18 +153,18 @@ def confine(
         words += namespaces(profile, available, tty=tty)
         if program_filter is not None:
             words += ["--seccomp", str(_FILTER_FD)]
-        # told of only when the program itself has exited, and not when the sandbox could not be set up
+        # reports an exit code only if the program itself ran, not if the sandbox could not be set up
         words += ["--json-status-fd", str(_STATUS_FD)]
         words += ["--chdir", os.path.realpath(cwd)]
         if os.path.join(home, ".gitconfig") in plan.missing:
-            # git would stumble over the folder that stands for it, and this is the other file that it reads
+            # git fails on the folder mounted there; this is the other file that it reads
             words += ["--setenv", "GIT_CONFIG_GLOBAL", os.path.join(home, ".config/git/config")]
         kept = {step.path for step in plan.steps if step.purpose == "repository"}
         watch = stack.enter_context(watches.hold(profile, found, Guard(kept, hides=True, absent=_plain_names(profile))))
-        status = _memory("status", b"")
-        fds = [_memory("arguments", b"".join(os.fsencode(word) + b"\0" for word in words)), status]
+        status = _memory_file("status", b"")
+        fds = [_memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in words)), status]
         if program_filter is not None:
-            fds.append(_memory("filter", program_filter))
+            fds.append(_memory_file("filter", program_filter))
         for fd in fds:
             stack.callback(os.close, fd)
         entered: tuple[int, ...] = ()
@@ -185,15 +185,15 @@ def confine(
 
 
 def _as_held(step: Step, held: Mapping[str, Identity]) -> Step:
-    """A step over a mount point that was made after the plan; a file is covered by itself."""
+    """Return a step with the identity of a mount point created after the plan; a file is covered by itself."""
     if step.path not in held:
         return step
-    at = held[step.path]
-    return step._replace(covered=at, origin=at if step.source == step.path else step.origin)
+    mount_point = held[step.path]
+    return step._replace(covered=mount_point, origin=mount_point if step.source == step.path else step.origin)
 
 
 def _made_by_bubblewrap(plan: Plan, profile: Profile, stage: str) -> Iterator[str]:
-    """The words for what bubblewrap mounts over the stage, and for workspace folders that this would cover."""
+    """Arguments for what bubblewrap mounts over the stage, and for workspace folders that this would cover."""
     inner = [word for root in profile.roots if is_below(root, "/dev") for word in ("--bind", stage + root, root)]
     for step in plan.steps:
         if step.layer is Layer.CLOSING:
@@ -208,15 +208,15 @@ def look(profile: Profile, search: Search) -> Found:
     finds = []
     for root in profile.roots:
         if not os.path.isdir(root):
-            raise ToolError("file_not_found", f"The workspace folder {root} is gone.", path=root)
-        # other file systems than those of the workspace are mounted over these
+            raise ToolError("file_not_found", f"The workspace folder {root} does not exist.", path=root)
+        # these are covered by other mounts
         outside = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp") if root == "/" else ()  # noqa: S108
         finds.append(search.find(root, Judged(profile, root), skipped + outside))
     return sensitive.join(finds)
 
 
 def namespaces(profile: Profile, available: Availability, *, tty: bool) -> list[str]:
-    """The words that are about processes and not about files."""
+    """Return the arguments for namespaces, capabilities and variables."""
     words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if "disable-userns" in available.features:
         words.append("--disable-userns")
@@ -228,7 +228,7 @@ def namespaces(profile: Profile, available: Availability, *, tty: bool) -> list[
 
 
 def make_plan(profile: Profile, found: Found, features: tuple[str, ...]) -> Plan:
-    """Decide what a program sees of the file system."""
+    """Plan the view of the file system that a program gets."""
     view = _View(profile)
     view.show_system(features)
     view.show_workspace()
@@ -240,7 +240,7 @@ def make_plan(profile: Profile, found: Found, features: tuple[str, ...]) -> Plan
 
 
 class _View:
-    """The steps as they are collected."""
+    """Collects the steps."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -248,25 +248,25 @@ class _View:
         self._home = self._homes[0]
         self._private = os.path.realpath(profile.private)
         self._steps: dict[tuple[str, Layer], Step] = {}
-        # folders of our own that stand at a path, and their source
+        # paths at which private folders are mounted, and their sources
         self._own: dict[str, str] = {}
-        # paths at which the real file system is shown, and those of them that can be written
+        # paths at which the real file system is visible, and the writable ones among them
         self._real: set[str] = {"/"}
         self._writable: set[str] = set()
         self._empty: set[str] = set()
         self._missing: dict[str, None] = {}
 
     def show_system(self, features: tuple[str, ...]) -> None:
-        """The system read-only, devices and processes of its own, nobody's sockets."""
+        """Show the system read-only, with its own /dev and /proc and without sockets."""
         if "handles" not in features:
             self._steps["/", Layer.BASE] = Step(Layer.BASE, "system", "/", "/")
-        self._order_made(Layer.SYSTEM, "processes", "/proc", "--proc", "/proc")
-        self._order_made(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev")
+        self._add_built_in(Layer.SYSTEM, "processes", "/proc", "--proc", "/proc")
+        self._add_built_in(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev")
         size = ("--size", str(_SHM_BYTES)) if "size" in features else ()
-        self._order_made(Layer.OWN, "shared memory", "/dev/shm", *size, "--tmpfs", "/dev/shm")  # noqa: S108
+        self._add_built_in(Layer.OWN, "shared memory", "/dev/shm", *size, "--tmpfs", "/dev/shm")  # noqa: S108
         self._close("devices read-only", "/dev")
         if os.geteuid() == 0:
-            # root is the owner of switches in there that need no capability
+            # root owns settings there that can be changed without a capability
             self._close("processes read-only", "/proc")
         self._own_folder("private tmp", "/tmp", "tmp")  # noqa: S108
         self._own_folder("private tmp", "/var/tmp", "var-tmp")  # noqa: S108
@@ -281,7 +281,7 @@ class _View:
                 self._show(resolver, "name resolution")
 
     def show_workspace(self) -> None:
-        """The workspace folders, the session's own folder and cache, and as much of the home as may be seen."""
+        """Show the workspace folders, the session's folder and cache, and the visible part of the home directory."""
         profile = self._profile
         if profile.read == "workspace" and self._home != "/" and os.path.isdir(self._home):
             self._blank(self._home, "home")
@@ -289,7 +289,7 @@ class _View:
                 self._show(path, "programs in the home")
         elif not self._is_shown(self._home) and os.path.isdir(self._home):
             self._show(self._home, "home")
-        # the Python that runs hilt, and runs tools too, wherever it lies
+        # the Python that runs hilt and tools, wherever it is installed
         for prefix in map(os.path.realpath, dict.fromkeys((sys.base_prefix, sys.prefix))):
             if not self._is_shown(prefix):
                 self._show(prefix, "programs")
@@ -326,7 +326,7 @@ class _View:
                 self._bind(Layer.SHOWN, "session folder", alias, folder)
 
     def guard_workspace(self, found: Found) -> None:
-        """Keep what makes the user's programs run something, or hilt behave otherwise, from being written."""
+        """Write-protect files that make the user's programs run something, or that configure hilt."""
         if not self._profile.writable:
             return
         for root in self._profile.roots:
@@ -340,7 +340,7 @@ class _View:
                 self._guard(os.path.join(root, ".git"), "repository")
         for git in found.repositories:
             for path in repositories.guarded(git):
-                # further in, programs may have made links themselves; what these lead to is guarded
+                # inside, programs may have created links; their targets are guarded
                 self._guard(os.path.realpath(path), "repository", refuse_links=False)
         for path in found.guarded:
             if self._profile.denies_write is not None and self._profile.denies_write(path):
@@ -351,7 +351,7 @@ class _View:
             self._guard(path, "rule", refuse_links=False)
         kept = dict.fromkeys(self._profile.kept, "installation") | dict.fromkeys(self._start_files(), "start files")
         for path, purpose in kept.items():
-            # one that is missing and everyone would see is watched instead
+            # a missing path that listings would show is watched instead
             around = innermost(path, tuple(self._writable))
             if around and (os.path.lexists(path) or not _is_plain(os.path.relpath(path, around))):
                 self._guard(path, purpose)
@@ -359,15 +359,15 @@ class _View:
     def _start_files(self) -> Iterator[str]:
         for home in self._homes:
             for name in self._profile.start_files:
-                # a folder of macOS, which every listing would show
+                # a macOS folder that every listing would show
                 if not name.startswith("Library/"):
                     yield os.path.join(home, name)
 
     def hide_home(self) -> None:
-        """Show no credentials, browser profiles and histories."""
+        """Hide credentials, browser profiles and histories."""
         for home in self._homes:
             for path in sensitive.home_secrets(home, self._profile.is_sensitive):
-                self._hide(os.path.realpath(path), "credentials", way=path)
+                self._hide(os.path.realpath(path), "credentials", named=path)
         if os.geteuid() == 0:
             for path in sensitive.SYSTEM:
                 if os.path.lexists(path):
@@ -381,7 +381,7 @@ class _View:
                 continue
             self._hide(target, "sensitive", unreadable=True)
         for path in found.unreadable:
-            # its owner could make it readable
+            # a program of its owner could make it readable
             self._hide(path, "unreadable", unreadable=True)
         for path, is_unreadable in self._profile.denied_outside:
             # nothing outside the workspace can be written anyway
@@ -389,18 +389,18 @@ class _View:
                 self._hide(path, "rule", unreadable=True)
 
     def hide_sockets(self) -> None:
-        """Show no socket at which a program outside listens; without Unix sockets nothing could reach it anyway."""
+        """Hide sockets of programs outside the sandbox; with network "none" there are no Unix sockets to reach them."""
         if self._profile.network == "none":
             return
         for path in host_sockets():
-            # a program of this session may listen in the workspace, and others may want to speak to it
+            # programs of this session may use sockets in the workspace to talk to each other
             if self._is_shown(path) and not innermost(path, self._profile.roots) and os.path.exists(path):
                 self._hide(os.path.realpath(path), "sockets of others")
 
     def finish(self) -> Plan:
-        """All steps, from the outermost path to the innermost."""
+        """Return all steps, from the outermost path to the innermost."""
         steps = []
-        beneath: dict[str, Identity | None] = {}  # what the last step has put at a path
+        beneath: dict[str, Identity | None] = {}  # what the last step mounted at a path
         for step in sorted(self._steps.values(), key=_order):
             if step.path not in beneath:
                 is_real = step.path != "/" and self._is_shown(os.path.dirname(step.path))
@@ -409,7 +409,7 @@ class _View:
             beneath[step.path] = step.origin
         return Plan(tuple(steps), tuple(self._missing))
 
-    # --- what is said of one path
+    # --- steps for one path
 
     def _show(
         self, path: str, purpose: str, layer: Layer = Layer.SHOWN, *, writable: bool = False, hold: bool = True
@@ -429,7 +429,7 @@ class _View:
         self._own[path] = source
 
     def _blank(self, path: str, purpose: str) -> None:
-        """An empty folder, in which other steps may show something."""
+        """Mount an empty folder, in which later steps may show something."""
         self._prepare(path, "/")
         self._hollow(Layer.SYSTEM, purpose, path)
         self._empty.add(path)
@@ -437,24 +437,24 @@ class _View:
     def _hide_closed(self, path: str) -> None:
         if os.path.lexists(path):
             if self._is_shown(path):
-                self._hold_way(path)
+                self._hold_parents(path)
                 self._keep_while_empty(path)
                 self._hollow(Layer.HIDDEN, "closed", path)
                 self._empty.add(path)
         else:
             self._guard(path, "closed")
 
-    def _hide(self, path: str, purpose: str, *, unreadable: bool = False, way: str = "") -> None:
+    def _hide(self, path: str, purpose: str, *, unreadable: bool = False, named: str = "") -> None:
         if not self._is_shown(path) or path in self._empty or path in self._profile.shown:
             return
         try:
             mode = os.lstat(path).st_mode
         except OSError:
-            return  # gone, or a link to nowhere
+            return  # gone, or a dangling link
         if stat.S_ISLNK(mode):
             return  # to itself
         if purpose not in ("sockets of others", "system credentials"):
-            self._hold_way(way or path)
+            self._hold_parents(named or path)
         if stat.S_ISDIR(mode):
             self._keep_while_empty(path)
             self._hollow(Layer.HIDDEN, purpose, path, 0 if unreadable else _SEARCHABLE)
@@ -463,46 +463,46 @@ class _View:
             self._bind(Layer.HIDDEN, purpose, path, source)
 
     def _guard(self, path: str, purpose: str, *, refuse_links: bool = True) -> None:
-        """Keep a path as it is, or missing; only in a writable folder is there something to do."""
+        """Keep a path unchanged, or missing; needed only in a writable folder."""
         root = innermost(path, tuple(self._writable))
         if root is None or path == root or self._cover(path) != root:
             return
-        at = root.rstrip("/")
-        names = path[len(at) + 1 :].split("/")
+        prefix = root.rstrip("/")
+        names = path[len(prefix) + 1 :].split("/")
         for index, name in enumerate(names):
-            at += "/" + name
+            prefix += "/" + name
             try:
-                mode = os.lstat(at).st_mode
+                mode = os.lstat(prefix).st_mode
             except FileNotFoundError:
-                if _can_make_in(os.path.dirname(at)):
-                    self._keep_empty(at, purpose)
+                if _can_make_in(os.path.dirname(prefix)):
+                    self._keep_empty(prefix, purpose)
                 return
             except NotADirectoryError:
                 return
             except PermissionError as error:
-                self._guard_whole(os.path.dirname(at), purpose, error)
+                self._guard_whole(os.path.dirname(prefix), purpose, error)
                 return
             if stat.S_ISLNK(mode):
                 if refuse_links:
-                    raise _replaceable(at)
+                    raise _replaceable(prefix)
                 return  # to itself
             if index < len(names) - 1:
-                self._hold(at)
-            elif (stat.S_ISDIR(mode) and _is_empty(at)) or (stat.S_ISREG(mode) and mountpoints.is_ours(at)):
-                self._keep_empty(at, purpose)
+                self._hold(prefix)
+            elif (stat.S_ISDIR(mode) and _is_empty(prefix)) or (stat.S_ISREG(mode) and mountpoints.is_ours(prefix)):
+                self._keep_empty(prefix, purpose)
             else:
-                self._bind(Layer.GUARDED, purpose, at, at)
+                self._bind(Layer.GUARDED, purpose, prefix, prefix)
 
     def _guard_in_place(self, path: str) -> None:
-        """Keep what is at a path from being written; the folders around it can be renamed, and take it along."""
+        """Write-protect a path; the folders around it can be renamed, and the protection moves with them."""
         is_there = os.path.lexists(path) and not os.path.islink(path)
         if is_there and self._cover(path) in self._writable and (path, Layer.GUARDED) not in self._steps:
             self._bind(Layer.GUARDED, "configuration", path, path)
 
     def _guard_whole(self, folder: str, purpose: str, error: PermissionError) -> None:
-        """Keep a folder as it is that cannot be looked into; its owner could."""
+        """Write-protect a folder that we cannot search, but a program of its owner could."""
         if folder in self._writable:
-            raise ToolError("permission_denied", f"{folder} cannot be entered.", path=folder) from error
+            raise ToolError("permission_denied", f"Cannot open {folder}: permission denied.", path=folder) from error
         self._bind(Layer.GUARDED, purpose, folder, folder)
 
     def _refuse_link(self, path: str) -> None:
@@ -517,53 +517,53 @@ class _View:
             self._hollow(Layer.GUARDED, purpose, path)
 
     def _keep_while_empty(self, path: str) -> None:
-        # perhaps the mount point of another command, which must not take it away now
+        # may be the mount point of another command, which must not remove it now
         if _is_empty(path):
             self._missing[path] = None
 
-    def _hold_way(self, path: str) -> None:
-        """Keep the folders around a path from being renamed, where they are writable."""
+    def _hold_parents(self, path: str) -> None:
+        """Prevent the writable folders above a path from being renamed."""
         root = innermost(path, tuple(self._writable))
         if root and path != root and self._cover(path) == root:
-            at = root.rstrip("/")
-            for name in path[len(at) + 1 :].split("/")[:-1]:
-                at += "/" + name
-                self._hold(at)
+            prefix = root.rstrip("/")
+            for name in path[len(prefix) + 1 :].split("/")[:-1]:
+                prefix += "/" + name
+                self._hold(prefix)
 
     def _hold(self, path: str) -> None:
         if (path, Layer.GUARDED) not in self._steps:
             self._bind(Layer.HELD, "way", path, path, writable=True)
 
     def _prepare(self, path: str, source: str, *, hold: bool = True) -> None:
-        """Have something to mount over, where a folder of our own stands around a path."""
+        """Create the mount target of a path that is inside a private folder."""
         own = innermost(path, tuple(self._own))
-        # in an empty folder further in, bubblewrap makes what it needs
+        # in an empty folder inside it, bubblewrap creates the target
         if own is None or path == own or innermost(path, (own, *self._empty)) != own:
             return
         names = path[len(own) + 1 :].split("/")
         _make_below(self._own[own], names, is_folder=os.path.isdir(source))
-        at, inside = self._own[own], own
+        own_path, inside = self._own[own], own
         for name in names[:-1]:
-            at, inside = f"{at}/{name}", f"{inside}/{name}"
+            own_path, inside = f"{own_path}/{name}", f"{inside}/{name}"
             if hold and not innermost(inside, tuple(self._real - {"/"})):
-                # else a program could put a link in its place, and what guards the inner path would go astray
-                self._bind(Layer.HELD, "way", inside, at, writable=True)
+                # otherwise a program could replace it by a link, and the mount on the inner path would miss
+                self._bind(Layer.HELD, "way", inside, own_path, writable=True)
 
     def _is_made(self, path: str) -> bool:
-        """Whether a missing path can be made, because an empty folder of ours is around it."""
+        """Whether a missing path can be created, because it is in an empty folder of ours."""
         return innermost(path, tuple(self._empty)) is not None
 
     def _is_shown(self, path: str) -> bool:
-        """Whether the real file system is what a program finds at a path."""
+        """Whether a program sees the real file system at a path."""
         return self._cover(path) in self._real
 
     def _cover(self, path: str) -> str | None:
-        """The innermost place around a path of which something is said."""
+        """The innermost path at or above this one that a step covers."""
         return innermost(path, (*self._real, *self._own, *self._empty, "/proc", "/dev"))
 
     def _may_follow(self, target: str) -> bool:
-        """Whether what a sensitive link leads to is to be hidden too: the user's files, not half of the system."""
-        if any(is_below(kept, target) for kept in (*self._profile.roots, self._home)):
+        """Whether to hide the target of a sensitive link too: only files of the user, not large parts of the system."""
+        if any(is_below(visible, target) for visible in (*self._profile.roots, self._home)):
             return False
         return innermost(target, (*self._profile.roots, self._home)) is not None
 
@@ -571,14 +571,14 @@ class _View:
         self._steps[path, layer] = Step(layer, purpose, path, source, writable, origin=identity(source))
 
     def _hollow(self, layer: Layer, purpose: str, path: str, mode: int = _SEARCHABLE) -> None:
-        """Put an empty folder at a path. Its mode keeps programs from writing there unknowingly."""
+        """Mount an empty folder. Its mode keeps programs from writing there by accident."""
         self._steps[path, layer] = Step(layer, purpose, path, mode=mode)
 
-    def _order_made(self, layer: Layer, purpose: str, path: str, *options: str) -> None:
+    def _add_built_in(self, layer: Layer, purpose: str, path: str, *options: str) -> None:
         self._steps[path, layer] = Step(layer, purpose, path, options=options)
 
     def _close(self, purpose: str, path: str) -> None:
-        self._order_made(Layer.CLOSING, purpose, path, "--remount-ro", path)
+        self._add_built_in(Layer.CLOSING, purpose, path, "--remount-ro", path)
 
 
 def _order(step: Step) -> tuple[bool, int, Layer, str]:
@@ -587,7 +587,7 @@ def _order(step: Step) -> tuple[bool, int, Layer, str]:
 
 
 def identity(path: str) -> Identity | None:
-    """Return the device and the inode of what is at a path, a link itself included; None when nothing is."""
+    """Return the device and inode at a path, without following a link; None when it is missing."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -598,8 +598,8 @@ def identity(path: str) -> Identity | None:
 def _replaceable(path: str) -> ToolError:
     return ToolError(
         "sandbox_unavailable",
-        f"{path} is a symbolic link, and nothing can keep a command from replacing a link.",
-        suggestion="Ask the user to put the file itself in the place of the link, or to open another workspace.",
+        f"{path} is a symbolic link, which the sandbox cannot prevent commands from replacing.",
+        suggestion="Ask the user to replace the link by the file itself, or to open another workspace.",
         path=path,
     )
 
@@ -609,19 +609,19 @@ def _is_name(text: str) -> bool:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether listings show a relative path: what would stand for it when it is missing would be in everyone's way."""
+    """Whether listings show a relative path; a mount point there would get in the user's way."""
     return not any(name.startswith(".") for name in path.split("/"))
 
 
 def _plain_names(profile: Profile) -> list[str]:
-    """The protected paths that listings would show, which are watched when they are missing."""
+    """The protected paths that listings would show, which are watched while they are missing."""
     names = [os.path.join(root, name) for root in profile.writable for name in profile.protected if _is_plain(name)]
     roots = ((path, innermost(path, profile.writable)) for path in profile.kept)
     return names + [path for path, root in roots if root and _is_plain(os.path.relpath(path, root))]
 
 
 def _can_make_in(folder: str) -> bool:
-    """Whether a program of this user could make something in a folder, perhaps after changing its mode."""
+    """Whether a program of this user could create something in a folder, possibly after changing its mode."""
     try:
         is_owner = os.stat(folder).st_uid == os.geteuid()
         return os.access(folder, os.W_OK) or (is_owner and not os.statvfs(folder).f_flag & os.ST_RDONLY)
@@ -638,15 +638,15 @@ def _is_empty(folder: str) -> bool:
 
 
 def _make_below(own: str, names: list[str], *, is_folder: bool) -> None:
-    """Have a folder or a file below a folder of ours, and folders on the way to it, none of them a link.
+    """Create a folder or file below a private folder, with its parents, none of them a link.
 
-    By handle: the folder belongs to a session, whose programs may still run and rename what is in it.
+    By handle: programs of the session may still run and rename what is in the folder.
     """
     folder = open_folder(own)
     try:
         for index, name in enumerate(names):
             is_last = index == len(names) - 1
-            _make_plain(folder, name, is_folder=is_folder or not is_last)
+            _make_entry(folder, name, is_folder=is_folder or not is_last)
             if not is_last:
                 inner = open_folder(name, folder)
                 os.close(folder)
@@ -655,7 +655,7 @@ def _make_below(own: str, names: list[str], *, is_folder: bool) -> None:
         os.close(folder)
 
 
-def _make_plain(folder: int, name: str, *, is_folder: bool) -> None:
+def _make_entry(folder: int, name: str, *, is_folder: bool) -> None:
     try:
         is_wanted = stat.S_ISDIR if is_folder else stat.S_ISREG
         if is_wanted(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -663,7 +663,7 @@ def _make_plain(folder: int, name: str, *, is_folder: bool) -> None:
         os.rename(name, f"{name}.{os.urandom(4).hex()}", src_dir_fd=folder, dst_dir_fd=folder)
     except FileNotFoundError:
         pass
-    # another command of the session may have made it meanwhile
+    # another command of the session may have created it
     with suppress(FileExistsError):
         if is_folder:
             os.mkdir(name, 0o755, dir_fd=folder)
@@ -671,8 +671,8 @@ def _make_plain(folder: int, name: str, *, is_folder: bool) -> None:
             os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
 
 
-def _memory(name: str, content: bytes) -> int:
-    """A descriptor from which the content can be read once."""
+def _memory_file(name: str, content: bytes) -> int:
+    """Return a descriptor that the content can be read from once."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC)
     os.write(fd, content)
     os.lseek(fd, 0, os.SEEK_SET)

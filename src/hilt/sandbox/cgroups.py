@@ -1,7 +1,7 @@
-"""Control groups: a limit on the memory of all processes of one command, kept by the kernel.
+"""Control groups: a limit on the memory of all processes of one command, enforced by the kernel.
 
-A group is made for each command, in the nearest group above hilt's own where that is allowed and memory is counted.
-Its folder is locked while it is used: a lock that can be taken is the proof that its owner is gone.
+Each command gets a group, in the nearest ancestor of hilt's own group that allows it and counts memory. Its folder is
+locked while in use: if the lock can be taken, the owner is gone.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import suppress
 from time import monotonic, sleep
 
 _PREFIX = "hilt-"
-_EMPTY_SECONDS = 1.0  # what was killed has left its group by then
+_EMPTY_SECONDS = 1.0  # killed processes have left their group by then
 
 
 class Group:
-    """A group for one command. Closing it ends what is left in it, and removes it."""
+    """A group for one command. Closing it kills its remaining processes, and removes it."""
 
     def __init__(self, parent: str, settings: Mapping[str, str]) -> None:
         import fcntl
@@ -29,7 +29,7 @@ class Group:
             try:
                 self._folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             except FileNotFoundError:
-                continue  # taken for one that was left behind, between two steps
+                continue  # another process swept it before it was locked
             fcntl.flock(self._folder, fcntl.LOCK_EX)
             if os.path.isdir(self._path):
                 break
@@ -44,18 +44,18 @@ class Group:
             self.close()
             raise
 
-    def was_too_small(self) -> bool:
-        """Whether the kernel killed for the limit."""
+    def was_exceeded(self) -> bool:
+        """Whether the kernel killed processes because of the limit."""
         return any(self._events().get(name, 0) for name in ("oom_kill", "oom_group_kill"))
 
     def peak(self) -> int:
-        """Return the most bytes that were in use at once, where the kernel tells; else 0."""
+        """Return the peak memory in bytes; 0 where the kernel does not report it."""
         with suppress(OSError, ValueError):
             return int(self._read("memory.peak"))
         return 0
 
     def close(self) -> None:
-        """End what is in the group, and remove it; what cannot be removed now, the next process removes."""
+        """Kill the processes in the group, and remove it; if that fails, the next hilt process removes it."""
         if self._folder < 0:
             return
         if self.entrance >= 0:
@@ -83,45 +83,45 @@ class Group:
 
 
 class Groups:
-    """Makes groups that limit memory, where that is possible. Safe to use from many threads."""
+    """Creates groups that limit memory, where supported. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._parent: str | None = None
-        self._looked = False
+        self._is_looked_up = False
 
     def parent(self) -> str | None:
-        """Return the folder in which groups are made; None where there can be none. Looked up once."""
+        """Return the folder for new groups; None where they are not supported. Looked up once."""
         with self._lock:
-            if not self._looked:
-                self._looked = True
+            if not self._is_looked_up:
+                self._is_looked_up = True
                 self._parent = find_parent()
                 if self._parent is not None:
                     sweep(self._parent)
             return self._parent
 
     def make(self, memory: int) -> Group | None:
-        """Return a new group that may use so many bytes; None where there can be none."""
+        """Return a new group limited to this many bytes; None where groups are not supported."""
         parent = self.parent()
         if parent is None:
             return None
         settings = {"memory.max": str(memory), "memory.oom.group": "1"}
         with suppress(OSError):
             return Group(parent, {**settings, "memory.swap.max": "0"})
-        try:  # a kernel that does not count what is swapped out
+        try:  # a kernel without swap accounting
             return Group(parent, settings)
         except OSError:
             self.give_up()
             return None
 
     def give_up(self) -> None:
-        """Make no more groups: they do not work here."""
+        """Create no more groups: they do not work here."""
         with self._lock:
             self._parent = None
 
 
 def find_parent() -> str | None:
-    """Return the nearest group, from our own upwards, below which memory is counted and we may make groups."""
+    """Return the nearest group, from our own upwards, that counts memory and lets us create groups."""
     if sys.platform != "linux":
         return None
     try:
@@ -132,11 +132,11 @@ def find_parent() -> str | None:
     except (OSError, StopIteration):
         return None
     for _, _, _, root, mount, *_ in mounts:
-        shown = own.removeprefix(root.rstrip("/"))
+        visible = own.removeprefix(root.rstrip("/"))
         if own.startswith(root) and ".." not in own.split("/"):
-            folder = os.path.join(mount, shown.lstrip("/")).rstrip("/")
+            folder = os.path.join(mount, visible.lstrip("/")).rstrip("/")
             while folder.startswith(mount):
-                if _takes_groups(folder):
+                if _allows_groups(folder):
                     return folder
                 folder = os.path.dirname(folder)
     return None
@@ -160,7 +160,7 @@ def sweep(parent: str) -> None:
                     os.close(folder)
 
 
-def _takes_groups(folder: str) -> bool:
+def _allows_groups(folder: str) -> bool:
     try:
         with open(os.path.join(folder, "cgroup.subtree_control"), encoding="ascii") as file:
             counts_memory = "memory" in file.read().split()
@@ -179,7 +179,7 @@ def _remove(path: str, folder: int) -> None:
         except OSError:
             if monotonic() > deadline:
                 return
-            with suppress(OSError):  # only newer kernels can
+            with suppress(OSError):  # needs a newer kernel
                 descriptor = os.open("cgroup.kill", os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
                 try:
                     os.write(descriptor, b"1")

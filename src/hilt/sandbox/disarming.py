@@ -1,10 +1,9 @@
-"""Puts out of action what a confined program leaves in the workspace for the user's next git command to run.
+"""Disarms what a confined program leaves in the workspace for the user's next git command to run.
 
-A watch is made before a program starts, and knows what was there: which repositories, and what in them would run
-something. When the program has ended, every repository that is there then is looked at, and what is new and would make
-git run a program is put aside under another name. What a sandbox keeps from being written needs no look. Folders are
-opened by handle and links are not followed, so that nothing outside the workspace is touched.
-running.py holds the watches of the programs that run.
+A watch is created before a program starts. It records which repositories exist, and what in them makes git run a
+program. When the program has ended, every repository is checked, and new content that makes git run a program is
+disabled by renaming it. Paths that the sandbox keeps read-only are not checked. Folders are opened by handle and links
+are not followed, so that nothing outside the workspace is touched. running.py holds the watches of running programs.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
 _MOST_BYTES = 16 << 20
 MOST_NOTES = 20
 _SHOWN_CHARACTERS = 200
-_NAMED = 5  # new paths that one note names
-_SETTLED_NS = 100_000_000  # what changed so recently may change again within the same tick of its clock
-_MOST_ROUNDS = 50  # of opening what a program has closed
-_MOST_TIMES = 3  # that one path is put aside, for different reasons or while git was writing it
+_NAMED = 5  # new paths listed in one note
+_SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one that is this recent
+_MOST_ROUNDS = 50  # of making folders accessible that a program has closed
+_MOST_TIMES = 3  # that one path is disabled, for different reasons or while git was writing it
 
 _FILES = ("config", "config.worktree", "commondir")
 _FOLDERS = ("hooks", "rebase-merge", "sequencer", "worktrees", "modules")
@@ -48,7 +47,7 @@ Stamp = tuple[int, int, int]
 
 
 class Part(NamedTuple):
-    """Something that may make git run a program: its open folder, its name in there, its path, and what it is."""
+    """Something that may make git run a program: its open folder, its name there, its path, and its kind."""
 
     folder: int
     name: str
@@ -57,9 +56,10 @@ class Part(NamedTuple):
 
 
 class Guard(NamedTuple):
-    """What a sandbox does by itself: paths that it keeps as they are, and whether it hides what is sensitive.
+    """What the sandbox itself enforces: paths that it keeps unchanged, and whether it hides sensitive ones.
 
-    Names that are `absent` and must stay so, but that it cannot keep from being made, are put aside when they appear.
+    `absent` are names that must stay missing but that it cannot prevent from being created. They are disabled when
+    they appear.
     """
 
     kept: Collection[str] = ()
@@ -68,11 +68,11 @@ class Guard(NamedTuple):
 
 
 class StateBefore(NamedTuple):
-    """What a watch knows of the time before its program. It can be written as JSON.
+    """The workspace before a program starts, as JSON can store it.
 
-    `kept` are paths that the program cannot change, `absent` names that are put aside when they appear, `stamps` tell
-    that a file is still the same, and `dangers` are digests of what was dangerous already. `guarded` is configuration
-    of agents and editors that was there, or that the sandbox keeps from being made.
+    `kept` are paths that the program cannot change, `absent` names that are disabled when they appear, `stamps` show
+    whether a file is unchanged, and `dangers` are digests of what was dangerous already. `guarded` is configuration
+    of agents and editors that existed, or that the sandbox prevents from being created.
     """
 
     roots: list[str]
@@ -87,28 +87,28 @@ class StateBefore(NamedTuple):
 
 
 class GitWatch:
-    """Knows what was there before a program, and puts aside what is dangerous and new."""
+    """Records what existed before a program, and disables what is dangerous and new."""
 
     def __init__(self, before: StateBefore, until: float = inf) -> None:
-        """`until` is the time, in nanoseconds since 1970, after which the program cannot have changed anything."""
+        """`until`: time in nanoseconds since 1970 after which the program cannot have changed anything."""
         self.before = before
         self._until = until
         self.is_lasting = False
-        self.repeated = ""  # what the program has left again after it was put aside
+        self.repeated = ""  # what the program has written again after it was disabled
         self._notes: list[str] = []
-        self._left_out = 0
+        self._omitted = 0
         self._skipped = frozenset(before.skipped)
         self._kept = frozenset(before.kept)
         self._repositories = frozenset(before.repositories)
         self._stamps = dict(before.stamps)
         self._dangers = set(before.dangers)
         self._guarded = set(before.guarded)
-        self._sequences: set[str] = set()  # rebases and the like that were under way
-        self._aside: dict[str, list[frozenset[str]]] = {}  # why each path was put aside, once for each time
+        self._sequences: set[str] = set()  # rebases, picks and reverts that were in progress
+        self._disabled: dict[str, list[frozenset[str]]] = {}  # why each path was disabled, one entry per time
 
     @classmethod
     def begin(cls, profile: Profile, found: Found, guard: Guard) -> GitWatch:
-        """Note what is there now."""
+        """Record what exists now."""
         hidden = (*found.sensitive, *found.unreadable) if guard.hides else found.unreadable
         watch = cls(
             StateBefore(
@@ -131,12 +131,12 @@ class GitWatch:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was put aside, and why."""
-        rest = (f"and {self._left_out} more",) if self._left_out else ()
+        """What was disabled, and why."""
+        rest = (f"and {self._omitted} more",) if self._omitted else ()
         return (*self._notes, *rest)
 
-    def _look(self, repositories: Iterable[str], *, is_over: bool) -> None:
-        """Put aside what is dangerous and new."""
+    def _check(self, repositories: Iterable[str], *, is_over: bool) -> None:
+        """Disable what is dangerous and new."""
         for path in self.before.absent:
             with self._opened(os.path.dirname(path)) as folder:
                 if folder is not None:
@@ -147,10 +147,10 @@ class GitWatch:
                 self._examine(part, is_over=is_over)
 
     def settle(self, search: Search, is_sensitive: Callable[[str], bool], *, is_over: bool = True) -> tuple[str, ...]:
-        """Walk the workspace, look at every repository in it, and return notes on what was put aside.
+        """Walk the workspace, check every repository in it, and return notes on what was disabled.
 
-        A rebase that the program has begun may have steps that run something, and is looked at when that `is_over`; in
-        one that was under way before, such steps are nobody's.
+        A rebase that the program has begun may contain steps that run something, so it is checked only when the program
+        `is_over`. In one that was in progress before, new steps of that kind are disabled at once.
         """
         began = len(self._notes)
         try:
@@ -160,24 +160,24 @@ class GitWatch:
                     if not self._unlock_all(found.unreadable):
                         break
                     found = search.find_all(root, is_sensitive, self._skipped)
-                self._look(found.repositories, is_over=is_over)
-                self._name_new(found.guarded)
+                self._check(found.repositories, is_over=is_over)
+                self._report_new(found.guarded)
         except OSError as error:
-            self._tell(f"Not every repository could be looked at: {error.strerror}. Look before you use git.")
+            self._add_note(f"Some repositories could not be checked: {error.strerror}. Check them before you use git.")
         return tuple(self._notes[began:])
 
-    def _name_new(self, guarded: Iterable[str]) -> None:
-        """Tell of configuration that the program has made, which nobody has looked at yet."""
+    def _report_new(self, guarded: Iterable[str]) -> None:
+        """Report configuration that the program has created and nobody has reviewed."""
         new = [path for path in guarded if path not in self._guarded]
         self._guarded.update(new)
         if new:
             named = ", ".join(map(self._shown, new[:_NAMED])) + (f" and {len(new) - _NAMED} more" * (len(new) > _NAMED))
-            self._tell(f"New configuration that agents or editors obey: {named}. Look at it before you use them there.")
+            self._add_note(f"New agent or editor configuration: {named}. Review it before you use them there.")
 
-    # --- what there is to look at
+    # --- what to check
 
     def _remember(self, repositories: Iterable[str]) -> None:
-        """Take in what is there before the program starts."""
+        """Record what exists before the program starts."""
         for part in self._parts(repositories):
             if part.kind in _SEQUENCES:
                 self._sequences.add(os.path.dirname(part.path))
@@ -211,13 +211,13 @@ class GitWatch:
                 with self._opened(os.path.dirname(path)) as around:
                     if around is not None:
                         yield Part(around, os.path.basename(path), path, "closed")
-                # whoever took it may have opened it to its owner
+                # the caller may have made it accessible
                 with self._opened(path) as folder:
                     if folder is not None:
                         yield from self._inside(folder, path, role, pending)
 
     def _entrance(self, folder: int, path: str, pending: list[tuple[str, str]]) -> Iterator[Part]:
-        """Yield what stands at a `.git`, and note where it leads."""
+        """Yield what is at a `.git`, and add the folder that it leads to."""
         part = Part(folder, os.path.basename(path), path, "link")
         try:
             mode = _status(part).st_mode
@@ -277,25 +277,25 @@ class GitWatch:
                     self._unlock(part.folder, part.name, part.path)
                 return
             is_written = _is_written(part)
-            self._note(part, judged, _put_aside(part, judged.rest, status.st_mode))
+            self._note(part, judged, _disable(part, judged.rest, status.st_mode))
             self._count(part, frozenset(judged.dangers), is_written=is_written)
         except FileNotFoundError:
             return
         except OSError as error:
-            self._tell(
-                f"{self._shown(part.path)} may run a program at the next git command there, and could not be put aside:"
-                f" {error.strerror}. Remove it before you use git there."
+            self._add_note(
+                f"{self._shown(part.path)} may make the next git command there run a program, and could not be "
+                f"disabled: {error.strerror}. Remove it before you use git there."
             )
 
     def _count(self, part: Part, dangers: frozenset[str], *, is_written: bool) -> None:
-        """Note that something was put aside, and whether the program has left it again.
+        """Record that something was disabled, and whether the program has written it again.
 
-        A git that was writing it meanwhile brings it back without knowing.
+        A git process that was writing the file at that moment restores it unintentionally.
         """
-        times = self._aside.setdefault(part.path, [])
+        times = self._disabled.setdefault(part.path, [])
         if any(dangers & earlier for earlier in times) or len(times) >= _MOST_TIMES:
             what = _clean(", ".join(sorted(dangers)))
-            self.repeated = f"it wrote {self._shown(part.path)} again after that had been put aside ({what})"
+            self.repeated = f"it wrote {self._shown(part.path)} again after it had been disabled ({what})"
         times.append(frozenset() if is_written else dangers)
 
     def _judge(self, part: Part, status: os.stat_result, remembers: Callable[[str, str], bool]) -> GitVerdict:
@@ -303,7 +303,7 @@ class GitWatch:
             return remembers(part.path, entry)
 
         if part.kind == "absent":
-            return GitVerdict(("a name that hilt or another agent obeys",))
+            return GitVerdict(("configuration of hilt or another agent",))
         mode = status.st_mode
         if part.kind == "closed" or stat.S_ISLNK(mode):
             if part.kind == "hook" and not gitfiles.is_hook(part.name, 0o111):
@@ -311,12 +311,16 @@ class GitWatch:
             if part.kind == "closed" and not (stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
                 return HARMLESS  # a file where git expects a folder
             entry = os.readlink(part.name, dir_fd=part.folder) if stat.S_ISLNK(mode) else str(stat.S_IMODE(mode))
-            return HARMLESS if is_known(entry) else GitVerdict(("a link" if stat.S_ISLNK(mode) else "a closed folder",))
+            return (
+                HARMLESS
+                if is_known(entry)
+                else GitVerdict(("a link" if stat.S_ISLNK(mode) else "an inaccessible folder",))
+            )
         if stat.S_ISDIR(mode) or (part.kind == "hook" and not gitfiles.is_hook(part.name, mode)):
             return HARMLESS
         data = _read(part)
         if data is None:
-            return HARMLESS if is_known(f"{mode:o}") else GitVerdict(("something that cannot be read",))
+            return HARMLESS if is_known(f"{mode:o}") else GitVerdict(("unreadable content",))
         return self._judge_data(part, data, is_known)
 
     def _judge_data(self, part: Part, data: bytes, is_known: Callable[[str], bool]) -> GitVerdict:
@@ -348,7 +352,7 @@ class GitWatch:
         return True
 
     def _trust(self, part: Part, status: os.stat_result) -> None:
-        """Spare a file the next look, unless it may have changed within the tick of its clock."""
+        """Skip a file in the next check, unless a later change could have the same timestamp."""
         if time_ns() - status.st_ctime_ns > _SETTLED_NS:
             self._stamps[part.path] = _stamp(status)
 
@@ -358,12 +362,12 @@ class GitWatch:
         return any(_overlap(path, folder) for folder in self.before.writable)
 
     def _root(self, path: str) -> str | None:
-        """The outermost root around a path: nobody inside can replace a folder on the way to it."""
+        """The outermost root around a path: no program inside can replace a folder above it."""
         return min((root for root in self.before.roots if is_below(path, root)), key=len, default=None)
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[int | None]:
-        """Yield a folder, open; None when it is not there, or cannot be opened, or a link leads to it."""
+        """Yield an open folder; None when it is missing or inaccessible, or a link is on its path."""
         fd = None
         root = self._root(path)
         if root is not None:
@@ -379,12 +383,12 @@ class GitWatch:
                 os.close(fd)
 
     def _target(self, path: str, data: bytes) -> str | None:
-        """Return the folder in the workspace that a file `.git` names; None when it names another, or by a link."""
+        """Return the workspace folder that a `.git` file points to; None for any other, or through a link."""
         text = gitfiles.pointed(data)
         return self._inner(os.path.dirname(path), text) if text else None
 
     def _inner(self, folder: str, text: str) -> str | None:
-        """Return the path that a text names from a folder, if it lies in the workspace and no link is on the way."""
+        """Resolve a path relative to a folder; None when it is outside the workspace or a link is on the way."""
         names = text.split("/")
         while names and names[0] in (".", ".."):
             folder = os.path.dirname(folder) if names.pop(0) == ".." else folder
@@ -393,18 +397,18 @@ class GitWatch:
         if root is None or ".." in names or os.path.normpath(path) != path.rstrip("/"):
             return None
         path = path.rstrip("/")
-        at = root.rstrip("/")
-        for name in filter(None, path[len(at) + 1 :].split("/")):
-            at += "/" + name
+        prefix = root.rstrip("/")
+        for name in filter(None, path[len(prefix) + 1 :].split("/")):
+            prefix += "/" + name
             try:
-                if not stat.S_ISDIR(os.lstat(at).st_mode):
+                if not stat.S_ISDIR(os.lstat(prefix).st_mode):
                     return None
             except (FileNotFoundError, PermissionError):
                 break  # git cannot go further either
         return path
 
     def _unlock_all(self, paths: Iterable[str]) -> bool:
-        """Open folders to their owner that the program has closed; return whether that helped with any."""
+        """Make folders accessible that the program has closed; return whether any was."""
         unlocked = False
         for path in paths:
             with self._opened(os.path.dirname(path)) as folder, suppress(OSError):
@@ -415,29 +419,29 @@ class GitWatch:
     def _unlock(self, folder: int, name: str, path: str) -> bool:
         is_unlocked = _unlock(folder, name)
         if is_unlocked:
-            self._tell(f"{self._shown(path)} was closed to its owner and has been opened, to look into it.")
+            self._add_note(f"{self._shown(path)} was not accessible to its owner; it was made accessible to check it.")
         return is_unlocked
 
-    # --- telling
+    # --- notes
 
     def _note(self, part: Part, judged: GitVerdict, aside: str) -> None:
         path = self._shown(part.path)
         if part.kind == "absent":
-            self._tell(f"{path} would be obeyed by the next agent that starts here; it is now {aside}.")
+            self._add_note(f"{path} would configure the next agent that starts here; renamed to {aside}.")
             return
         what = _clean(", ".join(judged.dangers))
         if judged.rest is None:
-            self._tell(f"{path} would run a program at the next git command there ({what}); it is now {aside}.")
+            self._add_note(f"{path} would make the next git command there run a program ({what}); renamed to {aside}.")
         else:
-            self._tell(
-                f"{path} would run a program at the next git command there: {what} taken out; as it was: {aside}."
+            self._add_note(
+                f"{path} would make the next git command there run a program: {what} removed; the original is {aside}."
             )
 
-    def _tell(self, note: str) -> None:
+    def _add_note(self, note: str) -> None:
         if len(self._notes) < MOST_NOTES:
             self._notes.append(note)
         else:
-            self._left_out += 1
+            self._omitted += 1
 
     def _shown(self, path: str) -> str:
         root = self._root(path)
@@ -445,8 +449,8 @@ class GitWatch:
         return _clean(path[len((root or "").rstrip("/")) + 1 :] if is_first else path)
 
 
-def _overlap(one: str, other: str) -> bool:
-    return is_below(one, other) or is_below(other, one)
+def _overlap(path: str, other: str) -> bool:
+    return is_below(path, other) or is_below(other, path)
 
 
 def _status(part: Part) -> os.stat_result:
@@ -454,7 +458,7 @@ def _status(part: Part) -> os.stat_result:
 
 
 def _is_written(part: Part) -> bool:
-    """Whether a git is writing a file."""
+    """Whether a git process is writing the file."""
     try:
         os.stat(f"{part.name}.lock", dir_fd=part.folder, follow_symlinks=False)
     except OSError:
@@ -463,12 +467,12 @@ def _is_written(part: Part) -> bool:
 
 
 def _stamp(status: os.stat_result) -> Stamp:
-    # no program can set ctime, as it can mtime
+    # a program can set mtime, but not ctime
     return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def _read(part: Part) -> bytes | None:
-    """Return the contents of a file; None when it is no plain file, too long, or closed to its owner."""
+    """Return the contents of a file; None when it is not a regular file, too long, or unreadable."""
     try:
         fd = os.open(part.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=part.folder)
     except FileNotFoundError:
@@ -482,8 +486,8 @@ def _read(part: Part) -> bytes | None:
     return data if len(data) <= _MOST_BYTES else None
 
 
-def _put_aside(part: Part, rest: bytes | None, mode: int) -> str:
-    """Rename a file, put the harmless rest of it in its place, and return its new name."""
+def _disable(part: Part, rest: bytes | None, mode: int) -> str:
+    """Rename a file, replace it by its harmless rest, and return its new name."""
     mark = os.urandom(4).hex()
     aside, new = f"{part.name[:200]}.disabled-{mark}", f"{part.name[:200]}.new-{mark}"
     with _changeable(part.folder):
@@ -503,7 +507,7 @@ def _put_aside(part: Part, rest: bytes | None, mode: int) -> str:
 
 @contextmanager
 def _changeable(folder: int) -> Iterator[None]:
-    """Let names in a folder be changed, whatever mode a program has given it."""
+    """Make a folder writable for a moment, whatever mode a program has given it."""
     mode = stat.S_IMODE(os.fstat(folder).st_mode)
     is_closed = mode & 0o300 != 0o300
     if is_closed:
@@ -516,7 +520,7 @@ def _changeable(folder: int) -> Iterator[None]:
 
 
 def _unlock(folder: int, name: str) -> bool:
-    """Give a folder's owner all rights to it; False when that was not what was missing."""
+    """Give a folder's owner all permissions; False when the owner had them already."""
     mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     if mode & 0o700 == 0o700:
         return False
@@ -536,6 +540,6 @@ def _digest(path: str, entry: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """A name as it can be shown: programs choose names, and terminals obey some."""
-    shown = "".join(character if character.isprintable() else "?" for character in text)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else f"…{shown[-_SHOWN_CHARACTERS:]}"
+    """Make a name safe to print: programs choose names, and terminals interpret control characters."""
+    printable = "".join(character if character.isprintable() else "?" for character in text)
+    return printable if len(printable) <= _SHOWN_CHARACTERS else f"…{printable[-_SHOWN_CHARACTERS:]}"

@@ -1,7 +1,7 @@
 """Which contents of a Git repository make git run a program.
 
-Only what is known to be harmless passes. A configuration is read by a strict subset of git's grammar, one setting on a
-line, which is how git itself writes it: what this reading cannot follow counts as dangerous as a whole.
+Only content known to be harmless passes. Configuration is parsed with a strict subset of git's grammar: one setting per
+line, as git itself writes it. A file that does not parse counts as dangerous as a whole.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-CONTENT_BYTES = 1 << 20  # what is longer counts as dangerous
+CONTENT_BYTES = 1 << 20  # a longer file counts as dangerous
 
-# settings that run nothing and name no file to read, without and with a subsection
+# settings that neither run a program nor name a file to read: without and with a subsection
 _PLAIN: Mapping[str, str] = {
     "author": "email name",
     "checkout": "defaultremote",
@@ -51,7 +51,7 @@ _NAMED: Mapping[str, str] = {
 }
 _ADDRESSES = ("url", "pushurl", "remote", "pushremote")
 _UPDATES = ("checkout", "rebase", "merge", "none")  # anything else may be a command
-# git runs the program git-merge-STRATEGY, also when that holds slashes
+# git runs the program git-merge-STRATEGY, even if the name contains slashes
 _STRATEGIES = ("", "ort", "recursive", "resolve", "octopus", "ours", "subtree")
 _STEPS = "pick p reword r edit e squash s fixup f drop d label l reset t merge m update-ref u noop break b revert"
 
@@ -61,11 +61,11 @@ _PLAIN_VALUE = re.compile(r'[^"\\#;]*')
 _QUOTED_VALUE = re.compile(r'"((?:[^"\\]|\\["\\nt])*)"')
 _HOOK = re.compile(r"[A-Za-z0-9-]+")
 
-IsKnown = Callable[[str], bool]  # whether this was there before
+IsKnown = Callable[[str], bool]  # whether this existed before
 
 
 class GitVerdict(NamedTuple):
-    """What of a file would run something, and the file without it; None when it can only be put aside as a whole."""
+    """What in a file runs a program, and the file without it; None if only the whole file can be disabled."""
 
     dangers: tuple[str, ...] = ()
     rest: bytes | None = None
@@ -75,17 +75,17 @@ HARMLESS = GitVerdict()
 
 
 def is_hook(name: str, mode: int) -> bool:
-    """Whether git might run a file in a folder of hooks; samples and what is put aside have a dot in their names."""
+    """Whether git may run a file in a hooks folder; samples and disabled files have a dot in their names."""
     return bool(mode & 0o111) and _HOOK.fullmatch(name) is not None
 
 
 def whole(data: bytes, is_known: IsKnown, danger: str) -> GitVerdict:
-    """Judge something that is dangerous as it is, unless it was there before."""
+    """Judge content that is dangerous as a whole, unless it existed before."""
     return HARMLESS if is_known(_text(data)) else GitVerdict((danger,))
 
 
 def judge_config(data: bytes, is_known: IsKnown, is_worktree: Callable[[str], bool]) -> GitVerdict:
-    """Judge the configuration of a repository; `is_worktree` tells whether its files may lie at a path."""
+    """Judge the configuration of a repository; `is_worktree` returns whether a path may be its worktree."""
 
     def is_harmless(section: str, name: str | None, key: str, value: str) -> bool:
         if key not in (_PLAIN if name is None else _NAMED).get(section, "").split():
@@ -119,7 +119,7 @@ def judge_todo(data: bytes, is_known: IsKnown) -> GitVerdict:
     rest: list[str] = []
     for line in _text(data).split("\n"):
         word = line.strip(" \t\r").partition(" ")[0].partition("\t")[0]
-        # what begins with another character is a remark
+        # a line that begins with another character is a comment
         if not word[:1].isalnum() or word in _STEPS.split() or is_known(line):
             rest.append(line)
         else:
@@ -128,9 +128,9 @@ def judge_todo(data: bytes, is_known: IsKnown) -> GitVerdict:
 
 
 def judge_common(data: bytes, is_known: IsKnown, *, in_worktree: bool) -> GitVerdict:
-    """Judge a file `commondir`, which git writes only for a worktree, and always with this content.
+    """Judge a `commondir` file, which git writes only for a worktree, and always with this content.
 
-    Where it names the folder it is in, git goes on as if it were missing: so does the one that hilt lays.
+    If it names its own folder, git ignores it; hilt's own mount point files do that.
     """
     if data.rstrip(b"\n") == (b"../.." if in_worktree else b"."):
         return HARMLESS
@@ -138,7 +138,7 @@ def judge_common(data: bytes, is_known: IsKnown, *, in_worktree: bool) -> GitVer
 
 
 def pointed(data: bytes) -> str | None:
-    """Return the path that a file `.git` names; None when git would not follow it."""
+    """Return the path in a `.git` file; None when git would not follow it."""
     text = _text(data)
     return text[len("gitdir:") :].lstrip(" ").rstrip("\r\n") if text.startswith("gitdir:") else None
 
@@ -166,7 +166,7 @@ def _settings(data: bytes, is_known: IsKnown, is_harmless: Callable[[str, str | 
 
 
 def _setting(line: str) -> tuple[str, str] | None:
-    """Return the key and the value of a line; None when it is not one plain setting."""
+    """Return the key and value of a line; None when it is not a single simple setting."""
     key, equals, value = (part.strip(" \t") for part in line.partition("="))
     if not _KEY.fullmatch(key):
         return None

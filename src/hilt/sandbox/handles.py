@@ -1,4 +1,4 @@
-"""Folders opened by handle: a path is walked name by name, and no link on it is followed."""
+"""Folders opened by handle: a path is resolved name by name, without following links."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 from hilt.errors import ToolError
 
-# what the system answers when a name is not any more what it was a moment ago
+# errors of a name that was replaced a moment ago
 SWAPPED = (EINVAL, ELOOP, ENOENT, ENOTDIR, ESTALE)
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -28,7 +28,7 @@ def open_folder(path: str, start: int | None = None) -> int:
 
 
 def open_below(root: str, relative: str) -> int:
-    """Open a folder below a root for listing, and return its descriptor; a link anywhere on the way is refused."""
+    """Open a folder below a root for listing, and return its descriptor; fails if a link is on the path."""
     if any(name in (".", "..") for name in relative.split("/")):
         raise OSError(EINVAL, os.strerror(EINVAL), relative)
     outer, _, name = relative.rpartition("/")
@@ -44,7 +44,7 @@ def open_below(root: str, relative: str) -> int:
 
 
 class Parents:
-    """Handles of the folders around paths, each opened once; closed together."""
+    """Handles of parent folders, each opened once; closed together."""
 
     def __init__(self) -> None:
         self._handles: dict[str, int] = {}
@@ -57,7 +57,7 @@ class Parents:
             os.close(handle)
 
     def of(self, path: str) -> tuple[int, str]:
-        """Return a handle of the folder around a path, and the name of the path in it."""
+        """Return a handle of the parent folder of a path, and its name there."""
         outer, name = os.path.split(path)
         handle = self._handles.get(outer)
         if handle is None:
@@ -66,10 +66,10 @@ class Parents:
 
 
 def renamed() -> ToolError:
-    """Return the error for a program that was not started, because names were swapped while its sandbox was made."""
+    """Return the error for a program that did not start because folders were renamed during its setup."""
     return ToolError(
         "busy",
-        "Folders were renamed while the sandbox was made, so the command was not started.",
-        suggestion="Send the call again, and stop a background job that keeps renaming folders.",
+        "Folders were renamed while the sandbox was set up, so the command was not started.",
+        suggestion="Retry, and stop any background job that keeps renaming folders.",
         renamed=True,
     )

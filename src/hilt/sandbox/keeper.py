@@ -7,23 +7,23 @@ directory by descriptor and set limits.
     hilt ── keeper ─┬─ warden ── program ── its descendants
                      └─ warden ── program ── its descendants
 
-A warden guards one program and is a sub-reaper: what the program leaves behind by setsid, by a double fork or by the
-death of a parent becomes the warden's own child. "Nothing is left" is therefore exactly "there is no child to wait
-for". It kills its own children, whose ids cannot be reused before it has reaped them, with their process groups, which
-the kernel signals atomically with respect to fork. What the killed leave behind becomes its child in turn and dies in
-the next pass. Passes over the whole tree follow for what keeps making new processes and sessions.
+A warden guards one program and is a sub-reaper: processes that the program leaves behind by setsid, by a double fork or
+by the death of a parent become the warden's own children. So everything has ended exactly when the warden has no child
+to wait for. It kills its children, whose ids cannot be reused before it has reaped them, with their process groups,
+which the kernel signals atomically with respect to fork. Orphans of the killed become its children in turn and die in
+the next pass. Passes over the whole tree follow, for programs that keep creating processes and sessions.
 
-One warden is always ready, with its program forked and waiting for what to become, so that no command waits for a fork.
-hilt speaks with each warden over a socket of its own; when that closes, because hilt has let go or was killed, the
-warden ends its program. When the keeper dies, the wardens go on. When a warden dies, what it guarded falls to the
-keeper, which kills every child that is not a warden.
+One warden is always ready, with its program forked and waiting for a request, so that no command waits for a fork. hilt
+talks to each warden over a separate socket. When that closes, because hilt closed it or was killed, the warden ends its
+program. When the keeper dies, the wardens go on. When a warden dies, its processes become children of the keeper, which
+kills every child that is not a warden.
 
-Without sub-reapers (macOS) descendants are found by parent and by process group, through ps. What has left both before
-its program ends is not found there.
+Without sub-reapers (macOS) descendants are found by parent and by process group, through ps. A process that has left
+both before its program ends is not found there.
 
 This module runs alone in the keeper, and the first command of every one-shot call waits for its imports. So it imports
-no other part of hilt but mounting.py, and `_socket` and `_signal` instead of the modules around them, whose enums take
-half as long again as the bare interpreter.
+only mounting.py from hilt, and `_socket` and `_signal` instead of the modules that wrap them, whose enums take half as
+long again as the bare interpreter.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     Prctl = Callable[[int, int | bytes], object]
 
-# the keeper's end of the control socket: for every byte that it gets it answers READY with the channel of a new warden,
-# or SCARCE and why there is none
+# the keeper's end of the control socket: it answers every byte with READY and the channel of a new warden, or with
+# SCARCE and the error number
 CONTROL = 3
 READY, SCARCE = b"+", b"-"
 
@@ -59,17 +59,17 @@ NEWS_BYTES = 5
 # hilt to warden
 TERMINATE, KILL = b"t", b"k"
 
-# `pkill python` in a command must not end what guards it
+# `pkill python` in a command must not end its warden
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
-_RETRY_SECONDS = 0.02  # between two passes of killing, when nothing died meanwhile
-# Passes over the children outrun what forks and exits; passes over the tree outweigh what forks and stays. So the
-# first have most of the turns, and the second are repeated until they find nothing new, but not for ever.
+_RETRY_SECONDS = 0.02  # between two passes of killing, when nothing died in between
+# Passes over the children catch programs that fork and exit; passes over the tree catch those that fork and stay. So
+# most passes are of the first kind, and the second are repeated until they find nothing new, up to a maximum.
 _TURNS, _TREE_TURN, _TREE_PASSES = 8, 4, 20
 
-_MEASURE_SECONDS = 2.0  # until the first look at the memory of a program, at most
-_BYTES_PER_SECOND = 2 << 30  # of memory that one processor can fill
+_MEASURE_SECONDS = 2.0  # maximum time until the memory of a program is first measured
+_BYTES_PER_SECOND = 2 << 30  # of memory that one CPU can fill
 
 _SUB_REAPER = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
@@ -80,7 +80,7 @@ _FDS_MAX = 64  # descriptors that come with a request
 
 
 def news(kind: bytes, number: int = 0) -> bytes:
-    """One message of a warden."""
+    """Return a message of a warden."""
     return kind + number.to_bytes(NEWS_BYTES - 1, "big")
 
 
@@ -100,24 +100,23 @@ def request(
     grouped: bool,
     trusted: bool,
 ) -> bytes:
-    """What a program is to become; its descriptors go with the first byte.
+    """Return the request to start a program; its descriptors are sent with the first byte.
 
-    They are stdin, stdout, stderr, cwd and fault, then the `kept` ones that the program inherits from 3 on, then the
-    `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin is to be the controlling terminal. A
-    `shielded` program is told to end through its descendants alone: it confines them, and would take them with it.
-    A `trusted` program keeps its capabilities under a ruleset: for root, files that belong to others are among them.
-    It follows no links from its folder.
-    `mounts` are what mounting.py carries out before the program starts. The program is ended when its processes have
-    more than so many bytes of `memory` together, unless that is 0. When `grouped`, the last descriptor is the entrance
+    They are stdin, stdout, stderr, cwd and fault, then the `kept` ones that the program inherits as 3 and up, then the
+    `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin becomes the controlling terminal. A
+    `shielded` program is a sandbox: SIGTERM goes only to its descendants, because they would die with it. A `trusted`
+    program keeps its capabilities under a ruleset (root needs them to read files of others), and follows no links from
+    its folder. mounting.py performs `mounts` before the program starts. The program is ended when its processes use
+    more than `memory` bytes together, unless that is 0. When `grouped`, the last descriptor is the `cgroup.procs` file
     of a control group.
     """
-    asked = argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped, trusted
-    body = marshal.dumps(asked)
+    fields = argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped, trusted
+    body = marshal.dumps(fields)
     return len(body).to_bytes(4, "big") + body
 
 
 def carried(*fds: int) -> list[tuple[int, int, bytes]]:
-    """Descriptors as the ancillary data of a message."""
+    """Return descriptors as the ancillary data of a message."""
     return [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds))]
 
 
@@ -130,13 +129,13 @@ def main() -> None:
     os.chdir("/")
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    # a collection would write to every page that the wardens share
+    # garbage collection would write to every page that the wardens share
     gc.disable()
     prctl = _load_prctl()
     prctl(_PR_SET_NAME, b"hilt-keeper")
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _keep(_socket.socket(fileno=CONTROL), prctl)
-    # without sub-reapers the wardens, whom hilt has left as well, end everything
+    # without sub-reapers the wardens end everything: hilt has closed their sockets too
     if _SUB_REAPER:
         _end_children()
 
@@ -169,7 +168,7 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
             if not pid:
                 break
             if os.WIFSTOPPED(status):
-                # no warden may be kept from its work
+                # a warden must not stay stopped
                 _attempt(os.kill, pid, signal.SIGCONT)
                 continue
             # a warden exits with 0 when it has nothing left to guard
@@ -180,7 +179,7 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
 
 
 def _ready_warden(control: _socket.socket, wake: int, prctl: Prctl) -> int:
-    """Fork a warden and send hilt its channel; 0 when there can be none."""
+    """Fork a warden and send hilt its channel; return 0 when that fails."""
     channel = theirs = None
     try:
         channel, theirs = _socket.socketpair()
@@ -205,7 +204,7 @@ def _ready_warden(control: _socket.socket, wake: int, prctl: Prctl) -> int:
 
 
 class _Warden:
-    """Guards one program: starts it, tells how it exited, ends what it leaves."""
+    """Guards one program: starts it, reports its exit, ends its descendants."""
 
     def __init__(self, channel: _socket.socket, prctl: Prctl) -> None:
         self._channel = channel
@@ -220,16 +219,16 @@ class _Warden:
         self._killer = _Killer()
 
     def guard(self) -> NoReturn:
-        """Fork a program that becomes what hilt asks for, and exit when nothing of it is left."""
+        """Fork the program that hilt requests, and exit when it and its descendants have ended."""
         self._prctl(_PR_SET_NAME, b"hilt-warden")
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1)
         wake = _wake_on_child_exit()
-        # without this word hilt knows that nothing was started, and may ask another keeper
+        # without this message hilt knows that nothing was started, and may ask another keeper
         self._tell(HELLO, os.getpid())
-        patience = self._fork()
+        terms_pipe = self._fork()
         poller = select.poll()
         poller.register(wake, select.POLLIN)
-        poller.register(patience, select.POLLIN)
+        poller.register(terms_pipe, select.POLLIN)
         while True:
             progress = self._reap()
             now = monotonic()
@@ -241,29 +240,29 @@ class _Warden:
                 self._terminate()
             if now >= self._kill_at:
                 self._killer.strike(self._program)
-                # a chain of processes that fork and exit is outrun only without a pause
+                # processes that fork and exit can be caught only without a pause
                 wait = 0.0 if progress else _RETRY_SECONDS
             else:
                 wait = max(0.0, min(self._terminate_at, self._kill_at, self._measure_at) - now)
             for fd, _ in poller.poll(None if wait == float("inf") else wait * 1000):
                 if fd == wake:
                     os.read(wake, 4096)
-                elif fd == patience:
-                    if told := os.read(patience, 256):
-                        (self._settle, self._grace, self._shielded, self._memory) = marshal.loads(told)  # noqa: S302 -- our own fork
+                elif fd == terms_pipe:
+                    if terms := os.read(terms_pipe, 256):
+                        (self._settle, self._grace, self._shielded, self._memory) = marshal.loads(terms)  # noqa: S302 -- our own fork
                         if self._memory and _SUB_REAPER:
-                            # nobody can have filled so much before
+                            # the limit cannot be reached sooner
                             self._measure_at = monotonic() + min(self._memory / _fill_rate(), _MEASURE_SECONDS)
-                        # the program has read what was for it: from now on the channel carries orders
+                        # the program has read its request: from now on the channel carries orders
                         poller.register(self._channel, select.POLLIN)
-                    poller.unregister(patience)
+                    poller.unregister(terms_pipe)
                 else:
                     self._obey(poller)
 
     def _fork(self) -> int:
-        """Fork the program; return the descriptor on which it tells how patient to be, as soon as it knows."""
+        """Fork the program; return the descriptor on which it sends the warden's part of the request."""
         warden = os.getpid()
-        patience, tell_patience = os.pipe()
+        terms_pipe, terms_writer = os.pipe()
         try:
             self._program = os.fork()
         except OSError as error:
@@ -274,14 +273,14 @@ class _Warden:
                 # the program dies even when hilt, keeper and warden are all killed at once
                 self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
                 if os.getppid() == warden:
-                    self._become_asked(warden, tell_patience)
+                    self._become_requested(warden, terms_writer)
             finally:
                 os._exit(1)
-        os.close(tell_patience)
-        return patience
+        os.close(terms_writer)
+        return terms_pipe
 
-    def _become_asked(self, warden: int, tell_patience: int) -> None:
-        import mounting  # type: ignore[import-not-found]  # now, because the request comes later
+    def _become_requested(self, warden: int, terms_writer: int) -> None:
+        import mounting  # type: ignore[import-not-found]  # imported while waiting for the request
 
         size, fds = receive(self._channel, 4)
         missing = int.from_bytes(size, "big")
@@ -290,11 +289,11 @@ class _Warden:
             body += part
         if not missing or len(body) < missing:
             return
-        asked = marshal.loads(body)  # noqa: S302 -- hilt
-        argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped, trusted = asked
+        fields = marshal.loads(body)  # noqa: S302 -- hilt
+        argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped, trusted = fields
         entrance = fds.pop() if grouped else -1
-        os.write(tell_patience, marshal.dumps((settle, grace, shielded, memory)))
-        # told from here, for the program may kill the warden before the warden's next step
+        os.write(terms_writer, marshal.dumps((settle, grace, shielded, memory)))
+        # sent from here, because the program may kill the warden before the warden's next step
         self._tell(STARTED, os.getpid())
         *streams, cwd, fault = fds[:5]
         inherited, entered, rulesets = (
@@ -325,7 +324,7 @@ class _Warden:
             if trusted:
                 mounting.follow_no_links()
             if entered or mounts or trusted:
-                # entering a user namespace makes the kernel forget it
+                # entering a user namespace resets it
                 self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
                 if os.getppid() != warden:
                     return
@@ -341,7 +340,7 @@ class _Warden:
             os.write(fault, marshal.dumps((step, ENOMEM)))
 
     def _reap(self) -> bool:
-        """Collect what has exited, and say whether anything had; exit when nothing is left."""
+        """Reap children and return whether there were any; exit when none are left."""
         progress = False
         while True:
             try:
@@ -359,16 +358,16 @@ class _Warden:
                 self._terminate_at = min(self._terminate_at, monotonic() + self._settle)
 
     def _measure(self, now: float) -> None:
-        """Look at the memory of all that is guarded, and end it when that is too much."""
+        """Measure the memory of all guarded processes, and end them above the limit."""
         if self._meter is None:
-            # beside this file; most commands have ended before it is needed
+            # imported late: most commands end before it is needed
             from meter import Meter  # type: ignore[import-not-found]
 
             self._meter = Meter(self._memory, _fill_rate(), lambda: [pid for pid, _, _ in _descendants()])
         used, pause = self._meter.look()
         self._measure_at = now + pause
         if used and self._kill_at > now:
-            # hilt hears of it before it hears of the end
+            # sent before the message about the end
             self._tell(EXCEEDED, min(used >> 10, 0xFFFFFFFF))
             self._kill_at = now
             self._measure_at = float("inf")
@@ -380,7 +379,7 @@ class _Warden:
             return
         for group in _groups(_descendants(self._program)):
             _attempt(os.killpg, group, signal.SIGTERM)
-            # a stopped process takes no signal but SIGKILL until it goes on
+            # a stopped process handles no signal but SIGKILL until it continues
             _attempt(os.killpg, group, signal.SIGCONT)
 
     def _obey(self, poller: select.poll) -> None:
@@ -400,7 +399,7 @@ class _Warden:
 
 
 def _fill_rate() -> int:
-    """Return how many bytes of memory the processors can fill in a second."""
+    """Return how many bytes of memory the CPUs can fill per second."""
     return _BYTES_PER_SECOND * (os.cpu_count() or 1)
 
 
@@ -420,7 +419,7 @@ def _restrict(ruleset: int, trusted: bool) -> None:
     _call_kernel("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _call_kernel("syscall", _LANDLOCK_RESTRICT_SELF, ruleset, 0)
     if not trusted:
-        # Landlock leaves root what it may do besides files; without new privileges no program gets that back
+        # Landlock restricts only files, so root's capabilities are dropped; with no_new_privs they cannot be regained
         _call_kernel("capset", *_NO_CAPABILITIES)
 
 
@@ -433,7 +432,7 @@ def _call_kernel(name: str, *arguments: int | bytes) -> None:
 
 
 def _inherit(fds: list[int], fault: int) -> int:
-    """Give the program these descriptors, from 3 on; return the one for faults, which may have had to move."""
+    """Give the program these descriptors as 3 and up; return the one for faults, which may have moved."""
     if not fds:
         return fault
     import fcntl
@@ -462,7 +461,7 @@ def _execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
         os.execve(program, argv, env)  # noqa: S606 -- no shell on purpose
     refusal = OSError(ENOENT, "")
     for folder in env.get(b"PATH", os.defpath.encode()).split(b":"):
-        # a relative entry would let the workspace supply the program
+        # a relative entry would let the workspace provide the program
         if folder.startswith(b"/"):
             path = folder + b"/" + program
             try:
@@ -470,21 +469,21 @@ def _execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except PermissionError as error:
-                # else it is the folder that cannot be looked into
+                # otherwise the folder is inaccessible
                 if os.access(path, os.F_OK):
                     refusal = error
     raise refusal
 
 
 class _Killer:
-    """Kills all that is below this process, in passes; the dead are for the caller to reap."""
+    """Kills all descendants of this process, in passes; the caller reaps them."""
 
     def __init__(self, sparing: Collection[int] = ()) -> None:
         self._sparing = sparing
         self._passes = 0
 
     def strike(self, program: int = 0) -> bool:
-        """Make one pass; whether there was anything to kill."""
+        """Make one pass; return whether there was anything to kill."""
         if not _SUB_REAPER:
             groups = _groups(_descendants(program, self._sparing))
             for group in groups:
@@ -496,7 +495,7 @@ class _Killer:
         children = [pid for pid in _children() if pid not in self._sparing]
         for pid in children:
             group = os.getpgid(pid)
-            # between fork and setsid a program is still in the group of the keeper
+            # between fork and setsid a program is still in the keeper's process group
             if group == os.getpgrp():
                 os.kill(pid, signal.SIGKILL)
             else:
@@ -504,7 +503,7 @@ class _Killer:
         return bool(children)
 
     def _fell_tree(self) -> None:
-        """Kill every descendant before any is reaped: while the dead keep their places, a limit lets no others in."""
+        """Kill every descendant before any is reaped: zombies still count towards a limit on processes."""
         struck: set[int] = set()
         for _ in range(_TREE_PASSES):
             tree = _descendants(sparing=self._sparing)
@@ -515,14 +514,14 @@ class _Killer:
 
 
 def _signal_each(tree: list[tuple[int, int, int]], *signals: int) -> None:
-    """Send signals to processes below this one, as they were just listed."""
+    """Send signals to descendants of this process, as just listed."""
     parents = {os.getpid(), *(parent for _, parent, _ in tree), *(pid for pid, _, _ in tree)}
     for pid, _, _ in tree:
         try:
             handle = os.pidfd_open(pid)
         except OSError:
             continue
-        # the id may have passed to a stranger since it was listed, the handle cannot
+        # the id may have been reused since it was listed; the handle stays valid
         stat = _stat(pid)
         if stat and stat[0] in parents:
             for number in signals:
@@ -542,7 +541,7 @@ def _end_children() -> None:
 
 
 def _children() -> list[int]:
-    """The children of this process, the newest first: they are the ones that may soon be gone."""
+    """Return the children of this process, newest first: those may be gone soonest."""
     try:
         with open("/proc/thread-self/children", "rb", buffering=0) as file:
             return [int(pid) for pid in reversed(file.readall().split())]
@@ -552,10 +551,10 @@ def _children() -> list[int]:
 
 
 def _descendants(program: int = 0, sparing: Collection[int] = ()) -> list[tuple[int, int, int]]:
-    """Id, parent and group of what lives below this process."""
+    """Return id, parent and group of the live descendants of this process."""
     table = _processes()
     below = {os.getpid()}
-    # a sub-reaper is above everything; elsewhere orphans are known by the group of their program
+    # a sub-reaper is the ancestor of everything; elsewhere orphans are identified by the group of their program
     groups = set() if _SUB_REAPER else {program}
     size = 0
     while size != len(below):
@@ -572,7 +571,7 @@ def _groups(processes: Iterable[tuple[int, int, int]]) -> set[int]:
 
 
 def _processes() -> list[tuple[int, int, int, bytes]]:
-    """Id, parent, group and state of every process."""
+    """Return id, parent, group and state of every process."""
     if not _SUB_REAPER:
         return _processes_by_ps()
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
@@ -580,10 +579,10 @@ def _processes() -> list[tuple[int, int, int, bytes]]:
 
 
 def _stat(pid: int) -> tuple[int, int, bytes] | None:
-    """Parent, group and state of a process; None when it is gone."""
+    """Return parent, group and state of a process; None when it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            # the name of a program may hold blanks and parentheses
+            # the program name may contain spaces and parentheses
             state, parent, group, _ = file.readall().rpartition(b")")[2].split(None, 3)
     except OSError:
         return None
@@ -603,7 +602,7 @@ def _processes_by_ps() -> list[tuple[int, int, int, bytes]]:
 
 
 def receive(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """The next bytes and the descriptors that came with them; nothing when the other side has gone."""
+    """Return the next bytes and the descriptors sent with them; nothing when the peer is gone."""
     try:
         data, ancillary, _, _ = sock.recvmsg(size, _socket.CMSG_SPACE(_FDS_MAX * 4))
     except ConnectionError:
@@ -619,7 +618,7 @@ def receive(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
 
 
 def _wake_on_child_exit() -> int:
-    """A descriptor that can be read when a child has exited."""
+    """Return a descriptor that becomes readable when a child exits."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -640,7 +639,7 @@ def _load_prctl() -> Prctl:
 
 
 def _attempt(act: Callable[..., object], *args: object) -> None:
-    """Do what may come too late: the process has ended, or hilt has gone."""
+    """Call a function, ignoring OSError: the process may have ended, or hilt may be gone."""
     try:
         act(*args)
     except OSError:

@@ -1,8 +1,8 @@
 """A profile as a Landlock ruleset: the fallback where bubblewrap does not work.
 
-Landlock only allows, by trees of files. So what is hidden outside of the workspace is left out by allowing its
-neighbours one by one; inside of a writable folder nothing can be left out, because new files must be allowed too.
-`missing` says what that and the rest amount to, for the user to decide.
+A Landlock rule can only allow access to a whole tree. To hide a path outside the workspace, its siblings are allowed
+one by one. In a writable folder nothing can be hidden, because new files must be allowed too. `missing` lists what is
+not enforced, so that the user can decide.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hilt.errors import ToolError
 from hilt.sandbox import ruleset, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Judged, Profile, innermost, is_below, lifting, own_variables
+from hilt.sandbox.profile import Judged, Profile, developer_hint, innermost, is_below, own_variables
 from hilt.sandbox.ruleset import Ruleset
 
 TYPE_CHECKING = False
@@ -38,23 +38,22 @@ _WRITE = (
 )
 _USE_DEVICE = ruleset.READ_FILE | ruleset.WRITE_FILE | ruleset.IOCTL_DEV | ruleset.TRUNCATE
 
-# not /dev/pts: the user's terminals are in there, beside those that a program would make
+# not /dev/pts: it also contains the user's terminals
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
-_SHARED = ("/tmp", "/var/tmp", "/run", "/dev")  # noqa: S108 -- what belongs to everyone is not shown
+_SHARED = ("/tmp", "/var/tmp", "/run", "/dev")  # noqa: S108 -- shared by all users, so hidden
 _DEEPEST = 40
 
 
 def missing(version: int) -> tuple[str, ...]:
-    """Return what this version does not enforce."""
+    """Return what this version of Landlock does not enforce."""
     gaps = [
-        "protected names (.git hooks and config, .hilt, .vscode, start files and the like) in the workspace can be "
-        "written",
-        "sensitive files (.env and the like) in a writable workspace can be read",
+        "protected files (.git hooks and config, .hilt, .vscode, shell start files, ...) in the workspace are writable",
+        "sensitive files (.env, ...) in a writable workspace are readable",
         "names of hidden files can be listed",
-        "modes, owners and times of the user's files can be changed everywhere",
-        "UDP, multipath, Unix and other such sockets reach the host and the network",
-        "the /tmp of the system is not hidden by one of the session's own",
-        "other processes can be seen, and their shared memory and the user's keyrings used",
+        "modes, owners and timestamps of the user's files can be changed everywhere",
+        "UDP, multipath TCP, Unix and similar sockets reach the host and the network",
+        "commands share the system's /tmp instead of a private one",
+        "other processes are visible, and their shared memory and the user's keyrings are accessible",
     ]
     if version < 3:
         gaps.append("files outside the workspace can be cut to length 0" if version < 2 else "files can be truncated")
@@ -71,14 +70,14 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
     if profile.network == "loopback":
         raise ToolError(
             "sandbox_unavailable",
-            "A network for the session alone needs bubblewrap, which does not work here.",
-            suggestion="Run the command with the network none or full.",
+            "The network loopback needs bubblewrap, which does not work here.",
+            suggestion="Run the command with network: none or full.",
         )
     for path in map(os.path.realpath, profile.closed):
         if root := innermost(path, profile.writable):
             raise ToolError(
                 "sandbox_unavailable",
-                f"{path} lies in the workspace {root}, where Landlock cannot keep commands from changing it.",
+                f"{path} is in the workspace {root}, where Landlock cannot prevent commands from changing it.",
                 suggestion="Open a smaller folder as the workspace, or install bubblewrap.",
                 path=path,
             )
@@ -86,9 +85,9 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
         if root := innermost(path, profile.writable):
             raise ToolError(
                 "sandbox_unavailable",
-                f"{path}, a part of the hilt that is running, lies in the workspace {root}, where Landlock cannot keep "
-                "commands from changing it.",
-                suggestion=f"Install hilt elsewhere, or bubblewrap. {lifting(path)}",
+                f"{path}, part of the running hilt, is in the workspace {root}, where Landlock cannot prevent commands "
+                "from changing it.",
+                suggestion=f"Install bubblewrap, or install hilt elsewhere. {developer_hint(path)}",
                 path=path,
             )
     fd = make_ruleset(profile, search, ruleset.abi())
@@ -101,17 +100,17 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
 
 
 def _look(profile: Profile, search: Search) -> Found:
-    """Find the repositories of the workspace, also in folders with sensitive names: a program can write there."""
+    """Find the repositories of the workspace, including those in sensitive folders: a program can write there."""
     closed = frozenset(profile.closed)
     finds = [search.find_all(root, profile.is_sensitive, closed) for root in profile.roots if profile.writable]
     return sensitive.join(finds)
 
 
 def make_ruleset(profile: Profile, search: Search, version: int) -> int:
-    """Return the descriptor of a ruleset; the process that restricts itself by it is confined."""
+    """Return the descriptor of a ruleset, which confines the process that applies it to itself."""
     made = Ruleset(version, network=profile.network != "none")
     try:
-        # what a folder holds can be listed everywhere: the rule for one folder is the rule for all in it
+        # folders can be listed everywhere: a rule for a folder applies to everything in it
         made.allow("/", ruleset.READ_DIR)
         for path in readable(profile, search):
             made.allow(path, _READ)
@@ -126,13 +125,13 @@ def make_ruleset(profile: Profile, search: Search, version: int) -> int:
 
 
 def writable(profile: Profile) -> tuple[str, ...]:
-    """Return the trees in which a program may write."""
+    """Return the trees that a program may write."""
     own = tuple(os.path.join(profile.private, name) for name in ("tmp", "var-tmp", "cache"))
     return profile.writable + own
 
 
 def readable(profile: Profile, search: Search) -> Iterator[str]:
-    """Yield trees that together hold everything but what is hidden."""
+    """Yield trees that together contain everything except hidden paths."""
     home = os.path.realpath(profile.home)
     shown = [*profile.roots, *profile.shown]
     if profile.folder:
@@ -140,8 +139,8 @@ def readable(profile: Profile, search: Search) -> Iterator[str]:
     if profile.network == "full":
         shown.append(os.path.realpath("/etc/resolv.conf"))
     hidden = {os.path.realpath(path) for path in (*profile.closed, *_SHARED)}
-    for each in sensitive.homes(home):
-        hidden.update(os.path.realpath(path) for path in sensitive.home_secrets(each, profile.is_sensitive))
+    for home_folder in sensitive.homes(home):
+        hidden.update(os.path.realpath(path) for path in sensitive.home_secrets(home_folder, profile.is_sensitive))
     if os.geteuid() == 0:
         hidden.update(path for path in sensitive.SYSTEM if os.path.lexists(path))
     hidden.update(path for path, is_unreadable in profile.denied_outside if is_unreadable)
@@ -160,7 +159,7 @@ def readable(profile: Profile, search: Search) -> Iterator[str]:
 
 
 def _around(folder: str, hidden: set[str], depth: int = 0) -> Iterator[str]:
-    """Yield trees that hold everything of a folder but what is hidden in it."""
+    """Yield trees that together contain everything in a folder except hidden paths."""
     inside = {path for path in hidden if is_below(path, folder)}
     if folder in inside:
         return
@@ -168,13 +167,15 @@ def _around(folder: str, hidden: set[str], depth: int = 0) -> Iterator[str]:
         yield folder
         return
     if depth > _DEEPEST:
-        raise ToolError("sandbox_unavailable", f"What is hidden in {folder} lies too deep for Landlock.", path=folder)
+        raise ToolError(
+            "sandbox_unavailable", f"Hidden paths in {folder} are nested too deeply for Landlock.", path=folder
+        )
     try:
         names = os.listdir(folder)
     except OSError:
         return
     for name in names:
         path = os.path.join(folder, name)
-        # a link is allowed by what it leads to
+        # access through a link depends on its target
         if path not in inside and not os.path.islink(path):
             yield from _around(path, inside, depth + 1)

@@ -1,6 +1,6 @@
-"""How much memory all processes below a warden have together, looked at now and then.
+"""Polls the total memory of all processes below a warden.
 
-The warden imports this module alone, as it does nothing else of hilt (keeper.py tells why).
+The warden imports this module without the rest of hilt (keeper.py explains why).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _SOONEST_SECONDS, _LATEST_SECONDS = 0.01, 2.0
-_COST_RATIO = 20  # a look that takes long is followed by a pause so many times as long
+_COST_RATIO = 20  # the pause is at least this many times as long as the measurement
 
 _OWN = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
-_SHARED_OUT = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
+_PROPORTIONAL = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 
 
 class Meter:
     """Compares the memory of a tree of processes with a limit."""
 
     def __init__(self, limit: int, rate: int, descendants: Callable[[], Iterable[int]]) -> None:
-        """`rate` is how many bytes can be filled in a second.
+        """`rate` is how many bytes of memory can be filled per second.
 
-        `descendants` finds the processes where the kernel does not list the children of each.
+        `descendants` finds the processes where the kernel does not list the children of a process.
         """
         self._limit = limit
         self._descendants = descendants
@@ -34,12 +34,12 @@ class Meter:
         self._shared_before = _system_shared()
 
     def look(self) -> tuple[int, float]:
-        """Return the bytes in use when they are over the limit, else 0, and how many seconds the next look can wait."""
+        """Return the bytes in use if over the limit, else 0, and the seconds until the next measurement."""
         began = process_time()
         used = self._measure()
         if used > self._limit:
             return used, 0.0
-        # nobody can have filled the rest before; but looking must not cost much, either
+        # the rest cannot be filled sooner; and measuring must stay cheap
         earliest = (self._limit - used) / self._rate
         cost = (process_time() - began) * _COST_RATIO
         return 0, min(max(earliest, cost, _SOONEST_SECONDS), _LATEST_SECONDS)
@@ -51,30 +51,30 @@ class Meter:
         used = sum(upper.values()) + hidden
         if used <= self._limit:
             return used
-        # Pages that a fork shares with its parent were counted for both. Now they are shared out, which takes longer;
-        # twice, because a process that ends meanwhile leaves its share to others.
+        # Pages shared after a fork were counted for each process. The proportional share is exact, but takes longer to
+        # read. It is read twice, because a process that ends in between leaves its share to others.
         return hidden + min(sum(_share(pid, most) for pid, most in upper.items()) for _ in range(2))
 
     def _processes(self) -> list[int]:
-        found: dict[int, None] = {}
-        new = [os.getpid()]
-        while new:
-            parent = new.pop()
+        descendants: dict[int, None] = {}
+        pending = [os.getpid()]
+        while pending:
+            parent = pending.pop()
             try:
                 for task in os.listdir(f"/proc/{parent}/task"):
                     with open(f"/proc/{parent}/task/{task}/children", "rb", buffering=0) as file:
-                        children = [pid for pid in map(int, file.readall().split()) if pid not in found]
-                    found.update(dict.fromkeys(children))
-                    new += children
+                        children = [pid for pid in map(int, file.readall().split()) if pid not in descendants]
+                    descendants.update(dict.fromkeys(children))
+                    pending += children
             except FileNotFoundError:
-                if parent == os.getpid():  # a kernel that does not list them; otherwise the process is gone
+                if parent == os.getpid():  # the kernel does not list children; otherwise the process is gone
                     return list(self._descendants())
             except OSError:
                 continue
-        return list(found)
+        return list(descendants)
 
     def _unmapped(self, pids: Iterable[int]) -> int:
-        """The size of files in memory that processes have open, when there is more of such memory than before."""
+        """Return the size of open memory files, measured only if the system's shared memory has grown."""
         shared = _system_shared()
         if shared - self._shared_before < self._limit // 8:
             self._shared_before = min(self._shared_before, shared)
@@ -90,7 +90,7 @@ class Meter:
                         if stat.S_ISREG(status.st_mode):
                             files[status.st_dev, status.st_ino] = status.st_blocks * 512
             except OSError:
-                continue  # the process or its file is gone, or is not ours to look at
+                continue  # the process or its file is gone, or inaccessible
         return sum(files.values())
 
 
@@ -98,11 +98,11 @@ def _upper(pid: int) -> int:
     try:
         return _read_sum(f"/proc/{pid}/status", _OWN)
     except OSError:
-        return 0  # it is gone
+        return 0  # the process is gone
 
 
 def _own_shm(pid: int) -> dict[tuple[int, int], int]:
-    """What a sandbox's own /dev/shm holds, where a process has one that is not the machine's."""
+    """Return the size of a sandbox's private /dev/shm, if the process has one."""
     path = f"/proc/{pid}/root/dev/shm"
     try:
         device = os.stat(path).st_dev
@@ -115,9 +115,9 @@ def _own_shm(pid: int) -> dict[tuple[int, int], int]:
 
 
 def _share(pid: int, most: int) -> int:
-    """What a process has of its pages when each is divided among those that have it; `most` where that is not told."""
+    """Return the proportional share of a process in its pages; `most` where the kernel does not report it."""
     try:
-        return _read_sum(f"/proc/{pid}/smaps_rollup", _SHARED_OUT)
+        return _read_sum(f"/proc/{pid}/smaps_rollup", _PROPORTIONAL)
     except PermissionError:
         return most
     except FileNotFoundError:  # an old kernel, or the process is gone
@@ -127,11 +127,11 @@ def _share(pid: int, most: int) -> int:
 
 
 def _read_sum(path: str, names: tuple[bytes, ...]) -> int:
-    """Add up fields that are in kilobytes."""
+    """Return the sum of fields in kilobytes, as bytes."""
     with open(path, "rb", buffering=0) as file:
         text = file.readall()
-    found = (int(text[at + len(name) :].split(None, 1)[0]) for name in names if (at := text.find(name)) >= 0)
-    return sum(found) << 10
+    values = (int(text[start + len(name) :].split(None, 1)[0]) for name in names if (start := text.find(name)) >= 0)
+    return sum(values) << 10
 
 
 def _system_shared() -> int:

@@ -1,14 +1,13 @@
-"""Carries out the mounts of a plan, in a mount namespace of its own and by handle.
+"""Performs the mounts of a plan by handle, in a separate mount namespace.
 
-A command that is still running can rename what is in the workspace while the sandbox of the next one is made. So no
-name is resolved twice: every path is opened without following a link, what was opened is compared with what the plan
-was made for, and mounts go from handle to handle. What differs ends the attempt with ESTALE, and nothing runs.
+A running command can rename folders in the workspace while the sandbox of the next one is set up. So no name is
+resolved twice: every path is opened without following links, compared with what the plan was made for, and mounted from
+handle to handle. Any difference fails with ESTALE, and nothing runs.
 
-The whole file system is cloned to a stage, read-only, and the steps are carried out there. bubblewrap then makes the
-stage its root. Everything is mounted without set-user-id programs and devices, so bubblewrap has nothing to change on
-it by name.
+The whole file system is cloned to a stage, read-only, and the steps are performed there. bubblewrap then makes the
+stage its root. Everything is mounted with nosuid and nodev, so bubblewrap has nothing to remount by name.
 
-This module runs in the keeper's child, which has no other part of hilt.
+This module runs in the keeper's child, without the rest of hilt.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from errno import ELOOP, ENOTDIR, EPERM, ESTALE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    # path, (device, inode) of what must be there, source or mode, (device, inode) of the source, whether to write
+    # path, expected (device, inode) there, source or mode, (device, inode) of the source, whether it is writable
     Mount = tuple[bytes, tuple[int, int] | None, bytes | int, tuple[int, int] | None, bool]
 
 # system calls, by numbers that are the same on every architecture
@@ -27,7 +26,7 @@ _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _OPENAT2, _MOUNT_SETATTR 
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _CLOEXEC, _OPEN_TREE_CLONE, _MOVE_MOUNT_BY_HANDLES = 0o2000000, 1, 0x44
 _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 1, 6
-_READ_ONLY, _PLAIN, _NO_SYMLINKS = 1, 2 | 4, 0x200000  # plain: no set-user-id programs, no devices
+_READ_ONLY, _PLAIN, _NO_SYMLINKS = 1, 2 | 4, 0x200000  # plain: nosuid, nodev
 _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x04, 0x08
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
@@ -35,20 +34,20 @@ _HANDLE = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
 
 
 def carry_out(stage: bytes, mounts: list[Mount]) -> None:
-    """Enter a new mount namespace and make the file system of a plan at the folder `stage`."""
+    """Enter a new mount namespace and build the file system of a plan at the folder `stage`."""
     kernel = _Kernel()
     kernel.separate()
     _Mounter(kernel, stage).make(mounts)
 
 
 def follow_no_links() -> None:
-    """Replace the working directory by a copy of itself in which no link leads anywhere; stay where there can be none.
+    """Mount the working directory over itself with links disabled; no effect where that is not supported.
 
-    A program of our own then finds nothing through a link that someone puts in the place of a folder.
+    Our own programs then follow no link that replaces a folder.
     """
     kernel = _Kernel()
     try:
-        # in a user namespace root would not be the owner of everything any more
+        # in a user namespace root would lose access to files of others
         kernel.separate(alone=os.geteuid() == 0)
         folder = os.open(".", _HANDLE)
         tree = kernel.clone(folder, _NO_SYMLINKS)
@@ -59,7 +58,7 @@ def follow_no_links() -> None:
 
 
 class _Mounter:
-    """The stage, and the mounts that were made on it."""
+    """Mounts the steps of a plan on the stage."""
 
     def __init__(self, kernel: _Kernel, stage: bytes) -> None:
         self._kernel = kernel
@@ -68,7 +67,7 @@ class _Mounter:
         whole = kernel.clone(self._host, _PLAIN | _READ_ONLY)
         kernel.attach(whole, kernel.open(self._host, stage))
         self._stage = kernel.open(self._host, stage)
-        self._empty: dict[int, int] = {}  # devices of empty folders, and their mounts, which are closed at the end
+        self._empty: dict[int, int] = {}  # devices and mounts of empty folders, made read-only at the end
 
     def make(self, mounts: list[Mount]) -> None:
         for path, identity, source, source_identity, writable in mounts:
@@ -96,7 +95,7 @@ class _Mounter:
             raise OSError(ESTALE, path) from error
 
     def _target(self, path: bytes, like: int | None = None) -> int:
-        """Open what is to be covered; in an empty folder of ours it is made first, as a folder or a file."""
+        """Open the path to cover; in an empty folder of ours, create it first as a folder or file."""
         try:
             return self._kernel.open(self._stage, path)
         except FileNotFoundError:
@@ -107,20 +106,20 @@ class _Mounter:
             raise OSError(ESTALE, path) from error
 
     def _make(self, path: bytes, *, is_folder: bool) -> None:
-        at = b""
+        current = b""
         names = path.strip(b"/").split(b"/")
         for name in names:
-            folder = self._kernel.open(self._stage, at)
-            at += b"/" + name
+            folder = self._kernel.open(self._stage, current)
+            current += b"/" + name
             if os.fstat(folder).st_dev in self._empty:
                 try:
-                    if is_folder or at != path:
+                    if is_folder or current != path:
                         os.mkdir(name, 0o755, dir_fd=folder)
                     else:
                         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                         os.close(os.open(name, flags, 0o600, dir_fd=folder))
                 except FileExistsError:
-                    pass  # the steps before have made it
+                    pass  # created by an earlier step
             os.close(folder)
 
     def _empty_folder(self, mode: int) -> int:
@@ -130,7 +129,7 @@ class _Mounter:
 
 
 class _Kernel:
-    """System calls that Python does not have."""
+    """System calls that Python lacks."""
 
     def __init__(self) -> None:
         import ctypes
@@ -140,7 +139,7 @@ class _Kernel:
         self._errno = ctypes.get_errno
 
     def separate(self, *, alone: bool = False) -> None:
-        """Enter a mount namespace of our own; if need be, and unless `alone`, with a user namespace that allows to."""
+        """Enter a new mount namespace; if not permitted, and unless `alone`, with a new user namespace."""
         user, group = os.geteuid(), os.getegid()
         try:
             self._call("unshare", _CLONE_NEWNS)
@@ -156,7 +155,7 @@ class _Kernel:
         self._call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
 
     def make_tmpfs(self, mode: int) -> int:
-        """Return the mount of an empty folder, with room for mount points alone."""
+        """Return the mount of an empty folder, just large enough for mount points."""
         context = self._system(_FSOPEN, b"tmpfs", 1)
         self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, b"mode", b"%o" % mode, 0)
         self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, b"size", b"1m", 0)
@@ -166,7 +165,7 @@ class _Kernel:
         return mount
 
     def clone(self, handle: int, attributes: int) -> int:
-        """Return a copy of what is at a handle, with everything that is mounted in it."""
+        """Return a recursive bind mount of a handle."""
         flags = _OPEN_TREE_CLONE | _CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
         tree = self._system(_OPEN_TREE, handle, b"", flags)
         self.restrict(tree, attributes)
@@ -179,13 +178,13 @@ class _Kernel:
         self._system(_MOUNT_SETATTR, mount, b"", flags, wanted, len(wanted))
 
     def attach(self, mount: int, target: int) -> None:
-        """Put a mount over what is at a handle; both are closed."""
+        """Attach a mount to a handle, and close both."""
         self._system(_MOVE_MOUNT, mount, b"", target, b"", _MOVE_MOUNT_BY_HANDLES)
         os.close(mount)
         os.close(target)
 
     def open(self, folder: int, path: bytes) -> int:
-        """Open a path below a folder through no link at all."""
+        """Open a path below a folder without following links."""
         numbers = _HANDLE, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH
         wanted = b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
         try:
@@ -207,7 +206,7 @@ class _Kernel:
 
 
 def _compare(handle: int, identity: tuple[int, int] | None) -> None:
-    """Raise when what was opened is not what the plan was made for."""
+    """Raise if a handle is not what the plan was made for."""
     status = os.fstat(handle)
     if identity is not None and (status.st_dev, status.st_ino) != tuple(identity):
         raise OSError(ESTALE, os.strerror(ESTALE))

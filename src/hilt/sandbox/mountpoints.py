@@ -1,13 +1,13 @@
-"""What stands where a protected name is missing, so that the name can be mounted over and not be made.
+"""Mount points for missing protected names, so that the names can be covered and not be created.
 
-A mount needs something to cover. So for each missing name an empty folder is made in the real workspace before a
-command starts, and removed when the last command that covers it has ended. Who covers it holds a shared lock on the
-folder itself: taking it away would also take the cover off in every sandbox, whoever started that. What is made is
-written down first, in a file of the state directory, so that a crash leaves nothing that the next use does not clear.
-Folders also for the names of files: rmdir removes nothing that anyone has put something into meanwhile. Only where git
-would stumble over a folder is it a file, whole from the first moment, which is removed if it still says what we wrote.
+A mount needs something to cover. So for each missing name an empty folder is created in the real workspace before a
+command starts, and removed when the last command that covers it has ended. Each user holds a shared lock on the folder:
+removing it would remove the mount in every sandbox, of other processes too. Every folder is first recorded in a file in
+the state directory, so that the next use can clean up after a crash. Names of files get folders too: rmdir fails if
+someone has put something inside. Only where a folder would break git is it a file, created with its content and removed
+if it still has that content.
 
-Names are used relative to handles, and no link is followed: a command may rename what is around them meanwhile.
+Names are resolved relative to handles, without following links: a running command may rename the folders around them.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from hilt.sandbox.handles import SWAPPED, Parents, renamed
 _ATTEMPTS = 400
 _PAUSE_SECONDS = 0.005
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-# files with which git goes on as if they were missing, outside and inside a sandbox
+# contents that make git ignore these files, outside and inside a sandbox
 _CONTENTS = {"commondir": b".\n", "config.worktree": b""}
-_LOG_BYTES = 1 << 18  # beyond, a record that never became empty is written anew
+_LOG_BYTES = 1 << 18  # a record that grows larger is rewritten
 _UNKNOWN = 0  # no inode has this number
 
 
 def is_file(path: str) -> bool:
-    """Whether a file, and not a folder, stands at a path while it is missing."""
+    """Whether the mount point for a missing path is a file, not a folder."""
     return os.path.basename(path) in _CONTENTS
 
 
 def is_ours(path: str) -> bool:
-    """Whether what is at a path may be a file that a command covers."""
+    """Whether the file at a path may be a mount point of a command."""
     try:
         fd = os.open(path, _OPEN)
     except OSError:
@@ -52,14 +52,14 @@ def is_ours(path: str) -> bool:
 
 
 class Made(NamedTuple):
-    """A folder or file that a record is about: its path, and its inode from when it was made."""
+    """A recorded mount point: its path, and its inode once created."""
 
     path: str
     inode: int
 
 
 class MountPoints:
-    """The empty folders, and the files, that the commands of this process cover."""
+    """The mount points that the commands of this process use."""
 
     def __init__(self, records: str) -> None:
         self._records = records
@@ -70,9 +70,9 @@ class MountPoints:
 
     @contextmanager
     def hold(self, paths: Iterable[str]) -> Iterator[dict[str, tuple[int, int]]]:
-        """Have something at each path; remove it afterwards if we made it, it is unchanged, and nobody else needs it.
+        """Ensure a mount point at each path; afterwards remove it if it is ours, unchanged and unused.
 
-        Yields the device and the inode of each.
+        Yields the device and inode of each.
         """
         self.recover()
         wanted = tuple(dict.fromkeys(paths))
@@ -83,7 +83,7 @@ class MountPoints:
             self._release(wanted)
 
     def recover(self) -> None:
-        """Remove what a crash has left, here and in other workspaces; once in the life of a process."""
+        """Remove what a crash has left, here and in other workspaces; once per process."""
         with self._lock:
             if self._is_recovered:
                 return
@@ -94,7 +94,7 @@ class MountPoints:
                     _clear(record)
 
     def close(self) -> None:
-        """Take the record away when nothing is left in it; the next use begins another."""
+        """Remove the record if it is empty; the next use creates another."""
         with self._lock:
             self._log.close()
 
@@ -104,9 +104,9 @@ class MountPoints:
             try:
                 if fresh:
                     with Parents() as parents:
-                        self._lay(fresh, parents)
+                        self._ensure(fresh, parents)
             except BaseException:
-                self._let_go([path for path in fresh if path in self._held])
+                self._release_unused([path for path in fresh if path in self._held])
                 raise
             for path in paths:
                 self._held[path].users += 1
@@ -115,10 +115,10 @@ class MountPoints:
         with self._lock:
             for path in paths:
                 self._held[path].users -= 1
-            self._let_go([path for path in paths if not self._held[path].users])
+            self._release_unused([path for path in paths if not self._held[path].users])
 
-    def _lay(self, paths: list[str], parents: Parents) -> None:
-        """Make the folders unless they are there, and hold a shared lock on each."""
+    def _ensure(self, paths: list[str], parents: Parents) -> None:
+        """Create the missing folders, and hold a shared lock on each."""
         missing = paths
         for _ in range(_ATTEMPTS):
             absent = [path for path in missing if not os.path.lexists(path)]
@@ -127,12 +127,12 @@ class MountPoints:
             missing = [path for path in missing if path not in self._held and not self._lock_existing(path, parents)]
             if not missing:
                 return
-            # removed or being removed by another process, which found itself to be the last; or the workspace is gone
+            # removed by another process, its last user, or about to be; or the workspace is gone
             sleep(_PAUSE_SECONDS)
-        raise _unprotected(missing[0], "it cannot be made, or another process keeps it locked")
+        raise _unprotected(missing[0], "it cannot be created, or another process keeps it locked")
 
     def _make(self, paths: list[str], parents: Parents) -> None:
-        """Make folders, recorded, and lock them; one that another process makes meanwhile is not ours."""
+        """Record, create and lock folders; one that another process creates first is not ours."""
         self._log.add([Made(path, _UNKNOWN) for path in paths])
         new: list[str] = []
         made: list[Made] = []
@@ -141,7 +141,7 @@ class MountPoints:
                 with suppress(FileExistsError, FileNotFoundError):
                     _make(path, parents)
                     new.append(path)
-                    # one that cannot be locked is being removed by another process, which may crash: it stays recorded
+                    # if locking fails, another process is removing it and may crash: it stays recorded
                     if self._lock_existing(path, parents, is_mine=True):
                         made.append(Made(path, os.fstat(self._held[path].fd).st_ino))
         finally:
@@ -149,7 +149,7 @@ class MountPoints:
             self._log.drop([path for path in paths if path not in new], self._held)
 
     def _lock_existing(self, path: str, parents: Parents, *, is_mine: bool = False) -> bool:
-        """Hold the folder at a path; False when there is none any more, or it is being removed."""
+        """Lock the folder at a path; False when it is gone or being removed."""
         try:
             fd = _open(path, parents)
         except FileNotFoundError:
@@ -164,7 +164,7 @@ class MountPoints:
         os.close(fd)
         return False
 
-    def _let_go(self, paths: list[str]) -> None:
+    def _release_unused(self, paths: list[str]) -> None:
         gone: list[str] = []
         fds: list[int] = []
         try:
@@ -177,16 +177,16 @@ class MountPoints:
                     elif _remove(held.fd, path, parents):
                         gone.append(path)
         finally:
-            _close_soon(fds)
+            _close_all(fds)
         self._log.drop(gone, self._held)
 
     def _remove_left(self, fd: int, path: str, parents: Parents) -> None:
-        """Remove a folder that was there before us, if another process has made it and left it to us."""
-        found = Made(path, os.fstat(fd).st_ino)
+        """Remove a folder that another process created and has left to its last user."""
+        left = Made(path, os.fstat(fd).st_ino)
         for record in self._find_records():
-            # a record may vanish while we look
+            # another process may remove the record
             with suppress(OSError):
-                if found in _read(record) and _remove(fd, path, parents):
+                if left in _read(record) and _remove(fd, path, parents):
                     _clear(record)
 
     def _find_records(self) -> list[str]:
@@ -197,11 +197,11 @@ class MountPoints:
 
 
 class _Log:
-    """The record of one process: what it is about to make, has made and has removed, one entry after the other.
+    """The record of one process: an append-only log of folders to create, created and removed.
 
-    The file is locked for as long as the process lives, so that others know whose it is; a first entry is there before
-    a folder is made, a second from then on has its inode too, so that what someone else puts in its place is not taken
-    for ours. Nothing is synced: what a crash of the whole machine leaves is an empty folder.
+    The file is locked while the process lives, so that others see that it is in use. One entry is written before a
+    folder is created, and another with its inode afterwards, so that a replacement by someone else is not taken for
+    ours. Nothing is synced: a crash of the machine leaves only empty folders.
     """
 
     def __init__(self, folder: str) -> None:
@@ -212,56 +212,56 @@ class _Log:
         self._entries: dict[str, int] = {}
 
     def add(self, made: Iterable[Made]) -> None:
-        """Write down folders before they are made, or with their inodes afterwards."""
-        told = list(made)
-        if not told:
+        """Record folders before they are created, or with their inodes afterwards."""
+        added = list(made)
+        if not added:
             return
         try:
-            self._have_file()
-            _append(self._fd, (_entry("+", *one) for one in told))
+            self._ensure_file()
+            _append(self._fd, (_entry("+", *entry) for entry in added))
         except OSError as error:
-            raise _unprotected(told[0].path, f"{self._folder}: {error.strerror}") from error
-        self._entries.update(told)
+            raise _unprotected(added[0].path, f"{self._folder}: {error.strerror}") from error
+        self._entries.update(added)
 
     def drop(self, paths: Iterable[str], held: Container[str]) -> None:
-        """Write down that folders are gone; what others have removed for us is forgotten too."""
+        """Record that folders are gone; also drop entries that others have removed for us."""
         dropped = [path for path in paths if self._entries.pop(path, None) is not None]
         if not dropped:
             return
         self._entries = {
             path: inode for path, inode in self._entries.items() if path in held or _is_left(Made(path, inode))
         }
-        # a record that cannot be written says too much: of what is gone, which the next use finds out
+        # if writing fails, the record lists folders that are gone, which the next use tolerates
         with suppress(OSError):
             if not self._entries:
                 os.ftruncate(self._fd, 0)
             elif os.fstat(self._fd).st_size > _LOG_BYTES:
-                self._begin()
+                self._create_file()
             else:
                 _append(self._fd, (_entry("-", path, _UNKNOWN) for path in dropped))
 
     def close(self) -> None:
-        """Remove the file, unless something is left that it is needed for."""
+        """Close the file, and remove it if it has no entries."""
         if self._fd >= 0 and self._process == os.getpid():
             if not self._entries:
                 _forget(self._path)
             os.close(self._fd)
         self._fd = -1
 
-    def _have_file(self) -> None:
-        """Begin a file unless there is one that is ours, and that nobody has removed."""
+    def _ensure_file(self) -> None:
+        """Create a file unless this process has one that still exists."""
         if self._fd < 0 or not os.fstat(self._fd).st_nlink:
-            self._begin()
+            self._create_file()
         elif self._process != os.getpid():
-            # in the child of a fork: the parent goes on with its own
+            # in the child of a fork: the file belongs to the parent
             self._entries = {}
-            self._begin()
+            self._create_file()
 
-    def _begin(self) -> None:
-        """Begin a new file with what there is to tell; only then let go of the old one."""
+    def _create_file(self) -> None:
+        """Create a file with the current entries, then close the old one."""
         path, fd = self._open()
         try:
-            _append(fd, (_entry("+", *one) for one in self._entries.items()))
+            _append(fd, (_entry("+", *entry) for entry in self._entries.items()))
         except OSError:
             _forget(path)
             os.close(fd)
@@ -278,17 +278,17 @@ class _Log:
             try:
                 fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:
-                # someone has cleared the state directory
+                # the state directory was cleared
                 os.makedirs(self._folder, 0o700, exist_ok=True)
                 continue
             fcntl.flock(fd, fcntl.LOCK_EX)
             if os.fstat(fd).st_nlink:
                 return path, fd
-            os.close(fd)  # taken for one of the dead before it was locked
+            os.close(fd)  # another process removed it before it was locked
 
 
 class _Held:
-    """The lock on one folder, how many commands of this process share it, and whether this process made it."""
+    """The lock on one folder, how many commands of this process use it, and whether this process created it."""
 
     def __init__(self, fd: int, is_mine: bool) -> None:
         self.fd = fd
@@ -302,7 +302,7 @@ def _append(fd: int, entries: Iterable[bytes]) -> None:
     data = b"".join(entries)
     written = os.write(fd, data)
     if written != len(data):
-        os.ftruncate(fd, os.fstat(fd).st_size - written)  # what comes next must not become a part of it
+        os.ftruncate(fd, os.fstat(fd).st_size - written)  # a partial entry would corrupt the next one
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -311,18 +311,18 @@ def _entry(sign: str, path: str, inode: int) -> bytes:
 
 
 def _read(record: str) -> list[Made]:
-    """Return what a record says is there. An entry without its end was never acted on."""
+    """Return the folders in a record. An incomplete last entry was never acted on."""
     fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         entries = file.read().split(b"\0")[:-1]
-    found: dict[str, int] = {}
+    inodes: dict[str, int] = {}
     for entry in entries:
         number, slash, rest = os.fsdecode(entry[1:]).partition("/")
         if entry[:1] == b"+" and number.isdecimal():
-            found[slash + rest] = int(number)
+            inodes[slash + rest] = int(number)
         else:
-            found.pop(slash + rest, None)
-    return [Made(*one) for one in found.items()]
+            inodes.pop(slash + rest, None)
+    return [Made(*entry) for entry in inodes.items()]
 
 
 def _make(path: str, parents: Parents) -> None:
@@ -339,7 +339,7 @@ def _make(path: str, parents: Parents) -> None:
 
 
 def _make_file(folder: int, name: str) -> None:
-    """Make a file that never lacks its content: git gives up on an empty `commondir`."""
+    """Create a file together with its content: git fails on an empty `commondir`."""
     try:
         fd = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=folder)
         made = None
@@ -366,7 +366,7 @@ def _open(path: str, parents: Parents) -> int:
 
 
 def _clear(record: str) -> None:
-    """Remove the folders of a record that a crash has left, and the record when its process is gone."""
+    """Remove the folders of a record that a crash has left, and the record if its process is gone."""
     with Parents() as parents:
         settled = [_clear_one(made, parents) for made in _read(record)]
     fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -383,7 +383,7 @@ def _clear_one(made: Made, parents: Parents) -> bool:
     try:
         fd = _open(made.path, parents)
     except OSError:
-        return True  # never made, gone, or no folder any more
+        return True  # never created, gone, or no longer a folder
     try:
         is_made = made.inode in (_UNKNOWN, os.fstat(fd).st_ino)
         return not is_made or _remove(fd, made.path, parents)
@@ -392,11 +392,11 @@ def _clear_one(made: Made, parents: Parents) -> bool:
 
 
 def _remove(fd: int, path: str, parents: Parents) -> bool:
-    """Remove what is open when it is as we made it and nobody covers it; False when that is left to others."""
+    """Remove an unchanged and unused mount point; False when that is left to others."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False  # the last of its users removes it, else the next use
+        return False  # its last user removes it, or the next use
     try:
         if _is_at(fd, path, parents):
             folder, name = parents.of(path)
@@ -405,9 +405,9 @@ def _remove(fd: int, path: str, parents: Parents) -> bool:
             elif _is_as_made(fd, path):
                 os.unlink(name, dir_fd=folder)
     except PermissionError:
-        return False  # the program has closed the folder around it: left to the next use
+        return False  # the program made the parent folder inaccessible: left to the next use
     except OSError:
-        pass  # what is not empty has become the user's
+        pass  # not empty, so it belongs to the user now
     return True
 
 
@@ -416,8 +416,8 @@ def _is_as_made(fd: int, path: str) -> bool:
     return stat.S_ISREG(os.fstat(fd).st_mode) and os.pread(fd, len(content) + 1, 0) == content
 
 
-def _close_soon(fds: list[int]) -> None:
-    """Close descriptors; on a thread where the system frees what was removed only then, and may wait for the disk."""
+def _close_all(fds: list[int]) -> None:
+    """Close descriptors; those of removed files on a thread, because freeing them may wait for the disk."""
     removed = [fd for fd in fds if not os.fstat(fd).st_nlink]
     _close([fd for fd in fds if fd not in removed])
     if removed:
@@ -443,7 +443,7 @@ def _is_left(made: Made) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True  # nobody can look
+        return True  # inaccessible
 
 
 def _is_at(fd: int, path: str, parents: Parents) -> bool:
@@ -461,7 +461,7 @@ def _refusal(path: str, error: OSError) -> ToolError:
 def _unprotected(path: str, problem: str) -> ToolError:
     return ToolError(
         "sandbox_unavailable",
-        f"{path} is missing and cannot be kept from being made: {problem}.",
-        suggestion="Make the workspace folder writable for its owner, or run the command under the profile read-only.",
+        f"{path} is missing, and the sandbox cannot prevent commands from creating it: {problem}.",
+        suggestion="Make the workspace folder writable for its owner, or set shell.sandbox to read-only.",
         path=path,
     )

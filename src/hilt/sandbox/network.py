@@ -1,4 +1,4 @@
-"""Networks of confined programs: one loopback for each session, and the sockets of others that a path would reach."""
+"""Networks of confined programs: a loopback network per session, and Unix sockets of other programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LISTED_UNIX = "/proc/net/unix"
 
 
 class Loopbacks:
-    """A network of its own for each session, with nothing but a loopback device.
+    """A separate network for each session, with only a loopback device.
 
     It exists as long as we hold its descriptors, or a program runs in it.
     """
@@ -26,7 +26,7 @@ class Loopbacks:
         self._open: dict[str, tuple[int, int]] = {}
 
     def enter(self, session: str, available: Availability) -> tuple[int, int]:
-        """Return copies of the session's namespaces, user first, that the caller closes."""
+        """Return copies of the session's namespace descriptors, user first; the caller closes them."""
         with self._lock:
             if session not in self._open:
                 self._open[session] = _make(available)
@@ -34,7 +34,7 @@ class Loopbacks:
             return os.dup(user), os.dup(net)
 
     def close(self) -> None:
-        """Let go of all of them."""
+        """Close all networks."""
         with self._lock:
             descriptors = [fd for pair in self._open.values() for fd in pair]
             self._open.clear()
@@ -43,7 +43,7 @@ class Loopbacks:
 
 
 def _make(available: Availability) -> tuple[int, int]:
-    """Have bubblewrap make the namespaces, and take hold of them before it ends."""
+    """Let bubblewrap create the namespaces, and open them before it exits."""
     from hilt.sandbox import process
 
     word_in, word_out = os.pipe()
@@ -63,7 +63,7 @@ def _make(available: Availability) -> tuple[int, int]:
         with child:
             pid = os.read(word_in, 32).strip()
             if not pid.isdigit():
-                raise ToolError("sandbox_unavailable", "bubblewrap could not make a network for the session.")
+                raise ToolError("sandbox_unavailable", "bubblewrap could not create a network for the session.")
             folder = f"/proc/{int(pid)}/ns/"
             user = os.open(folder + "user", os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -72,7 +72,7 @@ def _make(available: Availability) -> tuple[int, int]:
                 os.close(user)
                 raise
     except OSError as error:
-        raise ToolError("sandbox_unavailable", f"The session's network cannot be entered: {error.strerror}.") from error
+        raise ToolError("sandbox_unavailable", f"Cannot open the session's network: {error.strerror}.") from error
     finally:
         for fd in (word_in, word_out, hold_in, hold_out, null):
             if fd >= 0:
@@ -80,7 +80,7 @@ def _make(available: Availability) -> tuple[int, int]:
 
 
 def host_sockets() -> set[str]:
-    """Return the paths at which programs outside listen: a path reaches them from any network."""
+    """Return the socket paths of programs outside: they can be reached from any network."""
     try:
         with open(_LISTED_UNIX, "rb") as file:
             lines = file.read().splitlines()[1:]

@@ -1,7 +1,7 @@
-"""Child processes: started, fed, captured, bounded and ended. Nothing that a call starts outlives it.
+"""Child processes: started, fed, captured, limited and ended. Nothing that a call starts outlives it.
 
-`run` is a whole call; `start` is the part of it that serves a process left running. Both may be used from many threads
-at once. keeper.py tells how a process is started, and how its descendants are found and ended.
+`run` runs a program to its end; `start` starts one that keeps running. Both are safe to use from many threads.
+keeper.py describes how a process is started, and how its descendants are found and ended.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ StrPath = str | os.PathLike[str]
 SCREEN = (40, 120)  # lines and columns of a terminal
 
 _CHUNK_BYTES = 1 << 16
-_CANCEL_SECONDS = 0.025  # how often a wait looks at the cancel event
+_CANCEL_SECONDS = 0.025  # how often a wait checks the cancel event
 _START_SECONDS = 20.0  # a program that does not run by then is stuck in the kernel, or the keeper was stopped
-_DEATH_SECONDS = 5.0  # what lives this long after SIGKILL is stuck in the kernel, or belongs to another user
+_DEATH_SECONDS = 5.0  # a process that lives this long after SIGKILL is stuck in the kernel, or belongs to another user
 
 _LAUNCH = "import sys; sys.path.append(sys.argv[1]); import keeper; keeper.main()"
 _SCARCITIES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS)
@@ -48,12 +48,11 @@ _SCARCITIES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EN
 class Limits(NamedTuple):
     """What a process may use: times in seconds, sizes in bytes.
 
-    At the timeout SIGTERM is sent, and SIGKILL after `grace`. What a program leaves running when it exits may finish
-    within `settle`, as the `tee` of a process substitution does. Of each stream `keep_bytes` stay in memory; more than
-    `max_bytes` from both together end the process. Memory is limited as `address_space`, which counts what is only
-    reserved too, or as `data`, which counts what can be written, both for each process; as `memory` it is limited for
-    all of them together, and what is in use counts. The kernel counts `processes` over everything the
-    user runs, and holds root to no such limit.
+    At the timeout SIGTERM is sent, and SIGKILL after `grace`. Descendants that outlive the program have `settle` to
+    finish, as the `tee` of a process substitution needs. Of each stream `keep_bytes` stay in memory; more than
+    `max_bytes` from both together end the process. `address_space` (including reserved memory) and `data` (writable
+    memory) limit each process; `memory` limits the memory in use by all of them together. The kernel counts `processes`
+    over everything that the user runs, and does not limit root.
     """
 
     timeout: float | None = 30.0
@@ -69,7 +68,7 @@ class Limits(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """The output of one stream: all of it in `head`, or else its two ends, and every byte in the file `spill`."""
+    """The output of one stream: all of it in `head`, or its two ends, with every byte in the file `spill`."""
 
     head: bytes = b""
     tail: bytes = b""
@@ -86,7 +85,7 @@ class Exit(NamedTuple):
     """Why and with which code a program ended.
 
     The code is the program's own for "exit", 128 + the signal for "signal", 124 for "timeout", 130 for "cancelled", and
-    137 for "limit", which is more output than `max_bytes`, or more of something else than there may be.
+    137 for "limit": more output than `max_bytes`, or another limit exceeded.
     """
 
     reason: Reason
@@ -94,7 +93,7 @@ class Exit(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """What a program had too much of, in bytes: memory, or room in its private folders."""
+    """The limit that a program exceeded, in bytes: memory, or the size of its private folders."""
 
     resource: Resource
     used: int
@@ -102,37 +101,37 @@ class Excess(NamedTuple):
 
 
 class RoomWatch(Protocol):
-    """Looks now and then at what a running program uses."""
+    """Polls the resource usage of a running program."""
 
     def due(self) -> float:
-        """When to look next, as `monotonic` tells it."""
+        """When to poll next, on the clock of `monotonic`."""
         ...
 
     def look(self) -> Excess | None:
-        """Return what there is too much of, if anything."""
+        """Return the exceeded limit, if any."""
         ...
 
 
 class Confined(NamedTuple):
-    """How a program is started confined: what stands in front of it, what it inherits, what it enters and obeys."""
+    """How to start a confined program: its command prefix, descriptors, namespaces, mounts and ruleset."""
 
     prefix: tuple[str, ...] = ()
-    fds: tuple[int, ...] = ()  # the program has them as 3, 4, 5 ...
+    fds: tuple[int, ...] = ()  # numbered 3, 4, 5 ... in the program
     namespaces: tuple[int, ...] = ()  # entered in this order
-    mounts: tuple[bytes, list[Mount]] | None = None  # carried out before the program starts, see mounting.py
-    ruleset: int | None = None  # of Landlock
-    trusted: bool = False  # a program of our own, which keeps the capabilities that it has
-    has_run: Callable[[], bool] = lambda: True  # whether the program itself ran, asked when all has ended
-    notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run, told when the block has ended
-    look: Callable[[], None] = lambda: None  # puts that out of action while the program runs; for one that lasts
-    repeated: Callable[[], str] = lambda: ""  # says what it has left again after that was put out of action
+    mounts: tuple[bytes, list[Mount]] | None = None  # performed before the program starts, see mounting.py
+    ruleset: int | None = None  # a Landlock ruleset
+    trusted: bool = False  # one of our own programs, which keeps its capabilities
+    has_run: Callable[[], bool] = lambda: True  # whether the program itself ran; valid after its end
+    notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run; complete after the block
+    look: Callable[[], None] = lambda: None  # disarms that while the program runs; for background jobs
+    repeated: Callable[[], str] = lambda: ""  # what it wrote again after that was disarmed
 
 
 class Finished(NamedTuple):
-    """What `run` returns. Merged streams are in `stdout`. Not `clean`: something could not be killed.
+    """What `run` returns. Merged streams are in `stdout`. Not `clean`: some process could not be killed.
 
-    A program that was ended for the reason "limit" printed too much, unless `exceeded` says what else it was.
-    The `notes` are for whoever ends the confinement to fill in.
+    A program with the reason "limit" printed too much, unless `exceeded` names another limit. The caller fills in the
+    `notes` after the confinement has ended.
     """
 
     exit_code: int
@@ -165,13 +164,13 @@ def run(
     hear: Callable[[bytes], None] | None = None,
     watch: RoomWatch | None = None,
 ) -> Finished:
-    """Run a program to its end and return its output; nothing that it started is left.
+    """Run a program to its end and return its output; nothing that it started keeps running.
 
-    With `merge` both streams share one pipe, so that their order is kept; with `tty` they share a terminal.
-    `cwd` is a path or the descriptor of a directory, `env` the whole environment. `spill` is the directory for output
-    that memory does not keep, or a function that is asked for it when it is needed; without it, head and tail are all.
-    Cancellation ends the program as the timeout does. `hear` gets the output as it comes, and `watch` is asked now and
-    then whether the program uses too much, both on this thread.
+    With `merge` both streams share one pipe, which preserves their order; with `tty` they share a terminal. `cwd` is a
+    path or the descriptor of a directory, `env` the whole environment. `spill` is the directory for output that does
+    not fit in memory, or a function that returns it when needed; without it, only head and tail are kept. Cancellation
+    ends the program as the timeout does. `hear` receives the output as it arrives, and `watch` is polled for resource
+    usage, both on this thread.
     """
     began = monotonic()
     with _scarcity(), ExitStack() as ours:
@@ -207,8 +206,8 @@ def run(
         (reason, exit_code), exceeded = _attend(child, outputs, feed, limits, deadline, cancelled, watch)
         stdout, stderr = outputs.captured()
         if reason == "exit" and not confined.has_run():
-            told = b" ".join((stdout.head, stderr.head)).decode("utf-8", "replace").strip()
-            raise _unstarted(argv[0], told or f"exit {exit_code}")
+            printed = b" ".join((stdout.head, stderr.head)).decode("utf-8", "replace").strip()
+            raise _unstarted(argv[0], printed or f"exit {exit_code}")
         return Finished(exit_code, reason, stdout, stderr, monotonic() - began, child.ended, exceeded)
 
 
@@ -226,10 +225,10 @@ def start(
 ) -> Child:
     """Start a program on three descriptors of the caller, and return when it runs.
 
-    The limits on time and output are the caller's to watch. With `tty`, stdin is a terminal that the program controls.
+    The caller enforces the limits on time and output. With `tty`, stdin becomes the program's controlling terminal.
     """
     if not argv:
-        raise ToolError("invalid_args", "There is no program to run.")
+        raise ToolError("invalid_args", "No program to run: argv is empty.")
     streams = (stdin, stdout, stderr)
     with ExitStack() as unless_started:
         group = None if limits.memory is None else GROUPS.make(limits.memory)
@@ -279,11 +278,11 @@ def _start(
                 _KEEPER.discard(server)
         if refusal:
             raise OSError(refusal, os.strerror(refusal))
-    raise ToolError("internal", "The keeper, which starts all programs, ends as soon as it is started.")
+    raise ToolError("internal", "The keeper process, which starts all programs, exits as soon as it is started.")
 
 
 class Child:
-    """A running program and everything it starts. Closing it ends them, and so does losing it."""
+    """A running program and everything it starts. They end when this is closed or garbage-collected."""
 
     def __init__(
         self, program: str, channel: _socket.socket, memory: int | None = None, group: Group | None = None
@@ -293,7 +292,7 @@ class Child:
         self._memory = memory
         self._group = group
         self._measured = 0
-        # as far as `poll` has heard: how the program itself ended, and whether what it left has ended too
+        # as of the last `poll`: how the program itself ended, and whether its descendants have ended too
         self.exit: Exit | None = None
         self.ended = False
         self._channel = channel
@@ -309,34 +308,34 @@ class Child:
         self.close()
 
     def fileno(self) -> int:
-        """A descriptor that can be read when `poll` may have something new."""
+        """A descriptor that becomes readable when `poll` may have news."""
         return self._channel.fileno()
 
     def poll(self) -> Exit | None:
-        """How the program ended, once nothing is left of it and of all that it started; None before."""
+        """How the program ended, once it and everything it started have ended; None before."""
         if not self.ended:
             self._listen()
             if self._lost:
                 raise ToolError(
                     "internal",
-                    f"The process that watched over {self.program} was killed, so the outcome is unknown.",
-                    suggestion="Look at what the command has done before you send it again.",
+                    f"The process that supervised {self.program} was killed, so the outcome is unknown.",
+                    suggestion="Check what the command has done before you run it again.",
                     pid=self.pid,
                 )
         return self.exit if self.ended else None
 
     def wait(self, timeout: float | None = None) -> Exit | None:
-        """As `poll`, after waiting at most `timeout` seconds for the end."""
+        """Like `poll`, but wait at most `timeout` seconds for the end."""
         deadline = inf if timeout is None else monotonic() + timeout
         while (outcome := self.poll()) is None and _readable(self, deadline):
             pass
         return outcome
 
     def exceeded(self) -> Excess | None:
-        """Whether it was ended for the memory of all its processes together; asked after its end."""
+        """Return the memory limit if its processes together exceeded it; valid after its end."""
         if self._memory is None:
             return None
-        if self._group is not None and self._group.was_too_small():
+        if self._group is not None and self._group.was_exceeded():
             return Excess("memory", max(self._group.peak(), self._memory), self._memory)
         return Excess("memory", self._measured, self._memory) if self._measured else None
 
@@ -349,7 +348,7 @@ class Child:
         self._order(keeper.KILL)
 
     def close(self) -> None:
-        """Kill what still runs, wait until it is gone, and let go."""
+        """Kill what still runs, wait until it is gone, and release the channel."""
         if self.fileno() >= 0 and self._warden and not self._over():
             self.kill()
             deadline = monotonic() + _DEATH_SECONDS
@@ -366,14 +365,14 @@ class Child:
         return self.ended or self._lost or self._refusal != 0
 
     def _give_up(self) -> None:
-        """Kill a warden that does not do its work: what it guards falls to the keeper."""
-        # the open channel is proof that the warden lives, so its id is still its own
+        """Kill an unresponsive warden; the keeper takes over the processes that it guards."""
+        # the open channel proves that the warden is alive, so its id was not reused
         with suppress(ProcessLookupError):
             os.kill(self._warden, signal.SIGKILL)
         self._channel.close()
 
     def _begin(self, message: bytes, places: tuple[int, ...], carried: tuple[int, ...]) -> bool:
-        """Have the program started; False when that was refused, or the warden was gone before it heard of it."""
+        """Start the program; False when the warden refused, or died before it got the request."""
         deadline = monotonic() + _START_SECONDS
         fault, faulted = _pipe()
         with ExitStack() as unless_started, fault:
@@ -389,7 +388,7 @@ class Child:
                 self._listen()
             if self._refusal or not self.pid:
                 return False
-            # closes by itself when the program runs, and tells before that why it cannot
+            # closes when the program runs; before that, it carries the reason of a failure
             if not _readable(fault, deadline):
                 raise TimeoutError
             if failure := fault.read():
@@ -399,19 +398,19 @@ class Child:
         return True
 
     def _order(self, order: bytes) -> None:
-        # what is over needs no orders
+        # a program that has ended needs no orders
         with suppress(OSError):
             self._channel.send(order)
 
     def _listen(self) -> None:
-        """Take in what the warden has told."""
+        """Read and apply messages from the warden."""
         try:
-            heard = self._channel.recv(1024)
+            received = self._channel.recv(1024)
         except BlockingIOError:
             return
         except ConnectionError:
-            heard = b""
-        self._unread += heard
+            received = b""
+        self._unread += received
         while len(self._unread) >= keeper.NEWS_BYTES:
             kind, number = self._unread[:1], int.from_bytes(self._unread[1 : keeper.NEWS_BYTES], "big")
             self._unread = self._unread[keeper.NEWS_BYTES :]
@@ -428,9 +427,9 @@ class Child:
                 self.ended = True
             elif kind == keeper.EXCEEDED:
                 self._measured = number << 10
-        if not heard and not self._over():
+        if not received and not self._over():
             self._lost = True
-            # the keeper ends what the warden guarded, unless it was killed as well
+            # the keeper ends the warden's processes, unless it was killed as well
             if self.pid:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.pid, signal.SIGKILL)
@@ -445,7 +444,7 @@ def _attend(
     cancelled: threading.Event | None,
     watch: RoomWatch | None,
 ) -> tuple[Exit, Excess | None]:
-    """Move bytes until nothing of the child is left; end it when its time or its room is up, or nobody wants it."""
+    """Move bytes until the child and its descendants have ended; end them on timeout, limit or cancellation."""
     poller = select.poll()
     poller.register(child, select.POLLIN)
     for fd in outputs.streams:
@@ -487,7 +486,7 @@ def _attend(
                     feed.close()
             elif fd != child.fileno() and not outputs.pull(fd):
                 poller.unregister(fd)
-    # everything that could write is gone, so what was written is in the pipes
+    # all writers are gone, so the pipes hold the rest of the output
     outputs.drain()
     if outputs.overrun and outcome in (None, child.exit):
         return _LIMIT, None
@@ -498,7 +497,7 @@ def _attend(
 
 
 class _Feed:
-    """Bytes on their way to the standard input of a child, as fast as it reads them."""
+    """Writes to the standard input of a child, as fast as it reads."""
 
     def __init__(self, sink: FileIO, data: bytes) -> None:
         os.set_blocking(sink.fileno(), False)
@@ -515,7 +514,7 @@ class _Feed:
         return -1 if self._sink.closed else self._sink.fileno()
 
     def push(self) -> bool:
-        """Write what the pipe takes; False when all is written, or the child reads no more."""
+        """Write as much as the pipe accepts; False when everything is written, or the child closed its end."""
         try:
             self._left = self._left[self._sink.write(self._left) or 0 :]
         except BrokenPipeError:
@@ -527,7 +526,7 @@ class _Feed:
 
 
 class _Outputs:
-    """The output streams of one child, and the room that they share."""
+    """The output streams of one child, which share one size limit."""
 
     def __init__(
         self,
@@ -556,14 +555,14 @@ class _Outputs:
         self.streams[source.fileno()] = _Stream(source, self._limits.keep_bytes, self._spill)
 
     def pull(self, fd: int) -> bool:
-        """Take in what has arrived; False when nothing more will, or may."""
+        """Read what has arrived; False at the end of the stream or when the limit is exceeded."""
         room = self._limits.max_bytes - sum(stream.total for stream in self.streams.values())
         try:
             chunk = self.streams[fd].source.read(min(room, _CHUNK_BYTES) or 1)
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            chunk = b""  # how a terminal says that its other side is closed
+            chunk = b""  # end of file on a terminal
         if chunk is None:
             return True
         if chunk and not room:
@@ -576,7 +575,7 @@ class _Outputs:
         return True
 
     def drain(self) -> None:
-        """Take in what is still in the pipes; someone else may hold them open for ever."""
+        """Read what is still in the pipes, without waiting: another process may hold them open forever."""
         for fd, stream in self.streams.items():
             before = -1
             while before != stream.total:
@@ -584,13 +583,13 @@ class _Outputs:
                 self.pull(fd)
 
     def captured(self) -> tuple[Captured, Captured]:
-        """What was taken in, of standard output and of standard error."""
+        """Return the output read so far from standard output and standard error."""
         first, *second = (stream.captured() for stream in self.streams.values())
         return first, second[0] if second else Captured()
 
 
 class _Stream:
-    """One output: its two ends in memory, and all of it in a file when memory does not hold it."""
+    """One output stream: its two ends in memory, and all of it in a file when it does not fit."""
 
     def __init__(self, source: FileIO, keep: int, spill: StrPath | Callable[[], StrPath] | None) -> None:
         self.source = source
@@ -635,7 +634,7 @@ class _Stream:
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise _unkept(error) from error
+            raise _unsaved(error) from error
         self.path = path
         self._file = FileIO(fd, "wb")
 
@@ -646,11 +645,11 @@ class _Stream:
                 try:
                     left = left[self._file.write(left) or 0 :]
                 except OSError as error:
-                    raise _unkept(error) from error
+                    raise _unsaved(error) from error
 
 
 class _Keeper:
-    """The process that starts all others: started when it is first needed, and again when it has died."""
+    """The process that starts all others; started on first use, and again if it has died."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -659,7 +658,7 @@ class _Keeper:
         self._registered = False
 
     def take_channel(self) -> tuple[_socket.socket, int]:
-        """The channel of a warden that is ready, and the id of the keeper that has it."""
+        """Return the channel of a waiting warden, and the process id of its keeper."""
         with self._lock:
             try:
                 return self._take(self._control or self._launch()), self._pid
@@ -672,7 +671,7 @@ class _Keeper:
         with ExitStack() as unless_taken:
             for fd in fds:
                 unless_taken.callback(os.close, fd)
-            # the next one is made ready while this one is used; a keeper that is gone cannot be told
+            # asks for the next warden while this one is used; fails if the keeper is gone
             if not word or not control.send(b"+"):
                 raise ConnectionResetError
             if word[:1] == keeper.SCARCE:
@@ -682,7 +681,7 @@ class _Keeper:
         return _socket.socket(fileno=fds[0])
 
     def discard(self, pid: int) -> None:
-        """Give up a keeper that does not answer, unless another thread has done so."""
+        """Discard an unresponsive keeper, unless another thread has done so."""
         with self._lock:
             if pid == self._pid:
                 self._bury()
@@ -714,7 +713,9 @@ class _Keeper:
                     setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
                 )
             except FileNotFoundError as error:
-                raise ToolError("runtime_missing", f"The Python interpreter {sys.executable!r} is gone.") from error
+                raise ToolError(
+                    "runtime_missing", f"The Python interpreter {sys.executable!r} does not exist."
+                ) from error
             unless_launched.pop_all()
         ours.settimeout(_START_SECONDS)
         ours.send(b"+")
@@ -722,9 +723,9 @@ class _Keeper:
         return ours
 
     def _bury(self) -> None:
-        # killed before its socket closes: else it would take the programs of other calls with it
+        # killed before its socket closes, or it would end the programs of other calls
         with suppress(ChildProcessError):
-            # no status yet means that the id is still the keeper's
+            # no exit status yet, so the id was not reused
             if os.waitpid(self._pid, os.WNOHANG) == (0, 0):
                 os.kill(self._pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
@@ -736,7 +737,7 @@ class _Keeper:
         self._control, self._pid = None, 0
 
     def _forget(self) -> None:
-        """In a fork of this process: the keeper is the parent's, and must end when the parent does."""
+        """After a fork, in the child: the keeper belongs to the parent, and must end when the parent does."""
         self._lock = threading.Lock()
         self._close()
 
@@ -757,15 +758,17 @@ def _request(
         words = [os.fsencode(word) for word in argv]
         variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
     except UnicodeEncodeError as error:
-        raise ToolError("invalid_args", f"{error.object!r} cannot be passed to a program.") from error
+        raise ToolError(
+            "invalid_args", f"{error.object!r} cannot be encoded as an argument or variable of a program."
+        ) from error
     if any(b"\0" in word for word in (*words, *variables, *variables.values())):
         raise ToolError(
-            "invalid_args", f"An argument or a variable of {os.path.basename(argv[0])!r} holds a NUL character."
+            "invalid_args", f"An argument or variable of {os.path.basename(argv[0])!r} contains a NUL character."
         )
-    if bad := next((name for name in variables if not name or b"=" in name), None):
-        raise ToolError("invalid_args", f"{os.fsdecode(bad)!r} cannot be the name of a variable.")
+    if invalid_name := next((name for name in variables if not name or b"=" in name), None):
+        raise ToolError("invalid_args", f"Invalid variable name: {os.fsdecode(invalid_name)!r}.")
     rlimits = {}
-    if any(most is not None for most in (limits.address_space, limits.data, limits.processes, limits.file_size)):
+    if any(maximum is not None for maximum in (limits.address_space, limits.data, limits.processes, limits.file_size)):
         import resource
 
         kinds = {
@@ -774,7 +777,7 @@ def _request(
             resource.RLIMIT_NPROC: limits.processes,
             resource.RLIMIT_FSIZE: limits.file_size,
         }
-        rlimits = {kind: most for kind, most in kinds.items() if most is not None}
+        rlimits = {kind: maximum for kind, maximum in kinds.items() if maximum is not None}
     return keeper.request(
         words,
         variables,
@@ -794,7 +797,7 @@ def _request(
 
 @contextmanager
 def _directory(cwd: StrPath | int) -> Iterator[int]:
-    """The descriptor of a directory, which stays the same directory whatever happens to its path."""
+    """Yield a descriptor of a directory, which stays valid if its path changes."""
     if isinstance(cwd, int):
         yield cwd
         return
@@ -802,11 +805,13 @@ def _directory(cwd: StrPath | int) -> Iterator[int]:
     try:
         fd = os.open(name, os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY))
     except PermissionError as error:
-        raise ToolError("permission_denied", f"The directory {name!r} cannot be entered.", path=name) from error
+        raise ToolError(
+            "permission_denied", f"Cannot open directory {name!r}: permission denied.", path=name
+        ) from error
     except NotADirectoryError as error:
         raise ToolError("file_not_found", f"{name!r} is not a directory.", path=name) from error
     except (OSError, ValueError) as error:
-        raise ToolError("file_not_found", f"There is no directory {name!r}.", path=name) from error
+        raise ToolError("file_not_found", f"Directory {name!r} does not exist.", path=name) from error
     try:
         yield fd
     finally:
@@ -814,11 +819,11 @@ def _directory(cwd: StrPath | int) -> Iterator[int]:
 
 
 def _refusal(program: str, step: str, number: int) -> ToolError:
-    """Why a program could not be started, from the step that failed before it ran."""
+    """Return the error for a step that failed before the program ran."""
     problem = os.strerror(number)
     if step == "cwd":
         code = "permission_denied" if number == errno.EACCES else "file_not_found"
-        message = f"The directory to run {program} in cannot be entered: {problem}."
+        message = f"Cannot enter the working directory of {program}: {problem}."
     elif step == "confinement" and number == errno.ESTALE:
         from hilt.sandbox.handles import renamed
 
@@ -829,14 +834,14 @@ def _refusal(program: str, step: str, number: int) -> ToolError:
         code, message = "permission_denied", f"{program} is not executable."
     elif number in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
         if "/" in program:
-            message = f"{program} does not exist, or the interpreter that its first line names does not."
+            message = f"{program} does not exist, or the interpreter in its first line does not."
         else:
             message = f"{program} is not on the PATH."
         code = "runtime_missing"
     elif number == errno.ENOEXEC:
-        code, message = "runtime_missing", f"{program} is not a program that this system can run."
+        code, message = "runtime_missing", f"{program} is not in an executable format."
     elif number == errno.ETXTBSY:
-        code, message = "busy", f"{program} is being written."
+        code, message = "busy", f"{program} is open for writing in another process."
     elif number == errno.E2BIG:
         code, message = "resource_limit", f"The arguments and the environment of {program} are too long."
     elif number in _SCARCITIES:
@@ -846,35 +851,35 @@ def _refusal(program: str, step: str, number: int) -> ToolError:
     return ToolError(code, message, program=program)
 
 
-def _unstarted(program: str, told: str) -> ToolError:
-    """Why a program did not run, from what its confinement told in its place."""
+def _unstarted(program: str, printed: str) -> ToolError:
+    """Return the error for a program that did not run, from what the sandbox printed instead."""
     numbers = (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.E2BIG)
-    number = next((number for number in numbers if told.endswith(f": {os.strerror(number)}")), errno.ENOENT)
-    # these are said when all is set up, and only the program or its directory is not right
-    if told.startswith(f"bwrap: execvp {program}: "):
+    number = next((number for number in numbers if printed.endswith(f": {os.strerror(number)}")), errno.ENOENT)
+    # printed when the sandbox is set up, but the program or its directory fails
+    if printed.startswith(f"bwrap: execvp {program}: "):
         return _refusal(program, "exec", number)
-    if told.startswith("bwrap: Can't chdir to "):
+    if printed.startswith("bwrap: Can't chdir to "):
         return _refusal(program, "cwd", number)
-    return ToolError("sandbox_unavailable", f"The sandbox could not be set up: {told}.")
+    return ToolError("sandbox_unavailable", f"The sandbox could not be set up: {printed}.")
 
 
-def _unkept(error: OSError) -> ToolError:
+def _unsaved(error: OSError) -> ToolError:
     return ToolError(
         "resource_limit",
-        f"The output is too large for memory and cannot be kept on disk: {error.strerror}.",
-        suggestion="Make the command print less, or free some space.",
+        f"The output is too large for memory and cannot be saved to disk: {error.strerror}.",
+        suggestion="Make the command print less, or free disk space.",
     )
 
 
 @contextmanager
 def _scarcity() -> Iterator[None]:
-    """Turn a system that has run out of something into the error that says so."""
+    """Convert errors for exhausted system resources to a ToolError."""
     try:
         yield
     except OSError as error:
         if error.errno not in _SCARCITIES:
             raise
-        raise ToolError("resource_limit", f"No process can be started now: {error.strerror}.") from error
+        raise ToolError("resource_limit", f"Cannot start a process: {error.strerror}.") from error
 
 
 def _pipe() -> tuple[FileIO, FileIO]:
@@ -886,13 +891,13 @@ def _terminal() -> tuple[FileIO, FileIO]:
     import termios
 
     ours, theirs = os.openpty()
-    # a new one has no lines and no columns, and programs that draw then draw nothing
+    # a new terminal has size 0 x 0, and programs would draw nothing
     termios.tcsetwinsize(theirs, SCREEN)
     return FileIO(ours, "rb"), FileIO(theirs, "rb+")
 
 
 def _readable(file: FileIO | Child, deadline: float) -> bool:
-    """Wait until there is something to read, or its end; False when the deadline comes first."""
+    """Wait until there is data or end of file; False at the deadline."""
     poller = select.poll()
     poller.register(file, select.POLLIN)
     return bool(poller.poll(_milliseconds(deadline)))

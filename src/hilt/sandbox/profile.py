@@ -1,7 +1,7 @@
-"""Sandbox profiles: what a child process may do, and the one door through which it is confined.
+"""Sandbox profiles: what a child process may do, and the `Sandbox` that confines it.
 
-bubblewrap.py, landlock.py and seatbelt.py each turn a profile into the means of one system; availability.py finds out
-which of them works here.
+bubblewrap.py, landlock.py and seatbelt.py each enforce a profile with the mechanism of one system; availability.py
+detects which of them works here.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Name = Literal["read-only", "workspace-write", "full"]
 Network = Literal["none", "loopback", "full"]
 Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 
-_OWN_FOLDERS = ("tmp", "var-tmp", "cache", "stage")
+_PRIVATE_FOLDERS = ("tmp", "var-tmp", "cache", "stage")
 _STAND_INS = {"blank-file": 0o400, "sealed-file": 0}
-_CLOSE_SECONDS = 6.0  # a program that was told to end is gone by then, or stuck in the kernel
+_CLOSE_SECONDS = 6.0  # a program that was told to end has exited by then, or is stuck in the kernel
 
 
 is_below = places.is_below  # for the modules beside this one
@@ -39,20 +39,21 @@ is_below = places.is_below  # for the modules beside this one
 class Profile(NamedTuple):
     """What a child process may do.
 
-    All paths are real and absolute. `is_sensitive` and `is_protected` judge a path from a root by its last name.
-    `protected` are names in each root that stay as they are and cannot be made, `start_files` the same below a home
-    directory; deeper in a root, what `is_protected` names stays as it is where it exists. `kept` are paths that stay as
-    they are wherever they lie: the running hilt, of which the last name may be a link or missing. `closed` are paths
-    that are not visible at all. `read` "workspace" hides what the
-    home directory holds besides programs. `write` narrows what "workspace-write" lets a program write to these paths in
-    the roots, and `shown` can be read although something around them is hidden, or they themselves. `session` says
-    whose loopback network and private /tmp it is, `private` is the folder that keeps them (ours alone, below the state
-    directory), and `folder` the session's own folder, which can be read.
+    All paths are real and absolute. `is_sensitive` and `is_protected` take a path relative to a root and match its last
+    name. `protected` are names in each root that can be neither changed nor created, `start_files` the same below a
+    home directory. Deeper in a root, existing paths that match `is_protected` cannot be changed. `kept` paths cannot be
+    changed wherever they are: the running hilt, where the last name may be a link or missing. `closed` paths are not
+    visible at all.
 
-    `denies_read` and `denies_write` say whether a rule denies a path, or everything below a folder, existing or not.
-    Both are the same from one profile to the next while the rules are. `denied_outside` are existing paths outside the
-    roots that rules deny: True when they cannot be read, False when they cannot be written. `denied_missing` are paths
-    in the roots that do not exist and must not be made.
+    `read` "workspace" hides everything in the home directory except programs. `write` restricts "workspace-write" to
+    these paths in the roots. `shown` paths can be read even if they, or a folder around them, are hidden. `session`
+    selects the loopback network and the private /tmp, `private` is the folder that holds them (ours alone, below the
+    state directory), and `folder` is the session's own folder, which can be read.
+
+    `denies_read` and `denies_write` return whether a rule denies a path, or everything below a folder, existing or not.
+    They stay equal between profiles until the rules change. `denied_outside` are existing paths outside the roots that
+    rules deny: True if they cannot be read, False if they cannot be written. `denied_missing` are missing paths in the
+    roots that must not be created.
     """
 
     name: Name
@@ -78,7 +79,7 @@ class Profile(NamedTuple):
 
     @property
     def writable(self) -> tuple[str, ...]:
-        """The workspace folders that can be written, or what of them can be."""
+        """The workspace folders, or paths in them, that a program can write."""
         if self.name != "workspace-write":
             return ()
         folders = self.write or self.roots
@@ -86,7 +87,7 @@ class Profile(NamedTuple):
 
 
 class Availability(NamedTuple):
-    """Which sandbox works here, and why; what it does not enforce; the command that mends it."""
+    """Which sandbox works here and why, what it does not enforce, and the command that fixes it."""
 
     kind: Kind
     facts: str
@@ -97,19 +98,19 @@ class Availability(NamedTuple):
 
 
 class Sandbox:
-    """Confines child processes. One for each runtime; any number of threads may use it."""
+    """Confines child processes. One per runtime; safe to use from many threads."""
 
     def __init__(self, state: str) -> None:
         self._state = state
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._confined = 0  # programs that are confined now
+        self._confined = 0  # confined programs that are running
         self._available: Availability | None = None
         self._means: tuple[Search, MountPoints, Loopbacks, Watches] | None = None
         self._rooms: Rooms | None = None
 
     def availability(self) -> Availability:
-        """Return what works here; probed once, and remembered in the state directory until something changes."""
+        """Return which sandbox works here; probed once, and cached in the state directory until the system changes."""
         with self._lock:
             if self._available is None:
                 from hilt.sandbox.availability import find
@@ -119,9 +120,9 @@ class Sandbox:
 
     @contextmanager
     def confine(self, profile: Profile, cwd: str, *, tty: bool = False) -> Iterator[Confined]:
-        """Hold everything that a program under this profile needs, from before its start until after its end.
+        """Set up the sandbox of a program; the block lasts from before its start until after its end.
 
-        A program on a terminal of its own (`tty`) keeps that terminal; every other one is cut off from any.
+        A program with its own terminal (`tty`) keeps it; all others are detached from any terminal.
         """
         from hilt.sandbox.process import Confined
 
@@ -139,21 +140,21 @@ class Sandbox:
         if any(is_below(available.program, root) for root in profile.writable if root != "/"):
             raise ToolError(
                 "sandbox_unavailable",
-                f"{available.program} lies in the workspace, where a command could change it.",
-                suggestion="Install bubblewrap with the packages of the system.",
+                f"{available.program} is in the workspace, where a command could change it.",
+                suggestion="Install bubblewrap with the system's package manager.",
             )
         for root in profile.writable:
             if innermost(root, profile.kept):
                 raise ToolError(
                     "sandbox_unavailable",
-                    f"{root} is a part of the hilt that is running, which commands must not change.",
-                    suggestion=lifting(root),
+                    f"{root} is part of the running hilt, which commands must not change.",
+                    suggestion=developer_hint(root),
                     path=root,
                 )
         from hilt.sandbox import rooms
 
         with self._counted(), ExitStack() as stack:
-            with _made_in(profile.private):
+            with _creating_in(profile.private):
                 stack.enter_context(rooms.held(profile.private))
                 make_private(profile)
             self._get_means()[3].catch_up(profile.is_sensitive)
@@ -161,7 +162,7 @@ class Sandbox:
             yield stack.enter_context(self._confine(available, profile, cwd, tty=tty))
 
     def watch(self, profile: Profile, limit: int) -> AbstractContextManager[RoomWatch | None]:
-        """Watch what programs under this profile write to their private folders, from before the start of one on."""
+        """Watch how much programs under this profile write to their private folders; begins before one starts."""
         if profile.name == "full":
             return nullcontext()
         from hilt.sandbox.rooms import Rooms
@@ -171,22 +172,22 @@ class Sandbox:
         return self._rooms.stay(profile.private, limit)
 
     def recover(self, is_sensitive: Callable[[str], bool]) -> None:
-        """Put out of action what programs that ran when hilt was killed have left, and remove their mount points."""
+        """Disarm what programs left behind that ran when hilt was killed, and remove their mount points."""
         _, points, _, watches = self._get_means()
         points.recover()
         watches.recover(is_sensitive)
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return what was put out of action and has not been told yet."""
+        """Return the notes on what was disarmed that were not returned before."""
         with self._lock:
             means = self._means
         return means[3].take_notes() if means else ()
 
     def close(self) -> None:
-        """Wait for programs that were told to end, and let go of the sessions' networks.
+        """Wait for programs that were told to end, and close the sessions' networks.
 
-        What was made in the workspace for a program is there until it has ended, and whoever closes a sandbox is often
-        about to exit. A program that does not end keeps what it has.
+        The mount points of a program stay in the workspace until it has ended, and the caller is often about to exit. A
+        program that does not end keeps its mount points.
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._confined, _CLOSE_SECONDS)
@@ -207,7 +208,7 @@ class Sandbox:
                 self._changed.notify_all()
 
     def _alone(self, available: Availability, profile: Profile) -> AbstractContextManager[None]:
-        """Keep other programs from running beside this one where they could lead its mounts astray."""
+        """Run one program at a time where others could redirect its mounts by renaming folders."""
         if available.kind != "bubblewrap" or "handles" in available.features or not profile.writable:
             return nullcontext()
         from hilt.sandbox.alone import alone
@@ -246,11 +247,11 @@ class Sandbox:
 
 
 def make_private(profile: Profile) -> None:
-    """Make the folders that stand in for /tmp, /var/tmp and the cache, the stage, and files for hidden ones."""
+    """Create the folders mounted as /tmp, /var/tmp and the cache, the stage, and the files mounted over hidden ones."""
     if not profile.private:
         raise ToolError("internal", "A sandbox profile needs a private folder for its session.")
     os.makedirs(profile.private, 0o700, exist_ok=True)
-    for name in _OWN_FOLDERS:
+    for name in _PRIVATE_FOLDERS:
         with suppress(FileExistsError):
             os.mkdir(os.path.join(profile.private, name), 0o700)
     for name, mode in _STAND_INS.items():
@@ -260,24 +261,24 @@ def make_private(profile: Profile) -> None:
 
 
 @contextmanager
-def _made_in(private: str) -> Iterator[None]:
+def _creating_in(private: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise ToolError(
             "resource_limit",
-            f"The private /tmp of commands cannot be made in {private}: {os.strerror(error.errno or 0)}.",
-            suggestion="Ask the user to free disk space, or to let that folder be written.",
+            f"Cannot create the private /tmp of commands in {private}: {os.strerror(error.errno or 0)}.",
+            suggestion="Ask the user to free disk space, or to make that folder writable.",
         ) from error
 
 
 def own_variables(profile: Profile) -> tuple[str, ...]:
-    """The settings that send temporary files and caches to the private folder, where no mount does it."""
+    """The environment variables that redirect temporary files and caches to the private folder, without mounts."""
     return f"TMPDIR={profile.private}/tmp", f"XDG_CACHE_HOME={profile.private}/cache"  # noqa: S108
 
 
 class Judged:
-    """Judges the names below a workspace folder; two are equal when they judge alike, so that walks can be reused."""
+    """Classifies the names below a workspace folder; equal for equal rules, so that walks can be reused."""
 
     def __init__(self, profile: Profile, root: str) -> None:
         self._root = root
@@ -300,11 +301,11 @@ class Judged:
         return 0
 
 
-def lifting(path: str) -> str:
-    """Return how whoever works on hilt itself lets commands change it."""
-    return f"Whoever works on hilt itself can add {path} to shell.writable in the personal settings."
+def developer_hint(path: str) -> str:
+    """Return how to let commands change hilt itself, for its developers."""
+    return f"To develop hilt itself, add {path} to shell.writable in the personal settings."
 
 
 def innermost(path: str, folders: tuple[str, ...]) -> str | None:
-    """Return the deepest of the folders that hold a path, if any does."""
+    """Return the deepest of the folders that contain a path; None when none does."""
     return max((folder for folder in folders if is_below(path, folder)), key=len, default=None)

@@ -1,4 +1,4 @@
-"""What of a Git repository makes git run programs, and so must not be written by a confined one."""
+"""Paths in a Git repository that make git run programs, so confined programs must not write them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Iterator
 
 _MOST_MODULES = 500
 _CONFIG_BYTES = 1 << 20
-# git ignores both as soon as there is a `commondir`
+# git ignores both if there is a `commondir`
 _UNLIKE_OTHERS = re.compile(
     rb"(?im)^[ \t]*(?:\[[^]]*\][ \t]*)?(?:worktree[ \t]*=|bare[ \t]*(?:$|=(?![ \t]*(?:false|no|off|0))))"
 )
 
 
 def guarded(git: str) -> Iterator[str]:
-    """Yield the paths of a `.git` that stay as they are, missing ones included; `git` itself when it is no repository.
+    """Yield the paths in a `.git` that must not change, including missing ones; `git` itself if it is no repository.
 
-    Git runs hooks, and what its configuration names. `commondir`, and `gitdir` in the folder of a worktree, say where
-    to look for both. Where git would not be the same with a `commondir`, a missing one is left out.
+    Git runs hooks, and programs that its configuration names. `commondir`, and `gitdir` in the folder of a worktree,
+    point to both. A missing `commondir` is skipped where creating one would change how git behaves.
     """
     # an empty folder may be the mount point of another command
     if not _is_folder(git) or _is_empty(git):
@@ -36,7 +36,7 @@ def _guarded_in(git: str, config: bytes, *, is_plain: bool) -> Iterator[str]:
     yield os.path.join(git, "config")
     if is_plain or os.path.lexists(os.path.join(git, "commondir")):
         yield os.path.join(git, "commondir")
-    # git reads it only when the configuration says so, and that cannot be written
+    # git reads it only if the configuration, which is protected, enables it
     own = os.path.join(git, "config.worktree")
     if _has_worktree_config(config) or os.path.lexists(own):
         yield own
@@ -69,36 +69,36 @@ def _guarded_worktrees(folder: str, *, has_config: bool) -> Iterator[str]:
 
 
 def _guarded_modules(folder: str) -> Iterator[str]:
-    """Yield what is guarded of the repositories of submodules, whose names may hold slashes."""
+    """Yield the guarded paths of submodule repositories, whose names may contain slashes."""
     pending = [folder]
     for _ in range(_MOST_MODULES):
         if not pending:
             return
-        inside = _folders(at := pending.pop())
-        if inside is None:
-            yield at
+        inner_folders = _folders(current := pending.pop())
+        if inner_folders is None:
+            yield current
             continue
-        for inner in inside:
+        for inner in inner_folders:
             if os.path.lexists(os.path.join(inner, "HEAD")):
-                # core.worktree says here what the file `.git` of the submodule says too
+                # core.worktree repeats here what the `.git` file of the submodule says
                 yield from _guarded_in(inner, _read(os.path.join(inner, "config")), is_plain=True)
                 pending.append(os.path.join(inner, "modules"))
             else:
                 pending.append(inner)
     if pending:
-        yield folder  # too many to tell apart
+        yield folder  # too many to guard one by one
 
 
 def _folders(path: str) -> list[str] | None:
-    """The folders in a folder; None when it cannot be looked into, although its owner could change that."""
+    """Return the folders in a folder; None when it is inaccessible, which its owner could change."""
     try:
         with os.scandir(path) as entries:
-            found = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+            folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError:
         return None
-    return found if os.access(path, os.X_OK) else None
+    return folders if os.access(path, os.X_OK) else None
 
 
 def _is_folder(path: str) -> bool:

@@ -1,7 +1,7 @@
-"""The private folders of sessions: who uses them, how much they hold, and their end.
+"""The private folders of sessions: locking, measuring and removing them.
 
-Commands write to them as to /tmp, and the disk would be their only bound. So they are measured while commands run: in
-slices, so that nobody waits for a large tree, and more often the closer they are to their limit.
+Commands see them as /tmp, and could fill the disk. So their size is measured while commands run: in slices, so that
+nothing waits for a large tree, and more often the closer they are to the limit.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from hilt.errors import ToolError
 from hilt.sandbox.process import Excess
 
 _SLICE_SECONDS = 0.003
-_SLICE_ENTRIES = 128  # between two looks at the clock
+_SLICE_ENTRIES = 128  # between two checks of the clock
 _SOONEST_SECONDS, _LATEST_SECONDS = 0.02, 2.0
 _BYTES_PER_SECOND = 1 << 30  # that a program can write
-_COST_RATIO = 20  # measuring takes at most one part in so many of the time
+_COST_RATIO = 20  # measuring takes at most 1/20 of the time
 _SLACK_BYTES = 1 << 20
-_FAR_BYTES = 256 << 20  # at least so much beyond the limit, no command starts
+_FAR_BYTES = 256 << 20  # no command starts when the limit is exceeded by this, or by the limit itself if that is more
 
 
 class Room:
     """The private folder of a session while commands run in it.
 
-    Nobody knows who wrote what, so the newest command is ended first, and another one only if the folder goes on
-    growing. When it is over the limit before a command starts, that command may run, to delete something, but not make
-    it larger; far beyond the limit none may.
+    It is unknown which command wrote what, so the newest is ended first, and another one only if the folder keeps
+    growing. If the folder exceeds the limit before a command starts, the command may run to delete files, but must not
+    enlarge the folder. Far beyond the limit no command may start.
     """
 
     def __init__(self, path: str) -> None:
@@ -41,11 +41,11 @@ class Room:
         self._stays: list[Stay] = []
         self._limit = 0
         self._allowed = 0
-        self._is_known = False  # whether a tour has come to its end
-        self._begin_tour()
+        self._is_known = False  # whether the whole folder was measured once
+        self._restart_walk()
 
     def enter(self, stay: Stay) -> None:
-        """Note that a command is about to start."""
+        """Register a command that is about to start."""
         with self._lock:
             self._limit = stay.limit
             if not self._is_known:
@@ -54,48 +54,48 @@ class Room:
             if now >= self.due and self._measure(now):
                 raise ToolError(
                     "resource_limit",
-                    f"The command was not run: {_folders(self._counted)} or more, far beyond the limit of "
+                    f"The command was not run: {_folders(self._counted)} or more, far above the limit of "
                     f"{megabytes(stay.limit)} (shell.tmp_mb).",
-                    suggestion=f"Ask the user to delete what is in {self.path}, or to end the session.",
+                    suggestion=f"Ask the user to delete the contents of {self.path}, or to end the session.",
                     path=self.path,
                 )
             self._stays.append(stay)
 
     def leave(self, stay: Stay) -> bool:
-        """Note that a command has ended; tell whether it was the last one."""
+        """Remove a command that has ended; return whether it was the last one."""
         with self._lock:
             if stay in self._stays:
                 self._stays.remove(stay)
             if stay.exceeded:
-                self._measure_anew()  # what it wrote until its end is not for the others to answer for
+                self._measure_anew()  # the others are not responsible for what it wrote until its end
             return not self._stays
 
     def look(self, stay: Stay) -> Excess | None:
-        """Measure a little, and return what is too much when this command has to answer for it."""
+        """Measure a slice, and return the excess if this command is to be ended for it."""
         with self._lock:
             now = monotonic()
-            # one that was told to end may take a moment, and the others are not to blame for it
+            # a command that was told to end may take a moment; the others must not be ended for it
             if now >= self.due and not any(other.exceeded for other in self._stays) and self._measure(now):
                 self._stays[-1].exceeded = Excess("room", self._counted, self._limit)
             return stay.exceeded
 
     def _measure_anew(self) -> None:
-        """Find out what is there; until that is known, only what is far beyond the limit is too much."""
+        """Restart measuring; until the size is known, only far above the limit counts as excess."""
         self._is_known = False
         self._allowed = self._limit + max(self._limit, _FAR_BYTES)
         self.due = 0.0
-        self._begin_tour()
+        self._restart_walk()
 
-    def _begin_tour(self) -> None:
-        self._tour = _sizes(self.path)
+    def _restart_walk(self) -> None:
+        self._walk = _sizes(self.path)
         self._counted = 0
         self._cost = 0.0
 
     def _measure(self, now: float) -> bool:
-        """Go on with the tour for a while; tell whether it has found more than is allowed."""
+        """Measure the next slice; return whether the allowed size is exceeded."""
         is_whole = True
-        began = thread_time()  # waiting for a processor is no cost
-        for number, size in zip(count(1), self._tour, strict=False):
+        began = thread_time()  # CPU time only
+        for number, size in zip(count(1), self._walk, strict=False):
             self._counted += size
             if self._counted > self._allowed:
                 self.due = now + _SOONEST_SECONDS
@@ -111,15 +111,15 @@ class Room:
         most = self._counted + _SLACK_BYTES
         self._allowed = max(self._limit, min(self._allowed, most) if self._is_known else most)
         self._is_known = True
-        # nobody can have filled the rest before
+        # the rest cannot be filled sooner
         earliest = min((self._allowed - self._counted) / _BYTES_PER_SECOND, _LATEST_SECONDS)
         self.due = now + max(earliest, self._cost * _COST_RATIO, _SOONEST_SECONDS)
-        self._begin_tour()
+        self._restart_walk()
         return False
 
 
 class Stay:
-    """One command in a room: what `process.run` and jobs watch."""
+    """One command in a room, as `process.run` and jobs poll it."""
 
     def __init__(self, room: Room, limit: int) -> None:
         self.limit = limit
@@ -127,11 +127,11 @@ class Stay:
         self._room = room
 
     def due(self) -> float:
-        """When to look next."""
+        """When to measure next."""
         return self._room.due
 
     def look(self) -> Excess | None:
-        """Return what is too much when this command has to answer for it."""
+        """Return the excess if this command is to be ended for it."""
         return self._room.look(self)
 
 
@@ -144,7 +144,7 @@ class Rooms:
 
     @contextmanager
     def stay(self, path: str, limit: int) -> Iterator[Stay]:
-        """Watch the folder of a session while a command runs, for more than so many bytes."""
+        """Watch the size of a session's folder while a command runs; `limit` in bytes."""
         with self._lock:
             room = self._rooms.setdefault(path, Room(path))
             stay = Stay(room, limit)
@@ -165,7 +165,7 @@ class Rooms:
 
 
 def describe(exceeded: Excess) -> str:
-    """Say what a command had too much of."""
+    """Describe the limit that a command exceeded."""
     limit = megabytes(exceeded.limit)
     if exceeded.resource == "room":
         return f"{_folders(exceeded.used)}; the limit is {limit} (shell.tmp_mb)"
@@ -174,14 +174,16 @@ def describe(exceeded: Excess) -> str:
 
 
 def advise(exceeded: Excess) -> str:
-    """Say what to do about it."""
+    """Return what to do about it."""
     if exceeded.resource == "room":
-        return "Delete what is no longer needed in /tmp, /var/tmp and ~/.cache of the session, or write elsewhere."
-    return "Let the command do less at once, or with fewer processes."
+        return (
+            "Delete files that are no longer needed in the session's /tmp, /var/tmp and ~/.cache, or write elsewhere."
+        )
+    return "Make the command use less memory or fewer processes."
 
 
 def megabytes(size: int) -> str:
-    """Return a size as people read it; rounded up, so that what is over a limit does not look equal to it."""
+    """Format a size; rounded up, so that an exceeded limit does not look equal to it."""
     return f"{-(-size >> 20)} MB"
 
 
@@ -190,14 +192,14 @@ def _folders(size: int) -> str:
 
 
 def _sizes(path: str) -> Iterator[int]:
-    """Yield what each file and folder below a path takes on the disk; links are not followed."""
+    """Yield the disk usage of each file and folder below a path, without following links."""
     folders = [path]
     linked: set[int] = set()
     while folders:
         try:
             with os.scandir(folders.pop()) as entries:
                 for entry in entries:
-                    with suppress(OSError):  # gone meanwhile
+                    with suppress(OSError):  # already gone
                         status = entry.stat(follow_symlinks=False)
                         if stat.S_ISDIR(status.st_mode):
                             folders.append(entry.path)
@@ -210,7 +212,7 @@ def _sizes(path: str) -> Iterator[int]:
             continue
 
 
-# --- their beginning and their end --------------------------------------------------------------------------------
+# --- creating and removing them -----------------------------------------------------------------------------------
 
 
 def private_folder(state: str, workspace: str, session: str) -> str:
@@ -220,7 +222,7 @@ def private_folder(state: str, workspace: str, session: str) -> str:
 
 @contextmanager
 def held(path: str) -> Iterator[None]:
-    """Make the folder of a session, and keep others from removing it."""
+    """Create the folder of a session, and lock it against removal."""
     import fcntl
 
     while True:
@@ -228,20 +230,20 @@ def held(path: str) -> Iterator[None]:
         try:
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # removed meanwhile
+            continue  # already removed
         fcntl.flock(folder, fcntl.LOCK_SH)
         if _is_at(folder, path):
             break
         os.close(folder)
     try:
-        os.utime(folder)  # when it was last used
+        os.utime(folder)  # records the last use
         yield
     finally:
         os.close(folder)
 
 
 def remove(path: str, *, unused_since: float | None = None) -> bool:
-    """Remove the folder of a session unless a command runs there, or it was used since then."""
+    """Remove the folder of a session unless it is in use, or was used since then; return whether it was removed."""
     import fcntl
 
     try:
@@ -255,21 +257,21 @@ def remove(path: str, *, unused_since: float | None = None) -> bool:
         _empty(folder)
         os.rmdir(path)
     except OSError:
-        return False  # in use, or not all of it could be removed: another time
+        return False  # in use, or not fully removable: retried later
     finally:
         os.close(folder)
     return True
 
 
 def remove_unused(rooms: str, unused_since: float) -> None:
-    """Remove the folders of all sessions, in all workspaces, that were last used before then."""
+    """Remove the folders of sessions, in all workspaces, that were last used before then."""
     with suppress(OSError):
         for workspace in os.listdir(rooms):
             inner = os.path.join(rooms, workspace)
             with suppress(OSError):
                 for session in os.listdir(inner):
                     remove(os.path.join(inner, session), unused_since=unused_since)
-                os.rmdir(inner)  # fails while it holds anything
+                os.rmdir(inner)  # fails unless it is empty
 
 
 def _is_at(folder: int, path: str) -> bool:
@@ -280,18 +282,18 @@ def _is_at(folder: int, path: str) -> bool:
 
 
 def _empty(top: int) -> None:
-    """Remove everything in an open folder; links are not followed.
+    """Remove everything in an open folder, without following links.
 
     Folders inside folders are moved up before they are emptied, so the depth of the tree does not matter.
     """
     numbers = count()
     while names := os.listdir(top):
         for name in names:
-            if not _unlinked(name, top):
-                folder = _opened(name, top)
+            if not _unlink_file(name, top):
+                folder = _open_folder(name, top)
                 try:
                     for inner in os.listdir(folder):
-                        if not _unlinked(inner, folder):
+                        if not _unlink_file(inner, folder):
                             _make_ours(inner, folder)
                             os.rename(inner, _free_name(top, numbers), src_dir_fd=folder, dst_dir_fd=top)
                 finally:
@@ -299,7 +301,7 @@ def _empty(top: int) -> None:
                 os.rmdir(name, dir_fd=top)
 
 
-def _unlinked(name: str, folder: int) -> bool:
+def _unlink_file(name: str, folder: int) -> bool:
     """Remove a file; False when it is a folder."""
     if stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
         return False
@@ -307,13 +309,13 @@ def _unlinked(name: str, folder: int) -> bool:
     return True
 
 
-def _opened(name: str, parent: int) -> int:
+def _open_folder(name: str, parent: int) -> int:
     _make_ours(name, parent)
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
 
 
 def _make_ours(name: str, parent: int) -> None:
-    """Let its owner read, write and enter a folder, which nobody else can reach."""
+    """Give the owner all permissions on a folder, and nobody else any."""
     if os.lstat(name, dir_fd=parent).st_mode & 0o700 != 0o700:
         os.chmod(name, 0o700, dir_fd=parent)
 

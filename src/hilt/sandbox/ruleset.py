@@ -1,6 +1,6 @@
-"""Landlock rulesets: what the kernel leaves to a process that restricts itself by one.
+"""Landlock rulesets, with which a process restricts itself.
 
-It is apart from `landlock`, which makes rulesets of profiles, because a search needs one too and should not load that.
+Separate from `landlock`, which builds rulesets for profiles: a search needs one too and should not import that module.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 
-# the same numbers on every machine
+# the same numbers on every architecture
 _CREATE_RULESET, _ADD_RULE = 444, 445
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
 
@@ -24,9 +24,9 @@ _SCOPE_ABSTRACT_SOCKET, _SCOPE_SIGNAL = 1, 2
 _FIRST = (1 << 13) - 1
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
-# where the loader of a program that is not static finds the rest of it
+# where the loader finds shared libraries
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
-# what allocators of memory read: without an answer they are slower
+# memory allocators read these, and are slower without them
 _MEMORY_FACTS = ("/proc/sys/vm/overcommit_memory", "/sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -44,7 +44,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 class Ruleset:
-    """A ruleset in the making: nothing is allowed but what `allow` adds."""
+    """A ruleset under construction: nothing is allowed except what `allow` adds."""
 
     def __init__(self, version: int, *, network: bool) -> None:
         self.handled = _FIRST
@@ -54,12 +54,12 @@ class Ruleset:
         net = 0 if network or version < 4 else _BIND_TCP | _CONNECT_TCP
         scoped = _SCOPE_ABSTRACT_SOCKET | _SCOPE_SIGNAL if version >= 6 else 0
         attributes = _RulesetAttributes(self.handled, net, scoped)
-        # older kernels know only the first fields
+        # older kernels support only the first fields
         size = 8 if version < 4 else 16 if version < 6 else 24
         self.descriptor = _call(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
 
     def allow(self, path: str, rights: int) -> None:
-        """Allow what is at a path and below it; what is gone, or out of reach, stays refused."""
+        """Allow access to a path and everything below it; missing or inaccessible paths stay denied."""
         with suppress(OSError):
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
@@ -68,16 +68,16 @@ class Ruleset:
                 os.close(descriptor)
 
     def allow_open(self, descriptor: int, rights: int) -> None:
-        """Allow what is open, and what is below it."""
+        """Allow access to an open file or folder, and everything below it."""
         if rights & self.handled:
             rule = _PathBeneath(rights & self.handled, descriptor)
             _call(_ADD_RULE, self.descriptor, _PATH_BENEATH, ctypes.byref(rule), 0)
 
 
 def reading(folder: int | None, files: Iterable[int], programs: Iterable[str]) -> int | None:
-    """Return the descriptor of a ruleset that lets programs run, read below an open folder and open files, no more.
+    """Return the descriptor of a ruleset that allows only these programs, and reading this folder and these files.
 
-    None where the kernel has no Landlock.
+    None where the kernel does not support Landlock.
     """
     version = abi()
     if not version:
@@ -100,7 +100,7 @@ def reading(folder: int | None, files: Iterable[int], programs: Iterable[str]) -
 
 @cache
 def abi() -> int:
-    """Return the version of Landlock that the kernel has; 0 for none."""
+    """Return the Landlock version of the kernel; 0 if unsupported."""
     if sys.platform != "linux":
         return 0
     try:
@@ -126,5 +126,5 @@ def _libc() -> ctypes.CDLL:
 
 
 def _wide(argument: object) -> object:
-    # a system call takes whole registers
+    # system call arguments are full registers
     return ctypes.c_long(argument) if isinstance(argument, int) else argument

@@ -1,8 +1,8 @@
-"""The watches of the confined programs that run, and a record of them that outlives a crash.
+"""The watches of running confined programs, and records of them that survive a crash.
 
-What runs is written down in the state directory before it starts: when hilt is killed, the next start does what is left
-to do. The lock on a file tells whether the process that wrote it still lives. Nothing is synced: with the whole machine
-the program goes down too, and what it left is looked at as far as its record was kept.
+Each program is recorded in the state directory before it starts: if hilt is killed, the next start finishes the checks.
+A lock on the record shows whether the process that wrote it is alive. Nothing is synced: a crash of the machine ends
+the program too, and what it left is checked if its record survived.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from hilt.sandbox.profile import Profile
     from hilt.sandbox.sensitive import Found, Search
 
-_DEATH_SECONDS = 10.0  # what a killed hilt had started is gone by then
-_SILENT_SECONDS = 900.0  # longer than any program runs without a look: what is made later is not its work
+_DEATH_SECONDS = 10.0  # programs of a killed hilt have ended by then
+_SILENT_SECONDS = 900.0  # longer than a program runs without a check: what changes later is not its work
 _DEAD = ".dead"
 
 
 class Held(NamedTuple):
-    """What whoever runs a watched program asks for: the notes, a look while it runs, and what it has left again."""
+    """For the caller that runs a watched program: its notes, a check while it runs, and what it wrote again."""
 
     notes: Callable[[], tuple[str, ...]]
     look: Callable[[], None]
@@ -38,7 +38,7 @@ class Held(NamedTuple):
 
 
 class Watches:
-    """The watches of one process, and the records of all. Any number of threads may use it."""
+    """The watches of one process, and the records of all. Safe to use from many threads."""
 
     def __init__(self, records: str, search: Search) -> None:
         self._records = records
@@ -49,7 +49,7 @@ class Watches:
 
     @contextmanager
     def hold(self, profile: Profile, found: Found, guard: Guard) -> Iterator[Held]:
-        """GitWatch over the workspace while a program runs in it, and look at what it has left when it has ended."""
+        """Watch the workspace while a program runs in it, and check what it has left when it has ended."""
         if not profile.writable:
             yield Held(lambda: (), lambda: None, lambda: "")
             return
@@ -60,58 +60,58 @@ class Watches:
         try:
             yield Held(
                 notes=lambda: watch.notes,
-                look=lambda: self._look(watch, profile.is_sensitive),
+                look=lambda: self._check(watch, profile.is_sensitive),
                 repeated=lambda: watch.repeated,
             )
         finally:
             with self._lock:
                 del self._running[watch]
-                self._tell(watch.settle(self._search, profile.is_sensitive))
+                self._add_notes(watch.settle(self._search, profile.is_sensitive))
             record.remove()
 
     def catch_up(self, is_sensitive: Callable[[str], bool]) -> None:
-        """Look at what jobs do, and do what killed processes left to do, before a plan is made of what is there."""
+        """Check running jobs, and recover from killed processes, before the next sandbox is planned."""
         self.recover(is_sensitive)
         with self._lock:
             for watch, record in self._running.items():
                 if watch.is_lasting:
-                    self._look(watch, is_sensitive)
+                    self._check(watch, is_sensitive)
                 record.touch()
 
     def recover(self, is_sensitive: Callable[[str], bool]) -> None:
-        """Do what processes that were killed have left to do."""
+        """Finish the checks of processes that were killed."""
         with self._lock:
-            for name in _listed(self._records):
-                with _taken(os.path.join(self._records, name)) as fd:
+            for name in _list(self._records):
+                with _locked(os.path.join(self._records, name)) as fd:
                     if fd is not None:
                         self._finish(name, fd, is_sensitive)
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return the notes that nobody has been given yet."""
+        """Return the notes that were not returned before."""
         with self._lock:
             notes, self._pending = tuple(self._pending), []
         return notes
 
-    def _look(self, watch: GitWatch, is_sensitive: Callable[[str], bool]) -> None:
+    def _check(self, watch: GitWatch, is_sensitive: Callable[[str], bool]) -> None:
         with self._lock:
             if watch in self._running:
                 watch.is_lasting = True
                 self._running[watch].touch()
-                self._tell(watch.settle(self._search, is_sensitive, is_over=False))
+                self._add_notes(watch.settle(self._search, is_sensitive, is_over=False))
 
-    def _tell(self, notes: tuple[str, ...]) -> None:
+    def _add_notes(self, notes: tuple[str, ...]) -> None:
         self._pending = [*self._pending, *notes][-MOST_NOTES:]
 
     def _finish(self, name: str, fd: int, is_sensitive: Callable[[str], bool]) -> None:
-        """Settle what a dead process watched; once more when all that it started must have ended."""
+        """Check what a dead process watched; again when its programs must have ended."""
         path = os.path.join(self._records, name)
         status = os.fstat(fd)
         try:
             until = status.st_mtime_ns + _SILENT_SECONDS * 1e9
-            watch = GitWatch(_parsed(os.read(fd, status.st_size)), until)
-            self._tell(watch.settle(self._search, is_sensitive))
+            watch = GitWatch(_parse(os.read(fd, status.st_size)), until)
+            self._add_notes(watch.settle(self._search, is_sensitive))
         except ValueError:
-            pass  # it was killed while it wrote, before anything was started
+            pass  # killed while writing the record, before the program started
         with suppress(OSError):
             if not name.endswith(_DEAD):
                 os.utime(fd, ns=(time_ns(), status.st_mtime_ns))
@@ -121,7 +121,7 @@ class Watches:
 
 
 class _Record:
-    """A file that says what runs, locked for as long as its process lives, and touched while that is well."""
+    """The record of a running program, locked while its process lives, and touched regularly."""
 
     def __init__(self, folder: str, before: StateBefore) -> None:
         try:
@@ -132,18 +132,18 @@ class _Record:
         except OSError as error:
             raise ToolError(
                 "sandbox_unavailable",
-                f"What runs cannot be written down in {folder}: {error.strerror}.",
-                suggestion="Make room in the state directory.",
+                f"Cannot record the running command in {folder}: {error.strerror}.",
+                suggestion="Free disk space, or make that folder writable.",
                 path=folder,
             ) from error
 
     def touch(self) -> None:
-        """Tell that the process is alive."""
+        """Record that the process is alive."""
         with suppress(OSError):
             os.utime(self._fd)
 
     def remove(self) -> None:
-        """Forget it: nothing is left to do."""
+        """Remove the record: nothing is left to check."""
         with suppress(FileNotFoundError):
             os.unlink(self._path)
         os.close(self._fd)
@@ -154,13 +154,13 @@ class _Record:
             self._path = os.path.join(folder, os.urandom(8).hex())
             self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._fd, fcntl.LOCK_EX)
-            # a process that recovers may have taken it for one of the dead before it was locked
+            # a recovering process may have taken it for a dead one before it was locked
             if os.fstat(self._fd).st_nlink and os.path.exists(self._path):
                 return
             os.close(self._fd)
 
 
-def _listed(folder: str) -> list[str]:
+def _list(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except FileNotFoundError:
@@ -168,8 +168,8 @@ def _listed(folder: str) -> list[str]:
 
 
 @contextmanager
-def _taken(path: str) -> Iterator[int | None]:
-    """Yield the descriptor of a record, locked; None when the process that wrote it lives."""
+def _locked(path: str) -> Iterator[int | None]:
+    """Yield the descriptor of a record, locked; None when the process that wrote it is alive."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -185,7 +185,7 @@ def _taken(path: str) -> Iterator[int | None]:
         os.close(fd)
 
 
-def _parsed(data: bytes) -> StateBefore:
+def _parse(data: bytes) -> StateBefore:
     fields: dict[str, Any] = json.loads(data)
     fields["stamps"] = {path: tuple(stamp) for path, stamp in fields["stamps"].items()}
     return StateBefore(**fields)

@@ -1,8 +1,8 @@
 """A profile as a Seatbelt policy for macOS.
 
-Paths reach the policy as parameters and are never pasted into its text. Of two rules that match, the later one wins,
-so the policy goes from what is allowed in general to what is refused in particular. Rules are about paths and not about
-files that exist, so nothing has to be made for names that are missing.
+Paths are passed to the policy as parameters, never inserted into its text. The last matching rule wins, so the policy
+goes from general allow rules to specific deny rules. Rules apply to paths whether they exist or not, so missing names
+need no mount points.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Found, Search
 
-MISSING = ("the /tmp of the system is not hidden by one of the session's own", "other processes can be seen")
+MISSING = ("commands share the system's /tmp instead of a private one", "other processes are visible")
 
-# what programs need to start at all, and what most of them ask the system for
+# what programs need to start, and what most of them use
 _GENERAL = """\
 (version 1)
 (deny default)
@@ -55,7 +55,7 @@ _TEMPORARY = ("/private/tmp", "/private/var/tmp")
 
 
 class SeatbeltRule(NamedTuple):
-    """One line of the policy: what it is for, the operation, and the paths it is about."""
+    """One rule of the policy: its purpose, operation and paths."""
 
     purpose: str
     head: str
@@ -69,8 +69,8 @@ def confine(profile: Profile, available: Availability, search: Search, watches: 
     if profile.network == "loopback":
         raise ToolError(
             "sandbox_unavailable",
-            "macOS has no network for a session alone.",
-            suggestion="Run the command with the network none or full.",
+            "The network loopback is not supported on macOS.",
+            suggestion="Run the command with network: none or full.",
         )
     found = sensitive.join([search.find(root, Judged(profile, root), profile.closed) for root in profile.roots])
     rules = make_rules(profile, found)
@@ -97,10 +97,10 @@ def make_rules(profile: Profile, found: Found) -> list[SeatbeltRule]:
         rules.append(SeatbeltRule("workspace writable", "allow file-write*", "subpath", profile.writable))
         guarded = tuple(dict.fromkeys((*_guarded(profile, found, home), *locked)))
         rules.append(SeatbeltRule("guarded", "deny file-write*", "subpath", guarded))
-        # whoever can rename a folder can put another in its place
+        # a program that can rename a folder can put another in its place
         held = (*guarded, *found.sensitive)
-        ways = tuple(dict.fromkeys(way for path in held for way in _way(path, profile.writable)))
-        rules.append(SeatbeltRule("way", "deny file-write-unlink", "literal", ways))
+        parents = tuple(dict.fromkeys(parent for path in held for parent in _parents(path, profile.writable)))
+        rules.append(SeatbeltRule("way", "deny file-write-unlink", "literal", parents))
     secrets = [path for each in sensitive.homes(home) for path in sensitive.home_secrets(each, profile.is_sensitive)]
     denied = (path for path, is_unreadable in profile.denied_outside if is_unreadable)
     hidden = (*secrets, *found.sensitive, *found.unreadable, *denied)
@@ -111,7 +111,7 @@ def make_rules(profile: Profile, found: Found) -> list[SeatbeltRule]:
     if profile.folder:
         rules.append(SeatbeltRule("session folder", "allow file-read*", "subpath", (os.path.realpath(profile.folder),)))
     rules.append(SeatbeltRule("private folders", "allow file-read* file-write*", "subpath", own))
-    # a path cannot be walked without looking at the folders on it
+    # resolving a path reads the metadata of its parent folders
     inner = (*profile.roots, *profile.shown, *own, *((profile.folder,) if profile.folder else ()))
     ancestors = tuple(dict.fromkeys(folder for path in inner for folder in _ancestors(path)))
     rules.append(SeatbeltRule("folders around", "allow file-read-metadata", "literal", ancestors))
@@ -119,7 +119,7 @@ def make_rules(profile: Profile, found: Found) -> list[SeatbeltRule]:
 
 
 def write(profile: Profile, rules: list[SeatbeltRule]) -> tuple[str, dict[str, str]]:
-    """Return the text of the policy, and the parameters that its paths are."""
+    """Return the text of the policy, and its path parameters."""
     lines = [_GENERAL]
     parameters: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -148,7 +148,7 @@ def _guarded(profile: Profile, found: Found, home: str) -> Iterator[str]:
             yield path
 
 
-def _way(path: str, roots: tuple[str, ...]) -> Iterator[str]:
+def _parents(path: str, roots: tuple[str, ...]) -> Iterator[str]:
     root = innermost(path, roots)
     while root and (path := os.path.dirname(path)) != root and is_below(path, root):
         yield path

@@ -1,6 +1,6 @@
 """What a confined program must not see: credentials in the home directory, sensitive names in the workspace.
 
-Also finds the Git repositories of a workspace, for one walk sees both.
+Also finds the Git repositories of a workspace, because one walk finds both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 
-# below the home directory: keys, tokens and passwords, by the programs that keep them there
+# below the home directory: keys, tokens and passwords of programs
 CREDENTIALS = (
     ".ssh",
     ".aws",
@@ -92,11 +92,11 @@ BROWSERS = (
     "Library/Safari",
     "Library/Cookies",
 )
-# any other name in the home directory that ends in _history is one too
+# any other name in the home directory that ends in _history counts too
 HISTORIES = (".zhistory", ".histfile", ".lesshst", ".viminfo", ".local/share/fish/fish_history")
-# only root can read them, and a confined root still could
+# readable only by root, even confined
 SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/ssh")
-# below the home directory: programs and what they need to run, shown although the home directory is hidden
+# below the home directory: programs and their files, visible even if the home directory is hidden
 TOOLCHAINS = (
     ".asdf",
     ".bun",
@@ -137,20 +137,20 @@ TOOLCHAINS = (
 
 _MOST_FOLDERS = 200_000
 _MOST_FINDS = 1_000
-_LONGEST = 1_000  # characters; mounts need paths of less than 4096 bytes, and whoever can rename can make longer ones
+_LONGEST = 1_000  # characters; mounts need paths below 4096 bytes, and renaming folders can make a path longer
 _REPOSITORY_PARTS = frozenset(("head", "objects", "refs", "commondir"))
-_SETTLED_NS = 100_000_000  # a folder that changed so recently may change again within the same tick of its clock
+_SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one that is this recent
 
 
 def home_secrets(home: str, is_sensitive: Callable[[str], bool]) -> Iterator[str]:
-    """Yield what exists of the credentials, browser profiles and histories in a home directory."""
+    """Yield the existing credentials, browser profiles and histories in a home directory."""
     known = (*CREDENTIALS, *BROWSERS, *HISTORIES)
     try:
         names = set(os.listdir(home))
     except FileNotFoundError:
         return
     except OSError:
-        # what cannot be listed may still be opened
+        # files in an unlistable folder may still be opened
         names = {name.partition("/")[0] for name in known}
     for name in known:
         if name.partition("/")[0] in names and os.path.lexists(path := os.path.join(home, name)):
@@ -161,7 +161,7 @@ def home_secrets(home: str, is_sensitive: Callable[[str], bool]) -> Iterator[str
 
 
 def homes(home: str) -> tuple[str, ...]:
-    """Return the home directory that was given, and the one that the system knows if that is another."""
+    """Return the given home directory, and the one in the user database if it differs."""
     import pwd
 
     try:
@@ -187,20 +187,20 @@ def toolchains(home: str, search_path: str) -> Iterator[str]:
 
 
 class Kind(IntEnum):
-    """What a judge says of a name: it is hidden from programs, or they read it and do not write it."""
+    """The verdict on a name: unrestricted, hidden from programs, or read-only for them."""
 
     PLAIN = 0
     HIDDEN = 1
     GUARDED = 2
 
 
-Judge = Callable[[str], int]  # of a path from a root, by its last name, the Kind; True is HIDDEN
+Judge = Callable[[str], int]  # returns the Kind of a path relative to a root, by its last name; True is HIDDEN
 
 
 class Found(NamedTuple):
-    """What a walk found: sensitive paths, repositories, folders that it could not look into, and guarded paths.
+    """What a walk found: sensitive paths, repositories, unreadable folders, and guarded paths.
 
-    A repository is the path of its `.git`, or of the folder itself when that has what makes a repository.
+    A repository is the path of its `.git`, or of a folder with the contents of a repository.
     """
 
     sensitive: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ class Found(NamedTuple):
 
 
 def join(finds: Sequence[Found]) -> Found:
-    """Return what several walks found, without what they found twice."""
+    """Return the combined finds of several walks, without duplicates."""
     each = zip(*(finds or [Found()]), strict=True)
     return Found(*(tuple(dict.fromkeys(path for found in kind for path in found)) for kind in each))
 
@@ -227,7 +227,7 @@ class _Listing(NamedTuple):
 
 
 class Search:
-    """Finds sensitive names. Folders that have not changed since the last time are not listed again."""
+    """Finds sensitive names. Folders that have not changed since the last walk are not listed again."""
 
     def __init__(self, most_folders: int = _MOST_FOLDERS) -> None:
         self._most_folders = most_folders
@@ -235,21 +235,21 @@ class Search:
         self._listings: dict[str, tuple[Judge, dict[str, _Listing]]] = {}
 
     def find(self, root: str, judge: Judge, skipped: tuple[str, ...] = ()) -> Found:
-        """Walk a folder. What is `skipped` is covered by something else."""
+        """Walk a folder; skips paths that something else covers."""
         found = self._walk(root, judge, frozenset(skipped), self._most_folders)
         if len(found.sensitive) + len(found.repositories) + len(found.guarded) > _MOST_FINDS:
             raise ToolError(
                 "sandbox_unavailable",
-                f"{root} has more than {_MOST_FINDS} sensitive or protected files and repositories, too many to cover.",
+                f"{root} has more than {_MOST_FINDS} sensitive or protected files and repositories.",
                 suggestion="Open a smaller folder as the workspace.",
                 path=root,
             )
         return found
 
     def find_all(self, root: str, judge: Judge, skipped: frozenset[str]) -> Found:
-        """Walk a folder without a limit, and also what has a sensitive name: nobody can hide by making a lot.
+        """Walk a folder without limits, including sensitive folders: nothing can hide behind many files.
 
-        The judge of the last walk is asked again; the given one where there was none.
+        Uses the judge of the last walk, or else the given one.
         """
         with self._lock:
             judge = self._listings.get(root, (judge, {}))[0]
@@ -265,9 +265,9 @@ class Search:
         repositories: list[str] = []
         unreadable: list[str] = []
         guarded: list[str] = []
-        # from here on paths are relative to the root, which is quicker than to have every path walked from the top
+        # from here on paths are relative to the root, which is faster than resolving absolute ones
         prefix = root.rstrip("/") + "/"
-        shunned = {path[len(prefix) :] for path in skipped if path.startswith(prefix)}
+        skipped_names = {path[len(prefix) :] for path in skipped if path.startswith(prefix)}
         longest = _LONGEST - len(prefix)
         pending = ["."]
         unsettled = 0
@@ -275,17 +275,17 @@ class Search:
         try:
             top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
-            # as if it had been closed or removed a moment later
+            # same result as if it became inaccessible or was removed a moment later
             return Found((), (), (root,) if os.path.isdir(root) else ())
         try:
             while pending:
                 path = pending.pop()
-                if path in shunned:
+                if path in skipped_names:
                     continue
                 try:
                     status = look(path, dir_fd=top, follow_symlinks=False)
                     listing = get(path)
-                    # no program can set ctime, as it can mtime
+                    # a program can set mtime, but not ctime
                     if (
                         listing is not None
                         and listing.changed == status.st_ctime_ns
@@ -295,13 +295,13 @@ class Search:
                         fresh[path] = listing
                     else:
                         if not stat.S_ISDIR(status.st_mode):
-                            continue  # replaced since it was listed, and links lead nowhere new
+                            continue  # replaced since it was listed; links are not followed
                         if len(path) > longest and is_bounded:
                             unreadable.append(prefix + path)
                             continue
                         now = time_ns()
                         listing = _list(top, path, prefix, judge)
-                        # what is too long is not kept for a walk that has limits
+                        # a path that is too long is not cached, because a walk with limits must not use it
                         if now - listing.changed > _SETTLED_NS and len(path) <= longest:
                             fresh[path] = listing
                         else:
@@ -335,19 +335,19 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
     repositories: list[str] = []
     parts: set[str] = set()
     below = "" if path == "." else path + "/"
-    # by handle: a listing must not be that of a folder which was put in the place of this one meanwhile
+    # by handle: the folder may be replaced while it is listed
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
     try:
         status = os.fstat(fd)
         if not os.access(".", os.X_OK, dir_fd=fd):
-            # its names could be seen, but nothing could be mounted there
+            # its names could be listed, but nothing could be mounted there
             raise PermissionError
         with os.scandir(fd) as entries:
             for entry in entries:
                 inner = below + entry.name
-                folded = entry.name.lower()  # some file systems take other cases for the same
+                folded = entry.name.lower()  # some file systems ignore case
                 if folded == ".git":
-                    # git must work; what must not be written in there is protected
+                    # git must work; paths in it that must not be written are guarded
                     repositories.append(prefix + inner)
                 elif (kind := judge(inner)) == Kind.HIDDEN:
                     sensitive.append(prefix + inner)
@@ -377,7 +377,7 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
 def _too_large(root: str, most_folders: int) -> ToolError:
     return ToolError(
         "sandbox_unavailable",
-        f"{root} has more than {most_folders} folders, too many to look for sensitive files in.",
+        f"{root} has more than {most_folders} folders, too many to search for sensitive files.",
         suggestion="Open a smaller folder as the workspace.",
         path=root,
     )
