@@ -50,7 +50,7 @@ def figures() -> Iterator[Figure]:
             with session(place) as hilt:
                 hilt.call("list_tools")
                 idle = hilt.memory()
-                hilt.forget_peak()
+                hilt.reset_peak()
                 hilt.ask(request("web_fetch", url=f"http://127.0.0.1:{port}/endless-{kind}", max_size=500_000))
                 used = hilt.peak() - idle
             yield Figure(f"web_fetch of an endless body ({kind}), memory", used, "MB", "idle session", idle, most=40)
