@@ -235,9 +235,8 @@ def test_ignored_files_are_left_out_and_told_of_when_little_is_found(either, wor
 
     data = found(either, "needle")
     assert (data["total_count"], data["ignored_files"]) == (1, 2)
-    assert search(either, "nothing").text == (
-        "[No matches. Ignore rules kept 2 files out of the search; no_ignore: true searches them too.]"
-    )
+    note = search(either, "nothing").text
+    assert [fact for fact in ("No matches", "2 files", "no_ignore: true") if fact not in note] == []
     assert places(either, "needle", no_ignore=True) == ["a.txt:1:1", "b.log:1:1", "out/c.txt:1:1"]
     # a glob that asks for it does not bring it back
     assert places(either, "needle", include="*.log") == []
@@ -290,7 +289,7 @@ def test_pages_end_where_no_offset_leads_on(runtime, workspace):
 
     assert [item["line"] for item in last["results"]] == [100_001, 100_002]
     assert (last["truncated"], last["total_count"], "next" in last) == (True, 100_004, False)
-    assert "narrower path or include" in last["hint"]
+    assert "100000" in last["hint"]
     assert found(runtime, "x", offset=99_998, max_matches=2)["next"]["args"]["offset"] == 100_000
 
 
