@@ -238,5 +238,5 @@ def test_only_the_first_failures_name_the_nearest_line(runtime, workspace):
     error = edit(runtime, *(change("a.txt", f"some wards {number}", "x") for number in range(15))).error
 
     failures = [failure["error"] for failure in error.details["failures"]]
-    assert [("The nearest to its line 1" in failure) for failure in failures] == [True] * 10 + [False] * 5
+    assert [("closest match" in failure) for failure in failures] == [True] * 10 + [False] * 5
     assert all("old_text is not in a.txt, which has 2 lines." in failure for failure in failures)

@@ -136,7 +136,7 @@ def _grep_failure(error: ToolError, args: Args) -> ToolError:
     message = error.message.replace("include: ", "glob: ", 1)
     suggestion = error.suggestion
     if "literal: true" in suggestion:
-        suggestion = "Fix the pattern; escape a character such as ( with a backslash to match it literally."
+        suggestion = "Fix the pattern; escape a character such as ( with a backslash to match it."
     elif "multiline: true" in suggestion:
         message, suggestion = (
             "A match cannot span lines.",
