@@ -198,7 +198,7 @@ def test_long_output_that_cannot_be_kept_is_shown_in_part(runtime, disk):
 
     assert result.ok
     assert result.text.startswith("[exit: 0]\n1\n2\n")
-    assert "The rest could not be kept" in result.text
+    assert "The rest could not be saved" in result.text
     assert [names for _, _, names in os.walk(os.path.join(disk.path, "overflow")) if names] == []
 
 

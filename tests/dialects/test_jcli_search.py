@@ -49,7 +49,7 @@ def test_grep_shows_files_lines_around_and_as_much_as_asked_for(runtime, project
     assert grep(runtime, pattern="todo", ignore_case=True, output_mode="files_with_matches") == "main.rs\nsrc/lib.rs"
     assert grep(runtime, pattern="TODO", path="main.rs", context=1).split("\n")[0] == "main.rs-1-fn main() {}"
     assert grep(runtime, pattern="fn", head_limit=1) == (
-        "main.rs:1:fn main() {}\n[Showing matches 1-1 of 3. A larger head_limit shows more.]"
+        "main.rs:1:fn main() {}\n[Showing matches 1-1 of 3. Use a larger head_limit to see more.]"
     )
     assert grep(runtime, pattern="absent") == "[No matches.]"
 
@@ -57,7 +57,7 @@ def test_grep_shows_files_lines_around_and_as_much_as_asked_for(runtime, project
 def test_glob_says_how_many_it_left_out(runtime, project):
     result = runtime.call("Glob", pattern="**/*.rs", limit=1)
 
-    assert result.text == "main.rs\n[Showing 1 of 2 files; a larger limit shows more.]"
+    assert result.text == "main.rs\n[Showing 1 of 2 files; use a larger limit to see more.]"
     assert runtime.call("Glob", pattern="*.absent").text == "No files match."
 
 
@@ -71,8 +71,8 @@ def test_what_the_document_does_not_know_is_refused(runtime, project):
 @pytest.mark.parametrize(
     "tool, args, said",
     [
-        ("Grep", {"pattern": "main("}, "a backslash before a character"),
-        ("Grep", {"pattern": "a\\nb"}, "with context for those around"),
+        ("Grep", {"pattern": "main("}, "backslash"),
+        ("Grep", {"pattern": "a\\nb"}, "with context"),
         ("Grep", {"pattern": "a", "glob": "[a"}, "glob: the [ is not closed"),
         ("Glob", {"pattern": "*", "excludePattern": "[a"}, "excludePattern: the [ is not closed"),
     ],

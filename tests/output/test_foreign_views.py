@@ -154,16 +154,16 @@ def test_null_counts_as_absent_for_optional_fields():
 @pytest.mark.parametrize(
     "value, said",
     [
-        (None, "an object is needed, not null"),
-        ([DIFF], "an object is needed, not a list"),
-        ("diff", "an object is needed, not text"),
-        ({1, 2}, "an object is needed, not something else"),
-        ({}, "type must be text"),
-        ({"type": ["diff"]}, "type must be text"),
+        (None, "must be an object, not null"),
+        ([DIFF], "must be an object, not a list"),
+        ("diff", "must be an object, not a string"),
+        ({1, 2}, "must be an object, not another type"),
+        ({}, "type must be a string"),
+        ({"type": ["diff"]}, "type must be a string"),
         ({"type": "todo_list"}, 'type "todo_list" is unknown; the types are diff, '),
         ({"type": "x" * 1_000_000}, f'type "{"x" * 40}…" is unknown'),
         (without(DIFF, "path"), "path is missing"),
-        ({**DIFF, "path": 7}, "path must be text"),
+        ({**DIFF, "path": 7}, "path must be a string"),
         ({**DIFF, "hunks": {}}, "hunks must be a list"),
         ({**DIFF, "hunks": [None]}, "hunks[0] must be an object"),
         ({**DIFF, "additions": -1}, "additions must be an integer, 0 or more"),
@@ -171,7 +171,7 @@ def test_null_counts_as_absent_for_optional_fields():
         ({**DIFF, "additions": 1.0}, "additions must be an integer, 0 or more"),
         ({**DIFF, "deletions": math.nan}, "deletions must be an integer, 0 or more"),
         ({**DIFF, "deletions": 10**5_000}, "deletions must be an integer, 0 or more"),
-        ({**DIFF, "title": 1}, "title must be text"),
+        ({**DIFF, "title": 1}, "title must be a string"),
         ({**DIFF, "collapsed": "yes"}, "collapsed must be true or false"),
         (
             {**DIFF, "hunks": [{**DIFF["hunks"][0], "changes": [{"type": "changed", "content": ""}]}]},
@@ -181,27 +181,27 @@ def test_null_counts_as_absent_for_optional_fields():
         ({"type": "diffs", "items": [DOCUMENTED["diffs"]]}, "items[0].type must be diff"),
         ({**CODE, "created": 1}, "created must be true or false"),
         ({**CODE, "highlightLines": [1, "2"]}, "highlightLines[1] must be an integer"),
-        ({"type": "file-list", "total": 3}, "groups is missing, and so is files"),
+        ({"type": "file-list", "total": 3}, "groups and files are missing"),
         ({"type": "file-list", "groups": [{"files": []}]}, "groups[0].label is missing"),
         (
             {"type": "file-list", "files": [{"path": "a", "action": "renamed"}]},
             "files[0].action must be one of created",
         ),
         ({**TABLE, "rows": [["a"]]}, "rows[0] must be an object"),
-        ({**TABLE, "rows": [{1: "a"}]}, "rows[0] must have text as keys"),
+        ({**TABLE, "rows": [{1: "a"}]}, "rows[0] must have string keys"),
         ({**TABLE, "rows": [{"name": nested(9)}]}, "is nested deeper than 8 levels"),
         ({**TABLE, "rows": [{"name": nested(100_000)}]}, "is nested deeper than 8 levels"),
         ({**TABLE, "rows": [{"name": {"a", "b"}}]}, "rows[0].name must be a JSON value"),
-        ({**TABLE, "rows": [{"name": 10**5_000}]}, "rows[0].name is a number of too many digits"),
+        ({**TABLE, "rows": [{"name": 10**5_000}]}, "rows[0].name is a number with too many digits"),
         ({**TABLE, "columns": [{"label": "Name"}]}, "columns[0].key is missing"),
         (without(SHELL, "exitCode"), "exitCode is missing"),
         ({**SHELL, "exitCode": "0"}, "exitCode must be an integer or null"),
-        ({"type": "markdown", "content": None}, "content must be text"),
+        ({"type": "markdown", "content": None}, "content must be a string"),
         (
             {"type": "todo-list", "items": [{"content": "a", "status": "done"}]},
             "items[0].status must be one of pending",
         ),
-        ({"type": "none", "message": []}, "message must be text"),
+        ({"type": "none", "message": []}, "message must be a string"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -214,7 +214,7 @@ def test_a_broken_view_becomes_none_and_says_what_is_wrong(value, said):
 
 def test_several_faults_are_reported_together():
     assert foreign_views.validate({"type": "diff", "path": 1})["message"] == (
-        "The diff view is not valid: path must be text; hunks is missing; additions is missing; deletions is missing."
+        "The diff view is invalid: path must be a string; hunks is missing; additions is missing; deletions is missing."
     )
 
 
@@ -313,7 +313,7 @@ def test_extract_finds_no_view_where_there_is_none(value):
 def test_extract_says_what_is_wrong_with_a_broken_view():
     assert foreign_views.extract({"_visualization": "pretty"}) == (
         {},
-        {"type": "none", "message": "Not a view: an object is needed, not text."},
+        {"type": "none", "message": "Not a view: must be an object, not a string."},
     )
 
 

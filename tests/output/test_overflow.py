@@ -116,5 +116,5 @@ def test_output_that_cannot_be_kept_is_shown_in_part(base):
         result = runtime.call("much")
 
     assert result.ok
-    assert "The rest could not be kept: the state directory cannot be written." in result.text
+    assert "The rest could not be saved" in result.text
     assert "_filePath" not in result.meta

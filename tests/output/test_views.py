@@ -77,7 +77,7 @@ def test_diffs_past_the_limit_keep_the_counts_of_every_file():
 
     view = views.diffs([large, large, small])
 
-    assert view["title"] == "3 files, the changes of 1 left out"
+    assert view["title"] == "3 files, the changes of 1 omitted"
     assert [(item["path"], item["additions"], len(item["hunks"])) for item in view["items"]] == [
         ("large.py", 999, 1),
         ("large.py", 999, 0),

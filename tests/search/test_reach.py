@@ -148,10 +148,10 @@ def test_lines_that_changed_while_the_search_ran_are_left_out_and_counted(runtim
             results.append(next(result for result in calls if "dropped" in facts(result)))
 
     text, data, files = (facts(result)["dropped"] for result in results)
-    assert f"{text} line{'s' * (text != 1)} left out: changed while the search ran." in results[0].text.splitlines()[-1]
+    assert f"{text} line{'s' * (text != 1)} omitted" in results[0].text.splitlines()[-1]
     assert results[1].data["total_count"] == len(results[1].data["results"])
     assert data
-    assert f"{files} file{'s' * (files != 1)} left out: changed while the search ran." in results[2].text
+    assert f"{files} file{'s' * (files != 1)} omitted" in results[2].text
 
 
 # --- ignore files ---------------------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ def test_a_used_approval_is_told_as_used_also_when_its_use_has_changed_the_files
     with pytest.raises(ToolError) as caught:
         approvals.use(id, "w", "s", "of other files")
 
-    assert caught.value.message == f"The approval {id} does not allow this call: it has been used, and counts once."
+    assert [fact for fact in (id, "used") if fact not in caught.value.message] == []
 
 
 def test_who_is_not_yet_answered_is_told_how_to_get_an_answer(approvals):

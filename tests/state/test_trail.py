@@ -220,7 +220,7 @@ def test_a_beginning_that_was_cut_off_by_hand_is_found(trail, tmp_path):
 
     found, *_ = trail.breaks()
 
-    assert (found.seq, "no row tells" in found.reason) == (10, True)
+    assert (found.seq, "no row records" in found.reason) == (10, True)
 
 
 def test_a_chain_that_was_made_anew_is_found_by_the_head(trail, tmp_path):
@@ -237,10 +237,10 @@ def test_a_chain_that_was_made_anew_is_found_by_the_head(trail, tmp_path):
 
     found, *_ = trail.breaks()
 
-    assert "made anew" in found.reason
+    assert "rebuilt" in found.reason
     os.remove(tmp_path / "trail.db.head")
     found, *_ = trail.breaks()
-    assert "is gone" in found.reason
+    assert "is missing" in found.reason
 
 
 def test_an_end_that_was_kept_elsewhere_is_missed_when_the_rows_and_the_head_are_gone(trail, tmp_path):
@@ -255,7 +255,7 @@ def test_an_end_that_was_kept_elsewhere_is_missed_when_the_rows_and_the_head_are
 
     assert trail.breaks() == []
     found, *_ = trail.breaks(witness)
-    assert (found.seq, "made anew" in found.reason) == (10, True)
+    assert (found.seq, "rebuilt" in found.reason) == (10, True)
 
 
 @pytest.mark.parametrize("more", [1, 3, 40])
@@ -388,9 +388,9 @@ def test_a_reserve_without_room_refuses_calls_and_keeps_what_it_has(trail, tmp_p
     rows = 250
     for number in range(rows):
         trail.record(entry("x" * 200, at=NOW + number), {})
-    with pytest.raises(ToolError, match="wait there"):
+    with pytest.raises(ToolError, match="pending"):
         trail.record(entry("x" * 60_000), {})
-    with pytest.raises(ToolError, match="wait there"):
+    with pytest.raises(ToolError, match="pending"):
         trail.make_ready(full=True)
     mend()
 

@@ -357,16 +357,16 @@ def test_a_hunk_that_fits_nowhere_is_refused_with_what_is_missing(text, patch, h
 @pytest.mark.parametrize(
     "patch, why",
     [
-        (update("@@", " beta", "-alpha"), "not one below the other"),
-        (update("@@", "-beta", "@@", "-alpha"), "not below its anchor or the hunk before it"),
-        (update("@@ beta", "-alpha"), "not below its anchor or the hunk before it"),
+        (update("@@", " beta", "-alpha"), "not in this order"),
+        (update("@@", "-beta", "@@", "-alpha"), "not below its anchor or the previous hunk"),
+        (update("@@ beta", "-alpha"), "not below its anchor or the previous hunk"),
         (update("@@", "-alpha", "*** End of File"), "not at its end"),
     ],
 )
 def test_why_lines_of_the_file_do_not_fit_is_told(patch, why):
     error = refusal(apply, "alpha\nbeta\ngamma\n", patch)
 
-    assert f"its lines are in the file, but {why}." in error.message
+    assert f"in the file, but {why}." in error.message
 
 
 def test_the_nearest_line_to_what_is_missing_is_named():

@@ -123,7 +123,7 @@ def test_fuzzy_indent_finds_another_indentation_and_keeps_it(runtime, workspace)
     "args, code, words",
     [
         ({"old_text": "", "new_text": "x"}, "old_text_empty", "old_text is empty"),
-        ({"old_text": "gamma", "new_text": "x"}, "edit_not_found", "The nearest"),
+        ({"old_text": "gamma", "new_text": "x"}, "edit_not_found", "gamma"),
         ({"old_text": "a", "new_text": "x"}, "edit_not_unique", "occurs"),
         ({"old_text": "beta", "new_text": "beta"}, "edit_no_change", "equivalent"),
         ({"old_text": "be“ta", "new_text": "x"}, "edit_not_found", "a.txt"),

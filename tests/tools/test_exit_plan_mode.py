@@ -171,10 +171,7 @@ def test_what_cannot_be_shown_is_refused_and_nobody_is_asked(planning, workspace
 def test_there_is_nothing_to_leave_outside_plan_mode(runtime):
     error = runtime.call("exit_plan_mode", plan=PLAN).error
 
-    assert (error.code, error.message) == (
-        "invalid_request",
-        "The session is not in plan mode, but in normal mode.",
-    )
+    assert (error.code, "normal mode" in error.message) == ("invalid_request", True)
 
 
 def test_in_its_dialect_the_plan_is_in_the_conversation(planning):

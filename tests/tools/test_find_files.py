@@ -104,7 +104,7 @@ def test_a_glob_may_begin_with_the_absolute_path_of_the_folder(either, project):
     assert find(either, project.join("*.js"))["files"] == ["index.js"]
     assert find(either, project.join("internal/deep/*"), path="internal")["files"] == ["internal/deep/b_test.go"]
     other = find(either, "/elsewhere/*.go")
-    assert (other["files"], other["hint"]) == ([], "A glob is relative to path, also after a slash at its beginning.")
+    assert (other["files"], "relative to path" in other["hint"]) == ([], True)
 
 
 def test_ripgrep_has_answered_when_nothing_of_its_answer_is_wanted(runtime, project):

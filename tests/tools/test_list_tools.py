@@ -21,7 +21,7 @@ def test_every_tool_is_listed_without_its_schema(runtime):
         "name": "read_file",
         "source": "built-in",
         "effects": ["read"],
-        "description": "Read a text file with line numbers, or look at an image.",
+        "description": "Read a text file with line numbers, or view an image.",
         "read_only": True,
     }
 

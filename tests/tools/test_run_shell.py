@@ -149,9 +149,10 @@ def test_at_the_timeout_a_silent_command_has_nothing_but_the_notice(runtime):
 
 
 def test_a_timeout_says_what_to_send_instead(runtime):
-    advice = "1 s were allowed; send timeout, up to 300 seconds, or run_in_background: true for a longer command"
+    advice = run(runtime, "sleep 60", timeout=1).text.split("\n")[-1]
 
-    assert run(runtime, "sleep 60", timeout=1).text.split("\n")[-1] == f"[timeout: {advice}]"
+    assert advice.startswith("[timeout: ")
+    assert [fact for fact in ("1 s", "300 seconds", "run_in_background: true") if fact not in advice] == []
 
 
 def test_a_grandchild_that_holds_the_pipe_does_not_delay_the_answer(runtime):

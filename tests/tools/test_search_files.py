@@ -235,9 +235,8 @@ def test_ignored_files_are_left_out_and_told_of_when_little_is_found(either, wor
 
     data = found(either, "needle")
     assert (data["total_count"], data["ignored_files"]) == (1, 2)
-    assert search(either, "nothing").text == (
-        "[No matches. Ignore rules kept 2 files out of the search; no_ignore: true searches them too.]"
-    )
+    note = search(either, "nothing").text
+    assert [fact for fact in ("No matches", "2 files", "no_ignore: true") if fact not in note] == []
     assert places(either, "needle", no_ignore=True) == ["a.txt:1:1", "b.log:1:1", "out/c.txt:1:1"]
     # a glob that asks for it does not bring it back
     assert places(either, "needle", include="*.log") == []
@@ -290,7 +289,7 @@ def test_pages_end_where_no_offset_leads_on(runtime, workspace):
 
     assert [item["line"] for item in last["results"]] == [100_001, 100_002]
     assert (last["truncated"], last["total_count"], "next" in last) == (True, 100_004, False)
-    assert "narrower path or include" in last["hint"]
+    assert "100000" in last["hint"]
     assert found(runtime, "x", offset=99_998, max_matches=2)["next"]["args"]["offset"] == 100_000
 
 
@@ -363,13 +362,13 @@ def test_a_line_with_millions_of_matches_spoils_no_other_file(runtime, workspace
         ({"pattern": "a\\"}, "invalid_regex", "a backslash ends the pattern at character 2"),
         ({"pattern": ""}, "invalid_regex", "empty"),
         ({"pattern": "", "literal": True}, "invalid_regex", "empty"),
-        ({"pattern": "a\0b"}, "invalid_regex", "no text file holds"),
-        ({"pattern": "a\\nb"}, "invalid_regex", "line end"),
+        ({"pattern": "a\0b"}, "invalid_regex", "NUL"),
+        ({"pattern": "a\\nb"}, "invalid_regex", "line break"),
         ({"pattern": "\\p{Nonsense}"}, "invalid_regex", "Unicode property not found at character 1"),
         ({"pattern": "\\w{1000}{1000}"}, "invalid_regex", "size limit"),
         ({"pattern": "x" * 300_000}, "invalid_regex", "longer than 30000 characters"),
         ({"pattern": "x", "include": "[a"}, "invalid_args", "include: the [ is not closed at character 1"),
-        ({"pattern": "x", "type": "pyton"}, "invalid_args", "no file type 'pyton'"),
+        ({"pattern": "x", "type": "pyton"}, "invalid_args", "pyton"),
         ({"pattern": "x", "path": "absent"}, "file_not_found", "absent does not exist"),
         ({"pattern": "x", "path": "../.."}, "path_outside_workspace", "outside"),
         ({"pattern": "x", "format": "xml"}, "invalid_args", "format must be one of"),

@@ -274,22 +274,24 @@ def test_at_most_50_files_are_changed_at_once(runtime, workspace):
 
 
 @pytest.mark.parametrize(
-    "args, told",
+    "args, newline",
     [
-        ({"pattern": "a\\nb"}, " In 1 of them lines end with CRLF: \\r?\\n matches that."),
-        ({"pattern": "a\nb", "literal": True}, " In 1 of them lines end with CRLF: \\r\\n matches that."),
+        ({"pattern": "a\\nb"}, "\\r?\\n"),
+        ({"pattern": "a\nb", "literal": True}, "\\r\\n"),
         ({"pattern": "a\\r\\nc"}, ""),
         ({"pattern": "a\r\nc", "literal": True}, ""),
         ({"pattern": "ab"}, ""),
     ],
 )
-def test_who_looks_for_line_ends_is_told_that_they_are_others(either, workspace, args, told):
+def test_no_match_for_a_newline_names_the_pattern_for_crlf_files(either, workspace, args, newline):
     workspace.write("crlf.txt", "a\r\nb\r\n")
     workspace.write("lf.txt", "x\ny\n")
 
     text = replace(either, files="*.txt", replacement="", **args).text
 
-    assert text == "No matches in 2 files; nothing was changed." + told
+    assert text.startswith("No matches in 2 files")
+    assert ("CRLF" in text) == bool(newline)
+    assert newline in text
 
 
 def test_when_one_file_cannot_be_written_none_is(runtime, workspace):
@@ -329,7 +331,7 @@ def test_no_match_changes_nothing_and_says_so(runtime, project):
     assert replace(runtime, "absent", "x", "*.go").text == "No matches in 2 files; nothing was changed."
     same = replace(runtime, "(oldName)", "$1", "*.go")
 
-    assert same.text == "Nothing changes: the 3 matches in 2 files are already what they would be replaced by."
+    assert same.text.startswith("Nothing changes: the 3 matches in 2 files ")
     assert "undo" not in same.meta
     assert tree_bytes(project) == before
     assert runtime.call("undo", action="list").data["count"] == 0
@@ -345,7 +347,7 @@ def test_no_match_changes_nothing_and_says_so(runtime, project):
         ({"pattern": "(a)", "replacement": "$2x", "files": "a.txt"}, "invalid_args", "$2"),
         ({"pattern": "(a)", "replacement": "$ax", "files": "a.txt"}, "invalid_args", "$ax"),
         ({"pattern": "a", "replacement": "$name", "files": "a.txt"}, "invalid_args", "$name"),
-        ({"pattern": "a", "replacement": "\0", "files": "a.txt"}, "invalid_args", "no text file holds"),
+        ({"pattern": "a", "replacement": "\0", "files": "a.txt"}, "invalid_args", "NUL"),
         ({"pattern": "a", "replacement": "", "files": "absent.txt"}, "file_not_found", "absent.txt does not exist"),
         ({"pattern": "a", "replacement": "", "files": "*.absent"}, "file_not_found", "No file matches *.absent"),
         ({"pattern": "a", "replacement": "", "files": "absent/*.txt"}, "file_not_found", "No file matches"),

@@ -178,7 +178,7 @@ def test_clear_forgets_everything_and_says_how_much(runtime, workspace):
     runtime.call("write_file", path="a.txt", content="1")
     runtime.call("write_file", path="a.txt", content="2")
 
-    assert undo(runtime, "clear", dry_run=True).text == "[dry-run] would forget 2 snapshots"
+    assert undo(runtime, "clear", dry_run=True).text == "[dry-run] would clear 2 snapshots"
     assert undo(runtime, "clear").text == "cleared 2 snapshots"
     assert snapshots(runtime) == []
     assert workspace.read("a.txt") == "2"

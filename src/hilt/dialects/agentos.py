@@ -1,4 +1,4 @@
-"""The tools of agentos: structured replies, with the absolute path its documents promise."""
+"""The tools of agentos: structured replies with the absolute paths its documentation promises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilt.schema import CLAMP
 
 Args = dict[str, Any]
 
-_MOST = 1024 * 1024  # bytes that one call reads; a reply says when it is not all of the file
+_MOST = 1024 * 1024  # bytes that one call reads; the reply reports truncation
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _list_reply(output: Output, args: Args, root: str) -> Output:
         {
             **entry,
             "name": entry["name"].removeprefix(prefix).rstrip("/"),
-            "type": "directory" if entry["type"] == "directory" else "file",  # its document knows these two
+            "type": "directory" if entry["type"] == "directory" else "file",  # the only two types of its documentation
         }
         for entry in output.data["entries"]
     ]

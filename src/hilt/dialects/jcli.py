@@ -34,7 +34,7 @@ def _read(args: Args) -> Args:
 
 
 def _read_reply(output: Output, args: Args, root: str) -> Output:
-    """Say how to go on in this dialect's words: offset counts from 0."""
+    """Rewrite the continuation hint in this dialect's terms: offset counts from 0."""
     cut = output.meta.get("truncation")
     if cut is None or "next" not in cut:
         return output
@@ -44,11 +44,11 @@ def _read_reply(output: Output, args: Args, root: str) -> Output:
     else:
         ours, theirs = f"end_line={known['end_line']}", {"limit": known["end_line"]}
     text, mark, note = output.text.rpartition("\n[Showing lines ")
-    said = " ".join(f"{name}={value}" for name, value in theirs.items())
-    following = {"tool": "Read", "args": {"path": known["path"], **theirs}}
+    hint = " ".join(f"{name}={value}" for name, value in theirs.items())
+    next_call = {"tool": "Read", "args": {"path": known["path"], **theirs}}
     return output._replace(
-        text=text + mark + note.replace(f"Use {ours} ", f"Use {said} ", 1),
-        meta={**output.meta, "truncation": {**cut, "next": following}},
+        text=text + mark + note.replace(f"Use {ours} ", f"Use {hint} ", 1),
+        meta={**output.meta, "truncation": {**cut, "next": next_call}},
     )
 
 
@@ -78,18 +78,18 @@ def _glob(args: Args) -> Args:
 
 
 def _glob_reply(output: Output, args: Args, root: str) -> Output:
-    """Give the paths one by line, and say how many were left out."""
+    """Return one path per line, and how many were omitted."""
     data = output.data
     lines = list(data["files"]) or ["No files match."]
     if data["truncated"]:
         at_least = "at least " if "total_is_minimum" in data else ""
         lines.append(
-            f"[Showing {len(data['files'])} of {at_least}{data['total_count']} files; a larger limit shows more.]"
+            f"[Showing {len(data['files'])} of {at_least}{data['total_count']} files; use a larger limit to see more.]"
         )
     if "ignored" in data:
         lines.append(f"[Ignore rules hide {data['ignored']} more.]")
     if "dropped" in data:
-        lines.append(f"[{data['dropped']} left out: changed while the search ran.]")
+        lines.append(f"[{data['dropped']} omitted: changed during the search.]")
     facts = {name: data[name] for name in ("truncated", "total_count")}
     return output._replace(text="\n".join(lines), data=None, meta={**output.meta, "truncation": facts})
 
@@ -115,7 +115,7 @@ def _grep(args: Args) -> Args:
 
 
 def _grep_reply(output: Output, args: Args, root: str) -> Output:
-    """Say how to see more in this dialect's words, and leave out the numbers where only files are asked for."""
+    """Rewrite the note in this dialect's terms, and drop the counts for files_with_matches."""
     facts = output.meta["truncation"]
     lines = output.text.split("\n")
     is_noted = facts["truncated"] or not facts["total_count"] or "hint" in facts or "dropped" in facts
@@ -125,20 +125,23 @@ def _grep_reply(output: Output, args: Args, root: str) -> Output:
     if note is not None:
         note, _, rest = note.partition(" Use offset=")
         if rest:
-            note += " A larger head_limit shows more." + rest.partition(" to continue.")[2]
-        lines.append(note.replace("; no_ignore: true searches them too", ""))
-    told = {name: value for name, value in facts.items() if name not in ("next", "hint")}
-    return output._replace(text="\n".join(lines), meta={**output.meta, "truncation": told})
+            note += " Use a larger head_limit to see more." + rest.partition(" to continue.")[2]
+        lines.append(note.replace("; send no_ignore: true to search them too", ""))
+    truncation = {name: value for name, value in facts.items() if name not in ("next", "hint")}
+    return output._replace(text="\n".join(lines), meta={**output.meta, "truncation": truncation})
 
 
 def _grep_failure(error: ToolError, args: Args) -> ToolError:
-    """Advise nothing that this dialect has no argument for."""
+    """Replace suggestions that name arguments this dialect does not have."""
     message = error.message.replace("include: ", "glob: ", 1)
     suggestion = error.suggestion
     if "literal: true" in suggestion:
-        suggestion = "Correct it; a backslash before a character such as ( looks for that character."
+        suggestion = "Fix the pattern; escape a character such as ( with a backslash to match it."
     elif "multiline: true" in suggestion:
-        message, suggestion = "A match is inside one line.", "Look for one of the lines, with context for those around."
+        message, suggestion = (
+            "A match cannot span lines.",
+            "Search for one of the lines, with context for its neighbours.",
+        )
     return ToolError(error.code, message, suggestion=suggestion, **error.details)
 
 
@@ -197,7 +200,6 @@ _QUESTION = _object(
 _PROMPT = _object({"tool": {"type": "string"}, "prompt": {"type": "string"}}, ["tool", "prompt"])
 _PLAN_NAMES = {
     "ask_user": "Ask",
-    "exit_plan_mode with the plan": "ExitPlanMode",  # which has no place for it
     "exit_plan_mode": "ExitPlanMode",
     "enter_plan_mode": "EnterPlanMode",
 }
@@ -226,7 +228,7 @@ ENTRIES: dict[str, DialectEntry] = {
     for entry in (
         DialectEntry(
             "Read",
-            "Read file contents, with line numbers counted from 1; images come back as images.",
+            "Read file contents, with line numbers counted from 1; images are returned as images.",
             _object(
                 {
                     "path": {"type": "string", "description": "File path (absolute or relative)"},
@@ -250,7 +252,7 @@ ENTRIES: dict[str, DialectEntry] = {
         ),
         DialectEntry(
             "Write",
-            "Write to a file; missing folders are made, an existing file is overwritten.",
+            "Write to a file; missing folders are created, an existing file is overwritten.",
             _object(
                 {
                     "path": {"type": "string", "description": "File path"},
@@ -325,7 +327,7 @@ ENTRIES: dict[str, DialectEntry] = {
         ),
         DialectEntry(
             "Bash",
-            "Execute a shell command; interactive ones get no input.",
+            "Execute a shell command; interactive commands get no input.",
             _object(
                 {
                     "command": {"type": "string", "description": "Shell command (executes in bash -c)"},

@@ -18,19 +18,19 @@ _SCALARS = ("name", "title", "description", "source", "when_to_use")
 
 
 class KnowledgeDocument(NamedTuple):
-    """What is known of one file without giving its text away."""
+    """The facts about one file, without its text."""
 
     name: str
     title: str
     description: str
     tags: tuple[str, ...]
     source: str
-    purpose: str  # what the author says that it is for; the description may be only how the text begins
+    purpose: str  # what the author states it is for; the description may be just the start of the text
     body: str
 
 
 def parse(data: bytes, path: str) -> KnowledgeDocument | None:
-    """Return the document in the beginning of a file; None when that is not text."""
+    """Return the document from the beginning of a file; None if it is not text."""
     if b"\0" in data[:512]:
         return None
     text = data[:TEXT_BYTES].decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
@@ -79,6 +79,6 @@ def _paragraph(body: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return a text as one line that can be shown and encoded."""
+    """Return a text as one line that can be displayed and encoded."""
     shown = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(shown.split())

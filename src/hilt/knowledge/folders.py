@@ -36,7 +36,7 @@ Stamp: TypeAlias = tuple[int, int]
 
 
 class Listing(NamedTuple):
-    """The entries and folders in a folder, by full path, and its time of change then; 0: list it again."""
+    """The entries and subfolders of a folder, by full path, and its modification time; 0: list it again."""
 
     mtime: int
     files: tuple[str, ...]
@@ -44,15 +44,15 @@ class Listing(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What a shelf holds now, and how its folders were listed."""
+    """The current contents of a shelf, and the listings of its folders."""
 
     files: dict[str, Stamp]
     listings: dict[str, Listing]
-    full: bool = False  # there is more than is looked at
+    full: bool = False  # the limit was reached
 
 
 class FolderShelf:
-    """A shelf of the user's: everything of one kind below one folder."""
+    """A shelf of the user: all entries of one kind below one folder."""
 
     def __init__(self, path: str, kind: str, is_sensitive: Callable[[str], bool]) -> None:
         self.key = path  # real
@@ -64,7 +64,7 @@ class FolderShelf:
         return "skill" if path.endswith("/" + SKILL) else self.kind
 
     def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
-        """Look at every file; list only folders that changed since they were `known`."""
+        """Check every file; list only folders that changed since `known`."""
         files: dict[str, Stamp] = {}
         listings: dict[str, Listing] = {}
         waiting = [(self.key, 0)]
@@ -89,7 +89,7 @@ class FolderShelf:
         return Survey(files, listings)
 
     def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
-        """Return the beginning of an entry and what it is now; None when it is no readable file any more."""
+        """Return the beginning of an entry and its stamp; None if it is no longer a readable file."""
         try:
             descriptor = _open_real(path)
         except OSError:
@@ -115,7 +115,7 @@ class FolderShelf:
                 return known
             return self._list(folder)
         except OSError:
-            return None  # gone, or closed to us
+            return None  # deleted, or may not be read
 
     def _list(self, folder: str) -> Listing:
         now = time.time_ns()
@@ -155,7 +155,7 @@ class FolderShelf:
             return False
         if self.kind == "kb":
             return True
-        # beside a SKILL.md, or below it, files are its parts and not entries
+        # files next to a SKILL.md, or below it, belong to the skill and are not entries
         return name.lower() != "readme.md" and (self.kind != "skill" or folder == self.key)
 
     def _is_file(self, entry: os.DirEntry[str]) -> bool:
@@ -163,7 +163,7 @@ class FolderShelf:
         return path is not None and _is_plain_file(path)
 
     def _real(self, entry: os.DirEntry[str]) -> str | None:
-        """Return where an entry of a folder really is, when it is a file or folder that may be looked at."""
+        """Return the real path of an entry, if it is a file or folder that may be read."""
         path = entry.path
         if entry.is_symlink():
             path = os.path.realpath(path)
@@ -181,7 +181,7 @@ class FolderShelf:
 
 
 def settled(mtime: int, now: int) -> int:
-    """Return a time of change that tells the next change apart; 0 when the next one may have the same."""
+    """Return the modification time, or 0 if the next change could have the same one."""
     return mtime if is_settled(mtime, now) else 0
 
 
@@ -193,7 +193,7 @@ def prefixes(path: str) -> Iterator[str]:
 
 
 def _look(paths: tuple[str, ...], files: dict[str, Stamp]) -> bool:
-    """Add what the files are now; False when one is no regular file any more."""
+    """Add the current stamps of the files; return False if one is no longer a regular file."""
     whole = True
     for path in paths:
         try:
@@ -209,7 +209,7 @@ def _look(paths: tuple[str, ...], files: dict[str, Stamp]) -> bool:
 
 
 def _open_real(path: str) -> int:
-    """Open a file by its real path: when a name on the way is a link by now, it was judged as something else."""
+    """Open a file by its real path; fail if a part of it is now a link, because the check was for another file."""
     folder = os.open("/", _FOLDER)
     try:
         *names, last = path.strip("/").split("/")

@@ -1,7 +1,7 @@
 """The index of one client: SQLite FTS5 over title, tags, description and text, brought up to date file by file.
 
-It is a cache. Every row follows from a file, known by its size and time of change; rows of folders that are not asked
-for stay, because another workspace or another setting may ask for them.
+It is a cache. Every row is derived from a file, identified by its size and modification time. Rows of folders that are
+not requested stay, because another workspace or setting may need them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BATCH = 250
 CANDIDATES = 60
 COMMON = 50  # from so many documents on, counting those of a term takes a while, and is done beforehand
 UNUSED_SECONDS = 30 * 86_400
-USED_SECONDS = 86_400  # how exactly it is known when a folder was last asked for
+USED_SECONDS = 86_400  # resolution of the last use of a folder
 
 MIGRATIONS = (
     """CREATE TABLE shelves (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, used INTEGER NOT NULL);
@@ -54,24 +54,24 @@ class IndexStore(Protocol):
 
 
 class Shelf(Protocol):
-    """A place that holds entries."""
+    """A source of entries."""
 
     @property
     def key(self) -> str:
-        """What tells this shelf from all others."""
+        """The unique key of this shelf."""
 
     def kind_of(self, path: str) -> str:
         """Return the kind of an entry."""
 
     def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
-        """Return what the shelf holds now."""
+        """Return the current contents of the shelf."""
 
     def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
-        """Return the beginning of an entry; None when it cannot be read."""
+        """Return the beginning of an entry; None if it cannot be read."""
 
 
 class RankedDocument(NamedTuple):
-    """A document that was found, and how well it fits."""
+    """A document that matches, and its score."""
 
     kind: str
     name: str
@@ -85,7 +85,7 @@ class RankedDocument(NamedTuple):
 
 
 class Refresh(NamedTuple):
-    """What it took to bring the index up to date."""
+    """What an update of the index did."""
 
     entries: int
     read: int
@@ -101,7 +101,7 @@ class _Known(NamedTuple):
 
 
 class KnowledgeIndex:
-    """The rows of one database and what this process remembers of them. Safe to use from many threads."""
+    """The rows of one database and this process's cache of them. Thread-safe."""
 
     def __init__(self, store: IndexStore) -> None:
         self._store = store
@@ -116,7 +116,7 @@ class KnowledgeIndex:
         self._store.close()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete everything."""
         tables = ("texts", "entries", "listings", "shelves", "common", "facts")
         self._version = None
 
@@ -129,7 +129,7 @@ class KnowledgeIndex:
     # --- bringing it up to date -----------------------------------------------------------------------------------
 
     def refresh(self, shelves: Sequence[Shelf], check: Callable[[], None]) -> Refresh:
-        """Make the rows of these shelves what their files are now."""
+        """Update the rows of these shelves from their files."""
         known = self._load()
         total = read = 0
         full = False
@@ -145,7 +145,7 @@ class KnowledgeIndex:
         return Refresh(total, read, full, self._built)
 
     def _load(self) -> dict[str, _Known]:
-        """Return what the rows say; read again only when another process changed them."""
+        """Return the cached rows; reload them only if another process changed them."""
 
         def work(db: sqlite3.Connection) -> dict[str, _Known]:
             version = db.execute("PRAGMA data_version").fetchone()[0]
@@ -167,7 +167,7 @@ class KnowledgeIndex:
         return self._store.read(lambda db: _at_one_moment(db, work))
 
     def _follow(self, shelf: Shelf, survey: Survey, mine: _Known | None, check: Callable[[], None]) -> int:
-        """Read the files that changed and write the rows that follow from them; return how many were read."""
+        """Read the changed files and write their rows; return how many were read."""
         files = dict(mine.files) if mine else {}
         changed = [path for path, stamp in survey.files.items() if files.get(path) != stamp]
         gone = [path for path in files if path not in survey.files]
@@ -201,11 +201,11 @@ class KnowledgeIndex:
 
     def _remember(self, key: str, known: _Known) -> None:
         with self._lock:
-            # replaced as a whole: other threads may be looking at the old ones
+            # replaced as a whole: other threads may be reading the old ones
             self._known = {**self._known, key: known}
 
     def _begin(self, key: str, gone: Collection[str]) -> int:
-        """Return the number of a shelf, after taking away the rows of files that are gone and of unused shelves."""
+        """Return the id of a shelf, after deleting the rows of missing files and unused shelves."""
         now = int(time.time())
 
         def work(db: sqlite3.Connection) -> int:
@@ -261,7 +261,7 @@ class KnowledgeIndex:
     # --- asking ---------------------------------------------------------------------------------------------------
 
     def search(self, query: str, shelves: Sequence[Shelf], kinds: Collection[str], limit: int) -> list[RankedDocument]:
-        """Return the entries of these shelves and kinds that answer the query, best first; noise finds nothing."""
+        """Return the entries of these shelves and kinds that match the query, best first; noise matches nothing."""
         keys = {self._known[shelf.key].id: shelf.key for shelf in shelves if shelf.key in self._known}
         asked = ranking.ask(query)
         if not asked or not keys:
@@ -284,7 +284,7 @@ _SHELVED = "WHERE shelf IN (SELECT id FROM shelves)"
 
 
 def _at_one_moment(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
-    """Run `work` so that everything it reads was true at the same time."""
+    """Run `work` on a consistent snapshot."""
     db.execute("BEGIN")
     try:
         return work(db)
@@ -315,7 +315,7 @@ def _remove(db: sqlite3.Connection, shelf: int, path: bytes) -> None:
 
 
 def _stamp(db: sqlite3.Connection, changes: int) -> int:
-    """Note that so many rows changed, and when."""
+    """Record how many rows changed, and when."""
     now = time.time_ns()
     db.execute("INSERT OR REPLACE INTO facts VALUES ('built', ?)", (now,))
     db.execute(
@@ -359,7 +359,7 @@ def _ranked(
 ) -> list[RankedDocument]:
     wanted = list(kinds)
     condition = f"entries.shelf IN ({_marks(keys)})" + (f" AND entries.kind IN ({_marks(wanted)})" if wanted else "")
-    # the texts are fetched for the best only: sorting would carry them along
+    # texts are fetched for the best rows only: sorting would copy them
     best = db.execute(
         "SELECT texts.rowid FROM texts JOIN entries ON entries.id=texts.rowid "  # noqa: S608  # question marks only
         f"WHERE texts MATCH ? AND {condition} ORDER BY bm25(texts, 8.0, 6.0, 4.0, 1.0) LIMIT ?",

@@ -18,7 +18,7 @@ _KINDS = {"skills": "skill", "agents": "agent", "commands": "command"}
 
 
 class KnowledgePlaces(NamedTuple):
-    """What decides where to look."""
+    """The inputs that determine where to look."""
 
     environ: Mapping[str, str]
     config: str  # our own configuration directory
@@ -56,7 +56,7 @@ def shelves(places: KnowledgePlaces, client: str) -> tuple[list[FolderShelf], li
 
 
 def kind_of_folder(path: str) -> str:
-    """Return what a folder holds, by its name."""
+    """Return the kind of entries in a folder, by its name."""
     name = os.path.basename(path)
     return "command" if name.endswith("-commands") else _KINDS.get(name, "kb")
 
@@ -66,7 +66,7 @@ def _home(environ: Mapping[str, str]) -> str:
 
 
 def _reason(path: str, is_sensitive: Callable[[str], bool]) -> str:
-    """Return why a folder is not looked into, or nothing."""
+    """Return why a folder is skipped, or nothing."""
     if any(is_sensitive(prefix) for prefix in prefixes(path)):
         return "sensitive path"
     if not os.path.isdir(path):
@@ -139,7 +139,7 @@ def _components(plugin: str) -> Iterator[tuple[str, str]]:
 
 
 def _json(path: str) -> Any:
-    """Return what a small JSON file holds, None when it is not one."""
+    """Return the contents of a small JSON file, or None if it is invalid."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:

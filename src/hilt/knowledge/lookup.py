@@ -1,4 +1,4 @@
-"""A few texts in memory, ranked as the index ranks its documents: candidates by BM25, then by what they cover."""
+"""Ranks a few texts in memory as the index ranks documents: candidates by BM25, then by coverage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Fields = tuple[str, str, str, str]  # title, tags, description, text
 
 
 def best(query: str, texts: Sequence[Fields], limit: int) -> list[int]:
-    """Return the places of the texts that share a term with the query, best first."""
+    """Return the positions of the texts that share a term with the query, best first."""
     asked = ranking.ask(query)
     indexed = [[words.indexed(field) for field in fields] for fields in texts]
     counts = {term: sum(any(f" {term} " in field for field in fields) for fields in indexed) for term in asked}

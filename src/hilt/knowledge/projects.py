@@ -16,7 +16,7 @@ Read = Callable[[str], "str | None"]  # the text of a file in the folder; None w
 
 
 class Project(NamedTuple):
-    """What is known of one folder."""
+    """The facts about one folder."""
 
     languages: tuple[str, ...] = ()
     build_tool: str | None = None
@@ -28,14 +28,14 @@ class Project(NamedTuple):
     config_files: tuple[str, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
-        """Return it as JSON, without what is not known; the lists are always there."""
+        """Return it as JSON, without unknown values; the lists are always present."""
         data = self._asdict()
         lists = ("languages", "frameworks", "config_files")
         return {name: list(data[name]) if name in lists else data[name] for name in data if name in lists or data[name]}
 
 
 class ProjectFacts(NamedTuple):
-    """What one configuration file says. A command with a leading `~` is a convention that a task goes before."""
+    """The facts from one configuration file. A command with a leading `~` is a convention; a task overrides it."""
 
     languages: tuple[str, ...] = ()
     build: str | None = None
@@ -47,7 +47,7 @@ class ProjectFacts(NamedTuple):
 
 
 class ProjectFolder:
-    """The names in a folder and the way to read its files, each once."""
+    """The names in a folder, and cached access to its files."""
 
     def __init__(self, names: Collection[str], read: Read, manager: str | None = None) -> None:
         self.names = names
@@ -56,13 +56,13 @@ class ProjectFolder:
         self._texts: dict[str, str | None] = {}
 
     def text(self, name: str) -> str:
-        """Return the text of a file, empty when there is none to be read."""
+        """Return the text of a file; empty if it cannot be read."""
         if name not in self._texts:
             self._texts[name] = self._read(name) if name in self.names else None
         return self._texts[name] or ""
 
     def object(self, name: str) -> dict[str, Any]:
-        """Return the JSON object in a file, empty when it holds none."""
+        """Return the JSON object in a file; empty if there is none."""
         try:
             value = json.loads(self.text(name).removeprefix("\ufeff") or "null")
         except (ValueError, RecursionError):
@@ -70,7 +70,7 @@ class ProjectFolder:
         return value if isinstance(value, dict) else {}
 
     def table(self, name: str) -> dict[str, Any]:
-        """Return the TOML table in a file, empty when it holds none."""
+        """Return the TOML table in a file; empty if there is none."""
         import tomllib
 
         try:
@@ -79,12 +79,12 @@ class ProjectFolder:
             return {}
 
     def first(self, *names: str) -> str | None:
-        """Return the first of these names that is there."""
+        """Return the first of these names that exists."""
         return next((name for name in names if name in self.names), None)
 
 
 def detect(names: Collection[str], read: Read, *, manager: str | None = None) -> Project:
-    """Return what a folder with these names is; folders end with a slash."""
+    """Detect the project in a folder with these names; folders end with a slash."""
     folder = ProjectFolder(names, read, manager)
     found = [probe(folder, name) for wanted, probe in PROBES if (name := folder.first(*wanted)) is not None]
     languages = dict.fromkeys(language for one in found for language in one.languages)
@@ -135,7 +135,7 @@ _LANGUAGES = {ending: language for language, endings in _ENDINGS.items() for end
 
 
 def _by_endings(names: Collection[str]) -> list[str]:
-    """Return the languages of the source files, that of most files first."""
+    """Return the languages of the source files, most frequent first."""
     counts: dict[str, int] = {}
     for name in names:
         stem, _, ending = name.rpartition(".")
@@ -151,7 +151,7 @@ def is_project(names: Collection[str]) -> bool:
 
 
 def _command(what: str, said: Iterable[str | None], tasks: list[tuple[str, Collection[str]]]) -> str | None:
-    """Return the command: of a justfile, else as configured, else of another task file, else by convention."""
+    """Return the command from a justfile, or else as configured, from another task file, or by convention."""
     runners = [runner for runner, names in tasks if what in names]
     if runners and runners[0] == "just":
         return f"just {what}"
@@ -278,7 +278,7 @@ def _node_manager(folder: ProjectFolder, package: Mapping[str, Any]) -> str:
 
 
 def _is_script(scripts: Mapping[str, Any], name: str) -> bool:
-    # npm init writes a test that only says that there is none
+    # npm init writes a placeholder test script
     return isinstance(scripts.get(name), str) and "no test specified" not in scripts[name]
 
 
@@ -331,7 +331,7 @@ def _python(folder: ProjectFolder, name: str) -> ProjectFacts:
 
 
 def _python_needs(folder: ProjectFolder, project: Mapping[str, Any], tools: Mapping[str, Any]) -> set[str]:
-    """Return the names of the packages that a Python project asks for, normalised."""
+    """Return the normalised names of a Python project's dependencies."""
     section = _mapping(project.get("project"))
     poetry = _mapping(tools.get("poetry"))
     lines: list[Any] = [*_list(section.get("dependencies"))]
@@ -445,7 +445,7 @@ def _list(value: Any) -> list[Any]:
 
 # --- the table ----------------------------------------------------------------------------------------------------
 
-# the files that speak for one kind of project, and what listens to them; the first in a folder is asked first
+# the files of each kind of project and their probes; the first match in a folder wins
 PROBES: tuple[tuple[tuple[str, ...], Callable[[ProjectFolder, str], ProjectFacts]], ...] = (
     (("go.mod", "go.work"), _go),
     (("package.json", "bun.lockb", "bun.lock"), _node),

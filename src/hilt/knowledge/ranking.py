@@ -1,4 +1,4 @@
-"""How near a document is to what is asked: the share of the subject that it covers, weighted by where it says so."""
+"""How relevant a document is to a query: the share of the query terms it covers, weighted by field."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from hilt.knowledge import words
 
-THRESHOLD = 0.3  # below this, a document has a word in common with the question and no more
+THRESHOLD = 0.3  # below this, a document merely shares a word with the query
 MATCHED_TERMS = 16
 TERMS_MAX = 256
-LONG_TERMS = 12  # a longer question is pasted output: what no document knows in it is chaff
+LONG_TERMS = 12  # a longer query is pasted output: terms that no document has are noise
 SUBJECT_TERMS = 6  # so many of the weightiest terms are what a long question is about
 ROOM = 2500  # documents that the rarest terms may lead to, all together
 HEAD_TERMS = 3
@@ -22,7 +22,7 @@ _FIELDS = (1.0, 1.0, 0.7, 0.35)  # title, tags, description, text
 
 
 class QueryTerm(NamedTuple):
-    """A term of the question: the word it came from, how much it says, how many documents have it."""
+    """A query term: its word, its weight, and how many documents have it."""
 
     term: str
     word: str
@@ -59,7 +59,7 @@ class Query(NamedTuple):
 
 
 def ask(text: str) -> dict[str, str]:
-    """Return the distinct terms of a question, in order, each with its word; the middle of a long text is left out."""
+    """Return the distinct terms of a query, in order, each with its word; the middle of a long text is skipped."""
     if len(text) > 2 * EDGE_CHARACTERS:
         text = f"{text[:EDGE_CHARACTERS]}\n{text[-EDGE_CHARACTERS:]}"
     found: dict[str, str] = {}
@@ -88,7 +88,7 @@ def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) 
 
 
 def score(question: Query, fields: Sequence[str]) -> tuple[float, list[str]]:
-    """Return how much of the question a document covers, from 0 to 1, and the words it has.
+    """Return how much of the query a document covers, from 0 to 1, and the words it matches.
 
     It is the share of its words, or of their weight where that is more: a word that every document has still matches
     them all. One word that stands once in the text and nowhere else is a coincidence.

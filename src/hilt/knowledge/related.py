@@ -1,4 +1,4 @@
-"""The user's knowledge for a text: the shelves of a client, their index, and the entries that are near."""
+"""Finds the user's knowledge related to a text: the shelves of a client, their index, and the best entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class RelatedEntries(NamedTuple):
-    """What was found, from how much, and what the caller should know about it."""
+    """The matching entries, how much was searched, and warnings for the caller."""
 
     entries: list[RankedDocument]
     refresh: Refresh
@@ -47,7 +47,7 @@ class Knowledge:
         project: Sequence[Shelf],
         check: Callable[[], None],
     ) -> RelatedEntries:
-        """Return the entries that are near to the query, after looking at every file there is."""
+        """Return the entries related to the query, after updating the index."""
         folders, warnings = shelves(self._places, client)
         asked: list[Shelf] = [*project, *folders]
 
@@ -59,7 +59,7 @@ class Knowledge:
 
         answer = self._with_index(client, work)
         if answer.refresh.full:
-            warnings.append(f"a folder holds more than {FILES_MAX:,} entries; the others were left out")
+            warnings.append(f"a folder has more than {FILES_MAX:,} entries; the others were skipped")
         return answer
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class Knowledge:
             self._indexes.clear()
 
     def _with_index(self, client: str, work: Callable[[KnowledgeIndex], T]) -> T:
-        """Run the work on the index of a client; a damaged one is made anew, one that cannot be written put aside."""
+        """Run `work` on the index of a client; rebuild a damaged one, and use a spare one if it cannot be written."""
         name = f"context-index-{client}.db"
         first = os.path.join(self._places.config, name)
         for path in (first, first, os.path.join(self._spare, name)):
@@ -92,7 +92,7 @@ class Knowledge:
             return self._indexes[path]
 
     def _drop(self, path: str) -> None:
-        """Forget an index that cannot be used; it is only a cache."""
+        """Delete an unusable index; it is only a cache."""
         with self._lock:
             index = self._indexes.pop(path, None)
         if index is not None:

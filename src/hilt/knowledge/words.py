@@ -1,4 +1,4 @@
-"""Text into terms: the same small rules for what is indexed and for what is asked, so that both meet."""
+"""Splits text into terms, with the same rules for documents and queries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _JOINED = ("\u3040", "\uac00", "\ud7a4")  # from kana to ideographs, and Hangul: scripts written without blanks
 
-# words that say nothing about a subject, in questions and in prose
+# stop words
 _EMPTY = """
 a about above after again all also am an and any are as at be because been before being below between both but by can
 could did do does doing don down during each few for from further get give had has have having he hello help her here
@@ -30,7 +30,7 @@ def terms(text: str) -> Iterator[tuple[str, str]]:
     A name such as `fetchUser` counts as itself and as its parts.
     """
     if not text.isascii():
-        # accents of Latin letters go, as people leave them out; marks of other scripts make other letters
+        # drop accents of Latin letters, as people omit them; marks of other scripts change the letter
         plain = (mark for mark in normalize("NFKD", text) if not "\u0300" <= mark <= "\u036f")
         text = normalize("NFC", "".join(plain))
     for word in _WORD.findall(text):
@@ -44,12 +44,12 @@ def terms(text: str) -> Iterator[tuple[str, str]]:
 
 
 def indexed(text: str) -> str:
-    """Return the terms of a text as one text, each between blanks."""
+    """Return the terms of a text as one string, with a space before and after each."""
     return f" {' '.join(term for term, _ in terms(text))} "
 
 
 def stem(word: str) -> str:
-    """Return a word without the endings that English puts on it."""
+    """Return a word without its English endings."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
     if word.endswith("ies") and len(word) > 4:

@@ -1,4 +1,4 @@
-"""What a view looks like: a tool of the user may send anything, and every value becomes a view that can be shown."""
+"""Validates views from custom tools: any value becomes a view that can be shown."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hilt.output.views import View, encodable, none
 
 KEY = "_visualization"
 
-# what one view of a tool may hold: its text plus one for every value
+# size limit of a view: its characters plus one for every value
 _LARGEST = 4_000_000
 _CELL_DEPTH = 8
 _FAULTS = 5
 
-# "text", "flag" and so on are the leaves that _Check knows; a tuple lists the allowed words, a list holds the shape of
+# "text", "flag" and so on are the leaves of _Check; a tuple lists the allowed strings, a list holds the shape of
 # its elements, a dict the fields of an object; "?" marks a field that may be absent or null
 _Shape: TypeAlias = "str | tuple[str, ...] | list[_Shape] | dict[str, _Shape]"
 
@@ -105,20 +105,20 @@ TYPES: tuple[str, ...] = tuple(_SHAPES)
 def validate(value: object) -> View:
     """Return the known fields of a view, safe to encode as JSON; for anything else a `none` view that says why."""
     if type(value) is not dict:
-        return none(f"Not a view: an object is needed, not {_kind(value)}.")
+        return none(f"Not a view: must be an object, not {_kind(value)}.")
     name = value.get("type")
     if type(name) is not str:
-        return none(f"Not a view: type must be text, one of {', '.join(TYPES)}.")
+        return none(f"Not a view: type must be a string, one of {', '.join(TYPES)}.")
     if name not in _SHAPES:
         return none(f'Not a view: type "{_brief(name)}" is unknown; the types are {", ".join(TYPES)}.')
     check = _Check()
     view: View = check.fields(value, _SHAPES[name], "")
     if name == "file-list" and not check.faults and "groups" not in view and "files" not in view:
-        check.fault("groups", "is missing, and so is files; one of them is needed")
+        check.fault("groups", "and files are missing; one of them is required")
     if check.room < 0:
         return none(f"The {name} view is larger than {_LARGEST:,} characters.")
     if check.faults:
-        return none(f"The {name} view is not valid: {'; '.join(check.faults)}.")
+        return none(f"The {name} view is invalid: {'; '.join(check.faults)}.")
     return view
 
 
@@ -126,7 +126,7 @@ def extract(value: object) -> tuple[object, View | None]:
     """Return a copy of a JSON value without its `_visualization` keys, and the outermost of them, validated."""
     found: object = None
     top: list[Any] = []
-    # level by level, so that the first view met is the outermost and depth costs no stack
+    # breadth-first, so that the first view is the outermost and deep nesting does not overflow the stack
     waiting: list[tuple[Any, Any]] = [([value], top)]
     for source, copy in waiting:
         for key, item in source.items() if type(source) is dict else enumerate(source):
@@ -145,7 +145,7 @@ def extract(value: object) -> tuple[object, View | None]:
 
 
 class _Check:
-    """Copies the parts of a value that fit a shape, and notes where it does not fit."""
+    """Copies the parts of a value that match a shape, and records where it does not match."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -195,7 +195,7 @@ class _Check:
 
     def text(self, value: object, where: str) -> str:
         if type(value) is not str:
-            self.fault(where, "must be text")
+            self.fault(where, "must be a string")
             return ""
         self.room -= len(value)
         return encodable(value)
@@ -225,7 +225,7 @@ class _Check:
             if type(key) is str:
                 copy[self.text(key, where)] = self.cell(item, f"{where}.{_brief(key)}", depth - 1)
             else:
-                self.fault(where, "must have text as keys")
+                self.fault(where, "must have string keys")
         return copy
 
     def cell(self, value: object, where: str, depth: int) -> Any:
@@ -237,9 +237,9 @@ class _Check:
         if type(value) is str:
             return self.text(value, where)
         if type(value) is int:
-            # no more digits than Python agrees to print
+            # Python refuses to print more digits
             if value.bit_length() > 4_096:
-                self.fault(where, "is a number of too many digits")
+                self.fault(where, "is a number with too many digits")
             return value
         if type(value) is float:
             # JSON has no NaN and no infinity
@@ -270,5 +270,5 @@ def _brief(text: str) -> str:
 
 
 def _kind(value: object) -> str:
-    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list"}
-    return names.get(type(value), "something else")
+    names = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
+    return names.get(type(value), "another type")

@@ -1,11 +1,11 @@
-"""Measurements as text: the exposition format of Prometheus for programs, a row of bars for people."""
+"""Measurements as text: the Prometheus exposition format for programs, a row of bars for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-# tool, status, calls, milliseconds in all, and the calls that took at most as long as each bound
+# tool, status, calls, total milliseconds, and the number of calls up to each bound
 Series: TypeAlias = tuple[str, str, int, float, Sequence[int]]
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -13,7 +13,7 @@ _PLAIN_BARS = ".:-=+*#@"
 
 
 def prometheus(bounds_ms: Sequence[float], series: Iterable[Series]) -> str:
-    """Return counters and histograms of tool calls in the text format of Prometheus."""
+    """Return counters and histograms of tool calls in the Prometheus text format."""
     total, duration = "tool_execution_total", "function_call_duration_ms"
     counted = [f"# HELP {total} Calls of tools, by tool and status.", f"# TYPE {total} counter"]
     timed = [f"# HELP {duration} Duration of calls in milliseconds.", f"# TYPE {duration} histogram"]
@@ -28,7 +28,7 @@ def prometheus(bounds_ms: Sequence[float], series: Iterable[Series]) -> str:
 
 
 def bars(counts: Sequence[int], *, plain: bool) -> str:
-    """Return one bar for each count, a blank for none; `plain` in ASCII."""
+    """Return one bar for each count, a space for 0; with `plain`, in ASCII."""
     levels = _PLAIN_BARS if plain else _BARS
     most = max(counts, default=0)
     return "".join(levels[(count * len(levels) - 1) // most] if count else " " for count in counts)

@@ -1,4 +1,4 @@
-"""Output that is too long to answer with is kept on disk, where read_file can open it."""
+"""Stores output that is too long for a result on disk, where read_file can open it."""
 
 import os
 import time
@@ -9,12 +9,12 @@ from hilt.errors import ToolError
 
 HEAD_CHARACTERS = 10_000
 TAIL_CHARACTERS = 2_000
-OMITTED = "[... omitted ...]"  # where something was cut out
-LINE_CHARACTERS = 2_000  # longer lines are broken, so that windows of lines work on what was one line
+OMITTED = "[... omitted ...]"  # marks a cut
+LINE_CHARACTERS = 2_000  # longer lines are split, so that read_file can page through them
 
 
 class KeptText(NamedTuple):
-    """A preview of long text and where all of it is; None when it could not be kept."""
+    """A preview of long text and the path of the full text; None if it could not be saved."""
 
     preview: str
     path: str | None
@@ -22,7 +22,7 @@ class KeptText(NamedTuple):
 
 
 class Overflow:
-    """One session's folder of long outputs; cleaned by age and size."""
+    """One session's folder of long outputs; old files are removed by age and total size."""
 
     def __init__(self, directory: str, *, keep_days: int, keep_megabytes: int, limit: int) -> None:
         self.directory = directory
@@ -31,26 +31,24 @@ class Overflow:
         self._keep_bytes = keep_megabytes * 1024 * 1024
 
     def keep(self, text: str, label: str) -> KeptText:
-        """Store long text and return a preview whose last line says where the rest is: hosts cut the middle."""
+        """Save long text and return a preview whose last line names its path: hosts cut out the middle."""
         from hilt.output.printed import whereabouts
 
         path = self.try_save(broken(text), label)
         head, tail = text[:HEAD_CHARACTERS], text[-TAIL_CHARACTERS:]
-        note = (
-            f"[{len(text)} characters; the first {len(head)} and the last {len(tail)} are shown. {whereabouts(path)}]"
-        )
-        shown = f"{head}\n\n{OMITTED}\n\n{tail}".removesuffix("\n")
-        return KeptText(f"{shown}\n{note}", path, len(text))
+        note = f"[{len(text)} characters; showing the first {len(head)} and the last {len(tail)}. {whereabouts(path)}]"
+        excerpt = f"{head}\n\n{OMITTED}\n\n{tail}".removesuffix("\n")
+        return KeptText(f"{excerpt}\n{note}", path, len(text))
 
     def try_save(self, text: str | bytes, label: str) -> str | None:
-        """Store text as `save` does; None when that is not possible: what was done is told all the same."""
+        """Save text as `save` does, but return None on failure, so that the result is still returned."""
         try:
             return self.save(text, label)
         except ToolError:
             return None
 
     def save(self, text: str | bytes, label: str) -> str:
-        """Store text, or bytes as they are, under a new name, readable by its owner only, and return its path."""
+        """Save text or bytes to a new file, readable by its owner only, and return its path."""
         data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
         safe = "".join(character if character.isalnum() or character in "._-" else "_" for character in label)[-60:]
         path = os.path.join(self.directory, f"{os.urandom(4).hex()}-{safe}.txt")
@@ -61,13 +59,13 @@ class Overflow:
                 file.write(data)
         except OSError as error:
             with suppress(OSError):
-                os.unlink(path)  # half of it would look like all of it
+                os.unlink(path)  # a partial file would look complete
             raise _unkept(self.directory, error) from error
         self._clean(spare=path)
         return path
 
     def open(self) -> str:
-        """Make the folder if it is missing, and return it."""
+        """Create the folder if it is missing, and return it."""
         try:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
         except OSError as error:
@@ -75,14 +73,14 @@ class Overflow:
         return self.directory
 
     def make_room(self) -> str:
-        """Remove what is too old or too much, and return the folder, which is there then."""
+        """Remove old files beyond the limits, and return the folder, created if missing."""
         self._clean(spare="")
         return self.open()
 
     def _clean(self, *, spare: str) -> None:
-        """Remove the oldest files beyond the bounds, in the folders of all sessions, but not the one just written."""
+        """Remove the oldest files beyond the limits in the folders of all sessions, except the one just written."""
         root = os.path.dirname(os.path.dirname(self.directory))
-        found = []
+        files = []
         for folder, _, names in os.walk(root):
             for name in names:
                 path = os.path.join(folder, name)
@@ -90,11 +88,11 @@ class Overflow:
                     status = os.lstat(path)
                 except OSError:
                     continue
-                found.append((status.st_mtime, status.st_size, path))
-        found.sort(reverse=True)
+                files.append((status.st_mtime, status.st_size, path))
+        files.sort(reverse=True)
         oldest = time.time() - self._keep_seconds
         total = 0
-        for mtime, size, path in found:
+        for mtime, size, path in files:
             total += size
             if path != spare and (mtime < oldest or total > self._keep_bytes):
                 with suppress(OSError):
@@ -104,13 +102,13 @@ class Overflow:
 def _unkept(directory: str, error: OSError) -> ToolError:
     return ToolError(
         "resource_limit",
-        f"Long output cannot be kept in {directory}: {os.strerror(error.errno or 0)}.",
-        suggestion="Ask for less at once, or ask the user to free disk space.",
+        f"Long output cannot be saved in {directory}: {os.strerror(error.errno or 0)}.",
+        suggestion="Request less output, or ask the user to free disk space.",
     )
 
 
 def broken(text: str) -> str:
-    """Break lines that are too long for a window."""
+    """Split lines that are too long for a window."""
     if all(len(line) <= LINE_CHARACTERS for line in text.split("\n")):
         return text
     pieces: list[str] = []

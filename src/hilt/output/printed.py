@@ -1,4 +1,4 @@
-"""What programs print, as a model can read it: without what only a terminal understands, and not too long."""
+"""Program output for a model: without terminal sequences, and cut to a limit."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import groupby
 from hilt.output.overflow import OMITTED
 
 SHOWN_CHARACTERS = 50_000
-HEAD_CHARACTERS = 10_000  # of these, when not all can be shown: what went wrong is at the end
-REPEATS = 3  # lines that are the same from which on `compact` makes one of them
+HEAD_CHARACTERS = 10_000  # of long output; the rest shows its end, where errors are
+REPEATS = 3  # number of identical lines from which `compact` collapses them
 
 _NOTE_CHARACTERS = 500
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
 
-# a sequence that nobody finishes hides nothing but its first characters
+# an unterminated sequence matches only its first characters, so that it hides no text
 SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"
     r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"
@@ -25,12 +25,12 @@ _CONTROLS = dict.fromkeys(code for code in (*range(32), *range(127, 160)) if cod
 
 
 def plain(text: str) -> str:
-    """Return the text without what only a terminal understands: sequences and control characters; lines stay."""
+    """Return the text without terminal sequences and control characters; line breaks are kept."""
     return SEQUENCES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
 
 
 def fits(data: bytes) -> str | None:
-    """Return all of the output as text, when that is not too long."""
+    """Return all of the output as text, or None if it is too long."""
     if len(data) <= 4 * SHOWN_CHARACTERS:
         text = data.decode("utf-8", "replace")
         if len(text) <= SHOWN_CHARACTERS:
@@ -39,27 +39,27 @@ def fits(data: bytes) -> str | None:
 
 
 def excerpt(first: bytes, last: bytes, size: int, path: str | None) -> tuple[str, str]:
-    """Return the beginning and the end of output that is too long, and a note for the last line: where all of it is."""
+    """Return the beginning and the end of long output, and a note that names the file with all of it."""
     head = first[: 4 * HEAD_CHARACTERS].decode("utf-8", "replace")[:HEAD_CHARACTERS]
     cut = head.rfind("\n", len(head) // 2)
     head = head if cut < 0 else head[:cut]
-    # the part may begin inside a character
+    # the tail may start inside a character
     tail = last[-4 * SHOWN_CHARACTERS :].lstrip(_CONTINUATIONS).decode("utf-8", "replace")
     tail = tail[HEAD_CHARACTERS + _NOTE_CHARACTERS - SHOWN_CHARACTERS :]
     tail = tail[tail.find("\n", 0, len(tail) // 2) + 1 :]
-    note = f"[{size} bytes; only the beginning and the end are shown. {whereabouts(path)}]"
+    note = f"[{size} bytes; showing only the beginning and the end. {whereabouts(path)}]"
     return f"{head}\n{OMITTED}\n{tail}".removesuffix("\n"), note
 
 
 def whereabouts(path: str | None) -> str:
-    """Say where the whole of an output is."""
+    """Return a sentence that says where the full output is."""
     if path is None:
-        return "The rest could not be kept: the state directory cannot be written."
+        return "The rest could not be saved: the state directory cannot be written."
     return f"All of it is in {path}; read_file opens it."
 
 
 def compact(text: str) -> str:
-    """Return the text with lines that repeat made one, which says how often; blank lines too."""
+    """Return the text with repeated lines collapsed to one line with a count; blank lines without a count."""
     lines: list[str] = []
     for line, same in groupby(text.split("\n")):
         count = sum(1 for _ in same)

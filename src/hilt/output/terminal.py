@@ -33,7 +33,7 @@ _RICH_SECONDS = 1.0
 
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN = "1", "2", "31", "32", "33", "36"
 
-# text and the parameters of the escape sequence that colours it; "" leaves it as it is
+# text and the parameters of the escape sequence that colours it; "" means no colour
 _Span: TypeAlias = tuple[str, str]
 _Line: TypeAlias = list[_Span]
 
@@ -46,7 +46,7 @@ _LOOK = re.compile(
 
 
 class _TableRow(NamedTuple):
-    """One line before wrapping; the gutter stays blank on the lines it continues on."""
+    """One line before wrapping; continuation lines have a blank gutter."""
 
     text: _Line
     gutter: Sequence[_Span] = ()
@@ -54,7 +54,7 @@ class _TableRow(NamedTuple):
 
 
 class _DrawnPage(NamedTuple):
-    """A view without its title: what it is about, its rows, and how long it is."""
+    """A view without its title: its subject, its rows, and its size as text."""
 
     subject: _Line
     rows: list[_TableRow]
@@ -62,7 +62,7 @@ class _DrawnPage(NamedTuple):
 
 
 def render(view: View, *, width: int, color: bool) -> str:
-    """Return the lines of a view, none wider than width (at least 20 columns), without a newline at the end."""
+    """Return the lines of a view, none wider than width (at least 20 columns), without a trailing newline."""
     width = max(width, _NARROWEST)
     lines: list[str] = []
     for row in _layout(validate(view), width, color):
@@ -71,7 +71,7 @@ def render(view: View, *, width: int, color: bool) -> str:
 
 
 def inert(text: str) -> str:
-    """Return the text with characters that could steer a terminal replaced by visible ones; newline and tab stay."""
+    """Return the text with terminal control characters replaced by visible ones; newline and tab are kept."""
     return text.translate(_VISIBLE)
 
 
@@ -80,7 +80,7 @@ def _visible_forms() -> dict[int, str]:
     forms[0x7F] = "␡"
     hidden = [*range(0x80, 0xA0), 0x2028, 0x2029]
     turning = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-    # no terminal shows these, and a model reads them; joiners and variation selectors shape what is visible
+    # invisible in a terminal, but a model reads them; joiners and variation selectors stay, as they affect display
     unseen = [0x180E, 0x200B, *range(0x2060, 0x2065), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080)]
     forms |= {code: f"<U+{code:04X}>" for code in (*hidden, *turning, *unseen)}
     # lone surrogates, which no output stream can encode
@@ -91,7 +91,7 @@ _VISIBLE = _visible_forms()
 
 
 def _inline(text: str) -> str:
-    """Return the text inert and on one line."""
+    """Return the text, inert and on one line."""
     return inert(text).replace("\n", "␊").replace("\t", "␉")
 
 
@@ -103,12 +103,12 @@ class _DrawnLines(NamedTuple):
 
     @property
     def more(self) -> list[_TableRow]:
-        """What is said of the others."""
+        """A row that counts the lines not shown."""
         return _more(self.total - len(self.shown), "line")
 
 
 def _split(text: str) -> _DrawnLines:
-    """Return the lines of a text, inert, with tabs expanded and line endings gone."""
+    """Return the lines of a text, inert, with tabs expanded and line endings removed."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -133,7 +133,7 @@ def _diff(view: View, width: int, color: bool) -> _DrawnPage:
     changes = [change for hunk in view["hunks"] for change in hunk["changes"]]
     old_digits = max((len(str(change.get("oldLineNumber", ""))) for change in changes), default=0)
     new_digits = max((len(str(change.get("newLineNumber", ""))) for change in changes), default=0)
-    # a carriage return on every line is how the file is stored, on some lines it is part of the change
+    # a carriage return on every line is the file's line ending; on some lines it is part of the change
     stored_with_returns = all(change["content"].endswith("\r") for change in changes)
     rows: list[_TableRow] = []
     for hunk in view["hunks"]:
@@ -227,7 +227,7 @@ def _file(file: View, indent: int, width: int) -> _TableRow:
 def _table(view: View, width: int, color: bool) -> _DrawnPage:
     rows = view["rows"][:_MOST_ROWS]
     total = max(len(view["rows"]), view.get("totalRows", 0))
-    # a column needs three columns of text and the two blanks before the next
+    # a table column needs three columns of text and two spaces before the next
     columns = view["columns"][: (width + 2) // 5]
     labels = [_cell(column.get("label", column["key"])) for column in columns]
     values = [[row.get(column["key"]) for column in columns] for row in rows]
@@ -266,7 +266,7 @@ def _shell_output(view: View, width: int, color: bool) -> _DrawnPage:
     if errors.total:
         drawn += [_TableRow([("stderr:", _DIM)])]
         drawn += (_TableRow([(text, sgr or _RED) for text, sgr in line]) for line in errors.shown)
-    # what went wrong is at the end
+    # errors are at the end
     hidden = output.total + errors.total + (errors.total > 0) - _MOST_ROWS
     if hidden > 0:
         drawn = [_TableRow([(f"… {_number(hidden, 'earlier line')}", _DIM)]), *drawn[-_MOST_ROWS:]]
@@ -278,21 +278,21 @@ def _shell_output(view: View, width: int, color: bool) -> _DrawnPage:
 
 
 class _Printed(NamedTuple):
-    """The last lines that a program printed, and how many it printed."""
+    """The last lines of a program's output, and the total number of lines."""
 
     shown: list[_Line]
     total: int
 
 
 def _printed(text: str) -> _Printed:
-    """Return what a program printed, with its colours; what else steers a terminal is left out."""
-    kept: list[str] = []
-    at = 0
-    for found in SEQUENCES.finditer(text):
-        # colours alone change nothing but the look of what follows, and every span ends them
-        kept += (text[at : found.start()], found[0] if _SGR.fullmatch(found[0]) else "")
-        at = found.end()
-    lines = "".join((*kept, text[at:])).split("\n")
+    """Return a program's output with its colours; other terminal sequences are removed."""
+    pieces: list[str] = []
+    end = 0
+    for sequence in SEQUENCES.finditer(text):
+        # colour sequences are safe: they change only how text looks, and every span resets them
+        pieces += (text[end : sequence.start()], sequence[0] if _SGR.fullmatch(sequence[0]) else "")
+        end = sequence.end()
+    lines = "".join((*pieces, text[end:])).split("\n")
     if not _SGR.sub("", lines[-1]).removesuffix("\r"):
         lines.pop()
     style = ""
@@ -306,7 +306,7 @@ def _printed(text: str) -> _Printed:
             if index % 2:
                 style = _styled(style, piece)
                 continue
-            # of a line that was drawn over, the last state is what a person saw
+            # after a carriage return, only the last version of the line was visible
             _, drawn_over, rest = piece.rpartition("\r")
             if drawn_over:
                 spans.clear()
@@ -318,7 +318,7 @@ def _printed(text: str) -> _Printed:
 
 @lru_cache(maxsize=256)
 def _styled(style: str, codes: str) -> str:
-    """Return the colours in force after those of a program; text that it hides is shown."""
+    """Return the style after these codes; the code that hides text is ignored."""
     if codes.strip("0;") == "":
         return ""
     return ";".join(_LOOK.findall(f"{style};{codes}")[-_MOST_LOOKS:])
@@ -377,7 +377,7 @@ def _note(text: str) -> _TableRow:
 
 
 def _narrow(gutter: str, width: int) -> str:
-    """Return the gutter, or nothing when it would take the room of the text."""
+    """Return the gutter, or "" if it would leave too little room for the text."""
     return gutter if len(gutter) <= width // 2 else ""
 
 
@@ -402,7 +402,7 @@ def _is_numeric(values: list[object]) -> bool:
 
 
 def _share(wanted: list[int], room: int) -> list[int]:
-    """Return widths that fit the room: the widest give way first."""
+    """Return widths that fit the room; the widest columns shrink first."""
     if sum(wanted) <= room:
         return wanted
     level = room
@@ -412,14 +412,14 @@ def _share(wanted: list[int], room: int) -> list[int]:
 
 
 def _columns(text: str) -> int:
-    """Return how many columns a terminal needs for inert text; where terminals differ, the larger number."""
+    """Return how many terminal columns inert text needs; where terminals differ, the larger number."""
     return len(text) if text.isascii() else sum(map(_character_columns, text))
 
 
 def _character_columns(character: str) -> int:
     if character < "\u0300":
         return 1
-    # asks for the emoji form of the character before it, which is wider
+    # selects the emoji form of the previous character, which is wider
     if character == "\ufe0f":
         return 1
     if unicodedata.east_asian_width(character) in "WF":
@@ -427,12 +427,12 @@ def _character_columns(character: str) -> int:
     category = unicodedata.category(character)
     if category in ("Mn", "Me") or character in "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff":
         return 0
-    # not known to this Python: most likely a new emoji
+    # unknown to this Python version: most likely a new emoji
     return 2 if category == "Cn" else 1
 
 
 def _clip(text: str, room: int) -> str:
-    """Return the text, cut with … if it needs more columns than there are."""
+    """Return the text, cut with … if it does not fit."""
     if _columns(text) <= room:
         return text
     return text[: _ends(text, room - 1, words=False, most=1)[0]] + "…"
@@ -445,7 +445,7 @@ def _pad(text: str, width: int, right: bool) -> str:
 
 
 def _ends(text: str, room: int, *, words: bool, most: int) -> list[int]:
-    """Return where each of the first lines ends when the text is broken to fit the room."""
+    """Return the end offsets of the first lines when the text is wrapped to fit the room."""
     ends: list[int] = []
     used = start = blank = 0
     for index, character in enumerate(text):
@@ -463,7 +463,7 @@ def _ends(text: str, room: int, *, words: bool, most: int) -> list[int]:
 
 
 def _wrap(row: _TableRow, width: int) -> list[_Line]:
-    """Return a row as lines that fit the width; what does not fit a few lines is counted instead."""
+    """Return a row as lines that fit the width; beyond a few lines, the remaining characters are only counted."""
     plain = "".join(text for text, _ in row.text)
     gutter = sum(_columns(text) for text, _ in row.gutter)
     most = width * _MOST_WRAPS * 2
@@ -500,7 +500,7 @@ def _paint(line: _Line, color: bool) -> str:
 
 
 def _highlight(lines: list[str], language: str | None, color: bool) -> list[_Line]:
-    """Return lines coloured by the syntax of their language; as they are without colour, rich, or a known language."""
+    """Return lines with syntax highlighting; uncoloured without colour, rich, or a known language."""
     plain: list[_Line] = [[(line, "")] for line in lines]
     source = "\n".join(lines)
     if not color or not language or len(source) > _RICH_TEXT or max(map(len, lines), default=0) > _RICH_LINE:
@@ -516,7 +516,7 @@ def _highlight(lines: list[str], language: str | None, color: bool) -> list[_Lin
     coloured: list[_Line] = [[]]
     until = time.monotonic() + _RICH_SECONDS
     for kind, token in lexer.get_tokens(source):
-        # the rules of some languages make their lexers take minutes
+        # some lexers take minutes on some inputs
         if time.monotonic() > until:
             return plain
         sgr = _sgr(theme.get_style_for_token(kind))
@@ -524,14 +524,14 @@ def _highlight(lines: list[str], language: str | None, color: bool) -> list[_Lin
         coloured[-1].append((first, sgr))
         coloured += ([(part, sgr)] for part in others)
     coloured = coloured[: len(lines)]
-    # a lexer may drop or change characters, and what is shown must be what is there
+    # a lexer may drop or change characters, but the display must match the file
     if ["".join(text for text, _ in line) for line in coloured] != lines:
         return plain
     return coloured
 
 
 def _lexer(language: str) -> Any:
-    """Return what knows the syntax of a language; those that few people use are the ones that take forever."""
+    """Return the lexer of a common language, or None; lexers of rare languages can be very slow."""
     from rich.syntax import Syntax
 
     lexer = Syntax("", language).lexer
@@ -539,7 +539,7 @@ def _lexer(language: str) -> Any:
 
 
 def _formatted(lines: list[str], width: int) -> list[_TableRow]:
-    """Return Markdown drawn by rich; nothing without rich, or when the text is too long to draw quickly."""
+    """Return Markdown rendered by rich; empty without rich, or if the text is too long to render quickly."""
     source = "\n".join(lines)
     if len(source) > _RICH_TEXT:
         return []
@@ -548,9 +548,9 @@ def _formatted(lines: list[str], width: int) -> list[_TableRow]:
     except ImportError:
         return []
     console = _console(width=width)
-    # links are printed as text: a terminal link can show one address and open another
+    # print links as text: a terminal link can show one address and open another
     document = Markdown(source, code_theme="ansi_dark", hyperlinks=False)
-    # HTML is markup too: shown, not obeyed or hidden
+    # show HTML as text instead of hiding it
     fenced = 0
     for token in document.parsed:
         fenced += len(token.content) * (token.type == "fence")
@@ -573,7 +573,7 @@ def _console(*, width: int) -> Console:
 
 
 def _spans(segments: Iterable[Segment]) -> _Line:
-    # inert once more: Markdown turns &#27; into the character itself
+    # make it inert again: Markdown decodes &#27; to the escape character
     return [(_inline(segment.text), _sgr(segment.style)) for segment in segments if not segment.control]
 
 
@@ -582,7 +582,7 @@ def _sgr(style: Style | None) -> str:
         return ""
     flags = ((style.bold, "1"), (style.dim, "2"), (style.italic, "3"), (style.underline, "4"), (style.strike, "9"))
     codes = [code for flag, code in flags if flag]
-    # no backgrounds: they are chosen for a dark or a light terminal, and this one may be either
+    # no background colours: the terminal may be dark or light
     if style.color is not None and not style.color.is_default:
         codes += style.color.get_ansi_codes()
     return ";".join(codes)

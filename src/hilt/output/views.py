@@ -1,4 +1,4 @@
-"""Views: pictures of a result for people, as JSON objects of nine types; the builders keep them small."""
+"""Views: how a result is displayed to people, as JSON objects of nine types; the builders limit their size."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class FileGroup(NamedTuple):
 
 
 def none(message: str) -> View:
-    """Return the view of a result that has no picture."""
+    """Return the view of a result that has only a message."""
     return {"type": "none", "message": message}
 
 
 def diff(path: str, hunks: Iterable[HunkLike], *, language: str | None = None) -> View:
-    """Return the diff of one file; a long one is cut and its `title` says so, while the two counts stay complete."""
+    """Return the diff of one file; a long one is cut and its `title` says so, but both counts are complete."""
     shown: list[dict[str, Any]] = []
     added = removed = kept = size = 0
     full = shortened = False
@@ -109,7 +109,7 @@ def diff(path: str, hunks: Iterable[HunkLike], *, language: str | None = None) -
 
 
 def diffs(items: Iterable[View]) -> View:
-    """Join diff views of several files; past the size of one large diff only the counts stay, and `title` says so."""
+    """Join diff views of several files; beyond the size limit only counts are kept, and `title` says so."""
     shown: list[View] = []
     left_out = lines = size = 0
     for item in items:
@@ -117,7 +117,7 @@ def diffs(items: Iterable[View]) -> View:
         more_lines = sum(change["type"] != "context" for change in changes)
         more_size = sum(len(change["content"]) for change in changes)
         if shown and (lines + more_lines > CHANGED_LINES or size + more_size > CHARACTERS):
-            item = {**item, "hunks": [], "title": f"{item['path']} (changes left out)"}
+            item = {**item, "hunks": [], "title": f"{item['path']} (changes omitted)"}
             left_out += 1
         else:
             lines += more_lines
@@ -125,7 +125,7 @@ def diffs(items: Iterable[View]) -> View:
         shown.append(item)
     view: View = {"type": "diffs", "items": shown}
     if left_out:
-        view["title"] = f"{len(shown):,} files, the changes of {left_out:,} left out"
+        view["title"] = f"{len(shown):,} files, the changes of {left_out:,} omitted"
     return view
 
 
@@ -152,29 +152,29 @@ def code(path: str, content: str, *, created: bool = False, first_line: int = 1,
 
 
 def file_list(files: Iterable[File], *, total: int | None = None) -> View:
-    """Return a flat list of files; of a long one the first FILES are listed, and `total` counts all of them."""
-    given = list(files)
-    listed = [_file(file) for file in given[:FILES]]
-    return {"type": "file-list", "files": listed, "total": len(given) if total is None else total}
+    """Return a flat list of at most FILES files; `total` counts all of them."""
+    entries = list(files)
+    listed = [_file(file) for file in entries[:FILES]]
+    return {"type": "file-list", "files": listed, "total": len(entries) if total is None else total}
 
 
 def file_groups(groups: Iterable[FileGroup], *, total: int | None = None) -> View:
-    """Return files under labels; of a long list the first FILES are listed, and `total` counts all of them."""
+    """Return at most FILES files under labels; `total` counts all of them."""
     shown: list[dict[str, Any]] = []
-    given = 0
+    count = 0
     for group in groups:
-        room = max(0, FILES - given)
-        given += len(group.files)
+        room = max(0, FILES - count)
+        count += len(group.files)
         listed = {"label": encodable(group.label), "files": [_file(file) for file in group.files[:room]]}
         if group.icon is not None:
             listed["icon"] = group.icon
         if room:
             shown.append(listed)
-    return {"type": "file-list", "groups": shown, "total": given if total is None else total}
+    return {"type": "file-list", "groups": shown, "total": count if total is None else total}
 
 
 def shell_output(command: str, output: str, exit_code: int | None, *, errors: str = "") -> View:
-    """A command and what it printed, as it printed it: colours are for people."""
+    """Return a command with its raw output, including colours."""
     view = {"type": "shell-output", "command": encodable(command), "stdout": encodable(output), "exitCode": exit_code}
     return {**view, "stderr": encodable(errors)} if errors else view
 
@@ -319,5 +319,5 @@ _EXTENSIONS = {
     "zsh": "bash",
 }
 
-# every name that `language_of` gives
+# every name that `language_of` returns
 LANGUAGES = frozenset((*_NAMES.values(), *_EXTENSIONS.values()))

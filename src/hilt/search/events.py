@@ -1,7 +1,7 @@
-"""What `rg --json` tells, taken in as it comes: the first matches by path and line are kept, the others counted.
+"""Parses the output of `rg --json` as a stream: keeps the first matches by path and line, and counts the others.
 
 ripgrep writes one object per line, and all lines of a file together: begin, match and context, end. A line may be as
-long as the file, so that nothing here waits for the end of a line before it looks at it.
+long as the file, so the parser does not wait for the end of a line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONTINUATION = bytes(range(0x80, 0xC0))  # bytes that go on with a character
 
 
 class SearchMatch(NamedTuple):
-    """A match: where it begins, counted from 1, the column in characters; the text of its lines; where it ends."""
+    """A match: its first line and column (in characters), from 1; the text of its lines; its last line."""
 
     line: int
     column: int
@@ -53,12 +53,12 @@ class MatchedFile(NamedTuple):
 
 
 class Events:
-    """Takes in the output of ripgrep; `accepts` is asked whether the matches of a path count."""
+    """Parses the output of ripgrep; `accepts` decides whether the matches of a path count."""
 
     def __init__(self, accepts: Callable[[str], bool], *, keep: int, per_match: bool, per_file: int | None) -> None:
         self.counts: dict[str, int] = {}  # matches by path
-        self.binary: list[str] = []  # a few of the files that turned out to be binary
-        self.cut: dict[str, int] = {}  # files of which only the first matches were told, and how many
+        self.binary: list[str] = []  # some of the binary files
+        self.cut: dict[str, int] = {}  # files with only their first matches reported, and how many
         self.complete = False
         self._accepts = accepts
         self._keep = keep
@@ -74,7 +74,7 @@ class Events:
         self._skipping = False
 
     def feed(self, chunk: bytes) -> None:
-        """Take in some more."""
+        """Parse the next chunk."""
         if self._long is not None:
             chunk = self._long.feed(chunk)
             if not self._long.ended:
@@ -104,7 +104,7 @@ class Events:
         at = 0
         while at < end:
             if self._skipping:
-                # no text can hold this: quotation marks in it are escaped
+                # cannot occur in text: quotation marks are escaped there
                 at = data.find(_END, at, end)
                 if at < 0:
                     return
@@ -126,7 +126,7 @@ class Events:
             at = stop + 1
 
     def _turn(self, data: bytes, at: int, end: int) -> int:
-        """Take in the end of a file and, where it follows, the beginning of another; return where the next line is."""
+        """Parse the end of a file and, if it follows, the beginning of the next; return the offset of the next line."""
         turn = _TURN.match(data, data.find(_OFFSET, at, end), end)
         if turn is not None:
             self._end(turn[1] != b"null", int(turn[2]), int(turn[3]))
@@ -142,7 +142,7 @@ class Events:
     def _begin(self, path: str) -> None:
         self._path = path
         self._wanted = self._accepts(path)
-        # what would come after all that is kept is only counted
+        # matches after the last one kept are only counted
         needed = self._kept_matches < self._keep or path < self._kept[-1][0] if self._keep else False
         self._file = _FileEvents(path, self._keep, per_match=self._per_match) if self._wanted and needed else None
         self._skipping = self._file is None
@@ -171,7 +171,7 @@ def _first(entry: tuple[str, int, _FileEvents]) -> str:
 
 
 def plain(value: Any) -> bytes:
-    """Return what stands as text, or in base64 where it is not UTF-8."""
+    """Return the text, decoded from base64 if it is not UTF-8."""
     return value["text"].encode() if "text" in value else b64decode(value["bytes"])
 
 
@@ -186,7 +186,7 @@ class _FileEvents:
         self._events: list[bytes | _Event | _LongEvent] = []
 
     def take(self, line: bytes) -> bool:
-        """Take one event; False when no more are needed."""
+        """Add one event; return False if no more are needed."""
         is_match = line.startswith(_MATCH)
         if is_match and self.count >= self._keep:
             return False
@@ -200,7 +200,7 @@ class _FileEvents:
         return True
 
     def take_long(self, long: _Long) -> None:
-        """Take an event that was too long to be kept."""
+        """Add an event that was too long to keep."""
         event = long.event()
         if event.matches and self.count >= self._keep:
             return
@@ -272,7 +272,7 @@ def _event(line: bytes, most: int, *, per_match: bool) -> _Event:
 
 
 def _spanned(raw: bytes, texts: list[bytes], first: int, start: int, end: int) -> SearchMatch:
-    """Return a match that may run over several lines."""
+    """Return a match that may span lines."""
     before = raw.count(b"\n", 0, start)
     # a match that ends with a line end does not reach into the next line
     after = raw.count(b"\n", 0, max(start, end - 1))
@@ -285,20 +285,20 @@ def _spanned(raw: bytes, texts: list[bytes], first: int, start: int, end: int) -
 
 
 def characters(data: bytes) -> int:
-    """Return how many characters the bytes spell; each stray byte counts as one."""
+    """Return the number of characters in the bytes; each invalid byte counts as one."""
     return len(data) if data.isascii() else len(data.translate(None, _CONTINUATION))
 
 
 def shown(line: bytes) -> str:
-    """Return a line as a reader may see it, without the carriage return at its end."""
+    """Return a line for display, without a trailing carriage return."""
     return line.removesuffix(b"\r").decode("utf-8", "replace")
 
 
 def cut(text: str, column: int = 1) -> str:
-    """Return at most 200 characters of a line, with those around the column among them."""
+    """Return at most 200 characters of a line, around the column."""
     if len(text) <= LINE_CHARACTERS:
         return text
-    # a third of what is shown stands before the match
+    # a third of the text is before the match
     start = min(max(0, column - 1 - LINE_CHARACTERS // 3), len(text) - LINE_CHARACTERS)
     end = start + LINE_CHARACTERS
     before, after = start > 0, end < len(text)
@@ -306,7 +306,7 @@ def cut(text: str, column: int = 1) -> str:
 
 
 class _Long:
-    """An event that is longer than memory should hold: its beginning, and the numbers that follow its text."""
+    """An event that is too long for memory: its beginning, and the numbers after its text."""
 
     _WANTED = (b',"line_number":', b'"absolute_offset":', b'},"start":')
 
@@ -319,7 +319,7 @@ class _Long:
         self.feed(head)
 
     def feed(self, chunk: bytes) -> bytes:
-        """Look through some more; return what follows the end of the event."""
+        """Parse the next chunk; return the bytes after the end of the event."""
         stop = chunk.find(b"\n")
         rest = b""
         if stop >= 0:
@@ -343,7 +343,7 @@ class _Long:
         return rest
 
     def event(self) -> _LongEvent:
-        """Return what is known of it."""
+        """Return the parsed event."""
         line, offset, start = (*self._numbers, 0, 0, 0)[:3]
         return _LongEvent(line, offset, start, int(self._is_match), self._beginning())
 
@@ -355,7 +355,7 @@ class _Long:
         if found[1] == b"bytes":
             return b64decode(piece[: len(piece) // 4 * 4])
         text = piece.decode("utf-8", "ignore")
-        for missing in range(12):  # the cut may go through an escape
+        for missing in range(12):  # the cut may be inside an escape
             try:
                 value: str = json.loads(f'"{text[: len(text) - missing]}"')
                 return value.encode()
@@ -391,7 +391,7 @@ class _LongEvent(NamedTuple):
         before = contents.read(self.offset + max(0, self.start - room), min(self.start, room))
         after, _, _ = contents.read(self.offset + self.start, room).partition(b"\n")
         if not after and len(before) < min(self.start, room):
-            return None  # the file ends before
+            return None  # the file is shorter now
         lead = shown(before.lstrip(_CONTINUATION))
         text = cut(lead + shown(after), len(lead) + 1)
         if self.start > room and not text.startswith("…"):

@@ -1,4 +1,4 @@
-"""Globs: `*`, `?`, `[a-z]`, `{a,b}` and `**`, parsed once and matched in time that no pattern can blow up.
+"""Globs: `*`, `?`, `[a-z]`, `{a,b}` and `**`, parsed once and matched in bounded time.
 
     glob       = component *( "/" component )
     component  = "**" | *( character | "?" | "*" | class )
@@ -22,7 +22,7 @@ _DEEP_MAX = 2  # a regular expression may try every depth for so many `**`; more
 
 
 class BadGlob(ValueError):
-    """A glob that cannot be read: what is wrong, and where."""
+    """An invalid glob: what is wrong, and where."""
 
     def __init__(self, glob: str, problem: str, position: int) -> None:
         super().__init__(f"{problem} at character {position + 1} of the glob {glob!r}")
@@ -31,7 +31,7 @@ class BadGlob(ValueError):
 
 
 class Class(NamedTuple):
-    """One character out of ranges, or none of them, and how it was written."""
+    """A character class: its ranges, whether it is negated, and its source text."""
 
     negated: bool
     ranges: tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ STAR = "*/"  # a star: no character is two characters long
 
 
 class Component(NamedTuple):
-    """The glob of one name; `deep` for `**`, which stands for any number of folders."""
+    """The glob of one name; `deep` for `**`, which matches any number of folders."""
 
     tokens: tuple[Token, ...]
 
@@ -61,18 +61,18 @@ class Glob(NamedTuple):
 
     @property
     def anywhere(self) -> bool:
-        """Whether it looks at names only, wherever they are."""
+        """Whether it matches names only, at any depth."""
         return len(self.components) == 1 and not self.components[0].deep
 
     @property
     def name(self) -> Component:
-        """What the name of a file has to match."""
+        """The component that the file name must match."""
         last = self.components[-1]
         return Component((STAR,)) if last.deep else last
 
     @property
     def dotted(self) -> bool:
-        """Whether it asks for hidden names."""
+        """Whether it matches hidden names."""
         return any(component.tokens[:1] == (".",) for component in self.components)
 
 
@@ -86,9 +86,9 @@ def parse(glob: str) -> list[Glob]:
         anchored = bool(components) and not components[0].tokens
         components = [part for part in components if part.tokens not in ((), (".",))]
         if any(part.tokens == (".", ".") for part in components):
-            raise BadGlob(glob, "it leads up, and a glob only leads down from path", glob.find(".."))
+            raise BadGlob(glob, "it contains .., but a glob matches only below path", glob.find(".."))
         if tokens and tokens[-1] == "/":
-            raise BadGlob(glob, "it ends with a slash, and only files are matched", len(glob) - 1)
+            raise BadGlob(glob, "it ends with a slash, but only files are matched", len(glob) - 1)
         # "**/name" is "name" anywhere, and "/name" is "name" right here
         while len(components) == 2 and components[0].deep and not components[1].deep:
             components = components[1:]
@@ -107,14 +107,14 @@ _Sequence = list[_Node]
 
 
 class _Reader:
-    """Reads a glob from left to right."""
+    """Parses a glob from left to right."""
 
     def __init__(self, glob: str) -> None:
         self._glob = glob
         self._at = 0
 
     def sequence(self, *, inside: bool) -> _Sequence:
-        """Read up to the end, or up to the comma or brace that ends an alternative."""
+        """Parse up to the end, or up to the comma or brace that ends an alternative."""
         nodes: _Sequence = []
         while self._at < len(self._glob):
             character = self._glob[self._at]
@@ -182,13 +182,13 @@ class _Reader:
 
 
 def _expand(sequence: _Sequence, glob: str) -> list[list[Token]]:
-    """Return every way to choose one alternative of each brace."""
+    """Return every combination of the alternatives of all braces."""
     ways: list[list[Token]] = [[]]
     for node in sequence:
         if isinstance(node, list):
             endings = [way for choice in node for way in _expand(choice, glob)]
             if len(ways) * len(endings) > ALTERNATIVES_MAX:
-                raise BadGlob(glob, f"the braces stand for more than {ALTERNATIVES_MAX} globs", 0)
+                raise BadGlob(glob, f"the braces expand to more than {ALTERNATIVES_MAX} globs", 0)
             ways = [way + ending for way in ways for ending in endings]
         else:
             for way in ways:
@@ -210,7 +210,7 @@ def _split(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def matcher(globs: Iterable[Glob]) -> Callable[[str], bool]:
-    """Return whether a path, relative to the folder that is searched, matches any of the globs."""
+    """Return a function that matches paths, relative to the searched folder, against any of the globs."""
     given = list(globs)
     names = [_pattern(glob.components[0]) for glob in given if glob.anywhere]
     paths = [_path_pattern(glob) for glob in given if not glob.anywhere and _depths(glob) <= _DEEP_MAX]
@@ -229,7 +229,7 @@ def matcher(globs: Iterable[Glob]) -> Callable[[str], bool]:
 
 
 def name_globs(globs: Iterable[Glob]) -> tuple[list[str], bool]:
-    """Return globs that the names of all matching files match, and whether that says it all."""
+    """Return globs that the names of all matching files match, and whether they are sufficient."""
     given = list(globs)
     names = [_widened(glob.name) for glob in given]
     exact = all(glob.anywhere and glob.name == name for glob, name in zip(given, names, strict=True))
@@ -247,7 +247,7 @@ def _widened(component: Component) -> Component:
 
 
 def written(glob: Glob) -> str:
-    """Write a glob again, in the notation that ripgrep reads."""
+    """Return a glob in ripgrep's syntax."""
     return "/".join(_written(component) for component in glob.components)
 
 
@@ -312,7 +312,7 @@ def _path_pattern(glob: Glob) -> str:
 
 
 class _Table:
-    """Matches component by component, remembering what was tried."""
+    """Matches component by component, with memoization."""
 
     def __init__(self, glob: Glob) -> None:
         self._parts: list[Callable[[str], object] | None] = [

@@ -1,4 +1,4 @@
-"""Which paths below a tree may be shown: those on whose way no name is sensitive."""
+"""Which paths below a tree may be shown: those with no sensitive name in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPECIAL = frozenset("*?[]{}!/\\")
 
 
 class SearchGuard:
-    """Leaves out what is not for tools. The program leaves out most of it; this is what can be relied upon."""
+    """Filters out paths that tools may not see. ripgrep skips most of them; this check is the reliable one."""
 
     def __init__(self, ctx: Context, place: Place, folder: int) -> None:
         self._door = ctx.door
@@ -37,19 +37,19 @@ class SearchGuard:
         ]
 
     def test(self, accepts: Callable[[str], bool] | None) -> Callable[[str], bool]:
-        """Return whether a path below the tree may be shown and fits the selection."""
+        """Whether a path below the tree may be shown and matches the selection."""
         if accepts is None:
             return self.is_open
         return lambda path: accepts(path) and self.is_open(path)
 
     def is_open(self, path: str) -> bool:
-        """Whether no name on the way to a file is sensitive."""
+        """Whether no part of the path is sensitive."""
         if self._plain and self._is_harmless(f"/{path}"):
             return True
         return self._enters(path.rpartition("/")[0]) and not self._is_closed(path)
 
     def visible(self, data: bytes, selection: Selection) -> list[str]:
-        """Return the paths of the selection that may be shown, of many that end with NUL."""
+        """Return the paths of the selection that may be shown, from NUL-terminated paths."""
         text = data.decode("utf-8", "surrogateescape")
         paths = text[2:-1].split("\0./") if text.startswith("./") else text[:-1].split("\0")
         if not selection.hidden and (not text.startswith("./") or "/." in text):
@@ -87,7 +87,7 @@ class SearchGuard:
         try:
             return self._door.marked(os.stat(path, dir_fd=self._folder, follow_symlinks=False))
         except OSError:
-            return True  # gone, or something else by now
+            return True  # deleted or replaced in the meantime
 
 
 def _mark(pattern: str) -> str:

@@ -1,4 +1,4 @@
-"""Hashing every file of a tree: one thread reads small files fastest, several read large ones faster."""
+"""Hashes every file of a tree: small files in one thread, large files in several."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THREADS_MAX = 8
 
 
 class Hashes(NamedTuple):
-    """The digests of a folder's files by path, and why others have none."""
+    """The digests of a folder's files by path, and why files were skipped."""
 
     folder: str
     digests: dict[str, str]
@@ -32,7 +32,7 @@ class Hashes(NamedTuple):
 
 
 def hash_tree(ctx: Context, path: str, accepts: Callable[[str], bool] | None) -> Hashes:
-    """Hash the files below a folder whose paths, as seen from it, are accepted."""
+    """Hash the files below a folder whose relative paths are accepted."""
     with ctx.door.open_folder(path) as (start, place):
         return _Hashing(ctx, SearchGuard(ctx, place, start).is_open, place.path, accepts).run(start)
 
@@ -102,7 +102,7 @@ class _Hashing:
     # --- large files ----------------------------------------------------------------------------------------------
 
     def _hand_over(self, path: str, descriptor: int) -> bool:
-        """Let another thread hash the file and close it; False when there is only one processor."""
+        """Let another thread hash and close the file; return False if there is only one processor."""
         threads = min(THREADS_MAX, os.cpu_count() or 1)
         if threads < 2:
             return False
@@ -115,7 +115,7 @@ class _Hashing:
         return True
 
     def _collect(self, most: int) -> None:
-        """Take in results until at most so many are awaited."""
+        """Collect results until at most this many are pending."""
         while len(self._pending) > most:
             path, _, future = self._pending.pop(0)
             try:

@@ -1,8 +1,8 @@
-"""What .gitignore files hide, read as git and ripgrep read them.
+"""The rules of .gitignore files, as git and ripgrep apply them.
 
-A line is a glob; `!` before it takes back, `/` at its end is for folders only, a `/` elsewhere ties it to the folder of
-the file. The last line that matches decides, and the deepest file before those above it. What is in a hidden folder
-is hidden whatever is said about it.
+A line is a glob. A leading `!` negates it, a trailing `/` matches folders only, and a `/` elsewhere anchors it to the
+folder of the file. The last line that matches wins, and deeper files override those above them. Everything in an
+ignored folder is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE_BYTES = 1 << 20
 
 
 class Line(NamedTuple):
-    """One line: whether it takes back, whether it is for folders only, and its glob from the folder of the file."""
+    """One line: whether it is negated, whether it matches folders only, and its glob."""
 
     negated: bool
     folders: bool
@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
 
 def lines(data: bytes) -> Iterator[Line]:
-    """Read a file; lines that are no globs are passed over."""
+    """Parse a file; invalid globs are skipped."""
     text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
     for raw in text.split("\n"):
         parsed = _line(raw.removesuffix("\r"))
@@ -44,7 +44,7 @@ def _line(text: str) -> Line | None:
     folders = text.endswith("/")
     text = text.removesuffix("/")
     if not text or text.endswith("/") or "//" in text or "." in text.split("/"):
-        return None  # no path is spelt like that
+        return None  # no path can match
     try:
         found = globs.parse(text)
     except globs.BadGlob:
@@ -55,14 +55,14 @@ def _line(text: str) -> Line | None:
 
 
 class Rules:
-    """The lines of one file, ready to be asked about paths below its folder."""
+    """The lines of one file, compiled to match paths below its folder."""
 
     def __init__(self, found: Iterable[Line]) -> None:
         self._lines: list[tuple[Line, Callable[[str], bool]]] = [(line, globs.matcher(line.globs)) for line in found]
         self._lines.reverse()
 
     def verdict(self, path: str, *, folder: bool) -> bool | None:
-        """Whether the path is hidden (True), taken back (False), or not spoken of (None)."""
+        """Whether the path is ignored (True), negated (False), or not matched (None)."""
         for line, matches in self._lines:
             if (folder or not line.folders) and matches(path):
                 return not line.negated
@@ -70,7 +70,7 @@ class Rules:
 
 
 def moved(line: Line, chain: Sequence[str]) -> Line | None:
-    """Return a line of a folder as it reads from the folder that the names of the chain lead down to."""
+    """Return a line rewritten relative to the folder that the names of the chain lead to."""
     ends: list[Glob] = []
     for glob in line.globs:
         if glob.anywhere:
@@ -84,7 +84,7 @@ def moved(line: Line, chain: Sequence[str]) -> Line | None:
 
 
 def _descended(components: tuple[Component, ...], name: str) -> Iterator[tuple[Component, ...]]:
-    """Yield what is left of a glob after one name."""
+    """Yield the rest of a glob after one name."""
     first, rest = components[0], components[1:]
     if not first.tokens:  # the anchor
         yield from _descended(rest, name)
@@ -97,6 +97,6 @@ def _descended(components: tuple[Component, ...], name: str) -> Iterator[tuple[C
 
 
 def written(line: Line) -> Iterator[str]:
-    """Write a line again, one for each of its globs."""
+    """Return the line as text, one line for each of its globs."""
     for glob in line.globs:
         yield "!" * line.negated + globs.written(glob) + "/" * line.folders

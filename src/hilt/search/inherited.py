@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class InheritedRules:
-    """The ignore rules of the folders above a tree, as they read from the tree, and their files, open until the end."""
+    """The ignore rules of the folders above a tree, relative to the tree, and their open files."""
 
     def __init__(self, door: Door, place: Place, selection: Selection) -> None:
         self.lines: list[str] = []
@@ -70,7 +70,7 @@ class InheritedRules:
             descriptor = self._opened.enter_context(opened)[0]
             data = os.read(descriptor, ignores.FILE_BYTES)
         except (ToolError, OSError):
-            return  # there is none, or it is not for us
+            return  # missing, or may not be read
         self.files += (descriptor,)
         for line in ignores.lines(data):
             moved = ignores.moved(line, names)

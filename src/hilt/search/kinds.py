@@ -1,4 +1,4 @@
-"""Kinds of files by name, as `rg --type-list` of ripgrep 15.2 prints them; both ways of searching use this list."""
+"""File types by name, as `rg --type-list` of ripgrep 15.2 prints them; ripgrep and its fallback use this list."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 
 @cache
 def kinds() -> dict[str, list[str]]:
-    """Return the globs of the names of each kind."""
+    """Return the globs of each file type."""
     found: dict[str, list[str]] = {}
     for line in _LIST.strip().replace("\n    ", " ").split("\n"):
         name, _, patterns = line.partition(": ")

@@ -1,29 +1,32 @@
-"""Checks the pattern of a search, and says what is wrong with it."""
+"""Validates the pattern of a search."""
 
 from __future__ import annotations
 
 from hilt.errors import ToolError
 from hilt.search.ripgrep import Pattern
 
-PATTERN_CHARACTERS = 30_000  # a program takes no longer argument than 128 KB
+PATTERN_CHARACTERS = 30_000  # an argument of a program may have at most 128 KB
 
 
 def read_pattern(
     text: str, *, literal: bool, ignore_case: bool, multiline: bool, lines: bool = True, replacement: str | None = None
 ) -> Pattern:
-    """Check a pattern, with the place of a fault."""
+    """Validate a pattern; an error gives the position of the fault."""
     from hilt.search import regexes
 
     if not text:
-        raise ToolError("invalid_regex", "The pattern is empty.", suggestion="Say what to look for.")
+        raise ToolError("invalid_regex", "The pattern is empty.", suggestion="Send a pattern to search for.")
     if len(text) > PATTERN_CHARACTERS:
         raise ToolError(
             "invalid_regex",
             f"The pattern is longer than {PATTERN_CHARACTERS} characters.",
-            suggestion="Look for a part of it.",
+            suggestion="Search for a part of it.",
         )
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise ToolError("invalid_regex", "The pattern holds a character that no text file holds.")
+        raise ToolError(
+            "invalid_regex",
+            "The pattern contains a NUL character or a lone surrogate, which a text file cannot contain.",
+        )
     verbose, returns = False, "\r" in text
     if not literal:
         try:
@@ -39,11 +42,11 @@ def read_pattern(
 
 
 def line_end_refused() -> ToolError:
-    """Return the error for a pattern with a line end in a search by lines."""
+    """Return the error for a pattern with a line break in a search by lines."""
     return ToolError(
         "invalid_regex",
-        "The pattern holds a line end, and without multiline a match is inside one line.",
-        suggestion="Pass multiline: true.",
+        "The pattern contains a line break, but without multiline a match cannot span lines.",
+        suggestion="Send multiline: true.",
     )
 
 
@@ -52,7 +55,7 @@ def bad_pattern(reason: str, position: int | None) -> ToolError:
     where = "" if position is None else f" at character {position + 1}"
     return ToolError(
         "invalid_regex",
-        f"The pattern is not a regular expression: {reason}{where}.",
-        suggestion="Correct it, or pass literal: true to look for exactly this text.",
+        f"The pattern is not a valid regular expression: {reason}{where}.",
+        suggestion="Fix the pattern, or send literal: true to search for exactly this text.",
         **({} if position is None else {"position": position}),
     )

@@ -1,7 +1,7 @@
-"""Reaching what is below an open folder by handles and never through a link, as the door of the workspace does.
+"""Opens files below an open folder by handles and never through a link, as the workspace does.
 
-The program that searches walks by name, and names can be swapped while it does. So what it reports counts only as far
-as it holds for the files that are reached here.
+The search program walks by name, and names can be swapped meanwhile. Its results are therefore verified against the
+files opened here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
 class SearchReach:
-    """Holds the handles of the folders on the way to the last path, so that neighbours are reached by one step."""
+    """Caches the folder handles of the last path, so that its neighbours are opened in one step."""
 
     def __init__(self, start: int) -> None:
         self._start = start
@@ -43,7 +43,7 @@ class SearchReach:
         self._leave(0)
 
     def folder(self, path: str) -> int:
-        """Return the handle of a folder, which lives until another is asked for; "" is the start."""
+        """Return the handle of a folder, valid until the next call; "" is the start."""
         if path != self._path:
             try:
                 self._enter(path.split("/") if path else [])
@@ -52,7 +52,7 @@ class SearchReach:
         return self._handles[-1] if self._handles else self._start
 
     def statuses(self, paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield the status of what each path names, be it a link; without those that cannot be reached."""
+        """Yield the status of each path without following links; unreachable paths are skipped."""
         for path in paths:
             folder, _, name = path.rpartition("/")
             try:
@@ -61,7 +61,7 @@ class SearchReach:
                 continue
 
     def files(self, paths: Iterable[str]) -> list[str]:
-        """Return the paths that lead to regular files, without links."""
+        """Return the paths of regular files that can be reached without links."""
         wanted: dict[str, set[str]] = {}
         order = []
         for path in paths:
@@ -77,7 +77,7 @@ class SearchReach:
             handle = self.folder(folder)
         except OSError:
             return set()
-        # to list a folder is quicker than to look at each name, unless it holds many others
+        # listing a folder is faster than a stat of each name, unless it has many other names
         found = _listed(handle, names) if len(names) >= _LISTED_NAMES else set()
         for name in names - found:
             with suppress(OSError):
@@ -114,7 +114,7 @@ class SearchReach:
 
 
 def _listed(folder: int, names: set[str]) -> set[str]:
-    """Return names that are regular files, as far as a short look into the folder tells."""
+    """Return names of regular files, from a bounded listing of the folder."""
     found = set()
     with suppress(OSError):
         descriptor = os.open(".", FOLDER, dir_fd=folder)
@@ -187,7 +187,7 @@ class Stillness:
         while folder not in self._known:
             pending.append(folder)
             if not folder:
-                # it has no name that could change: it is open
+                # an open file has no name that could change
                 self._known[folder] = True, self._is_old(os.stat(reach.folder("")))
             folder = folder.rpartition("/")[0]
         known = self._known[folder]
@@ -217,7 +217,7 @@ class SearchedContents:
         self._translated = None if codec is None else _Translated(descriptor, codec)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return the bytes at an offset, fewer at the end of the file."""
+        """Return the bytes at an offset; fewer at the end of the file."""
         if self._translated is not None:
             return self._translated.read(offset, size)
         start = self._mark + offset
@@ -232,7 +232,7 @@ class SearchedContents:
 
 
 class _Translated:
-    """UTF-16 as UTF-8, a piece at a time; reading backwards begins again."""
+    """UTF-16 as UTF-8, in chunks; reading backwards starts over."""
 
     def __init__(self, descriptor: int, codec: str) -> None:
         self._descriptor = descriptor

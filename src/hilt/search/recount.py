@@ -1,4 +1,4 @@
-"""Counts matches again where a program stopped early, or where it may have been led astray."""
+"""Recounts matches where ripgrep stopped early, or where links may have misled it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ RECOUNTED_TOGETHER = 50  # by one program, which inherits them open
 
 
 class Recounted(NamedTuple):
-    """Numbers of matches by path that hold for the files which the door opens."""
+    """Verified match counts by path."""
 
     counts: dict[str, int]
-    dropped: int = 0  # files that have other numbers
+    dropped: int = 0  # files whose counts differ
     is_minimum: bool = False
 
 
@@ -32,7 +32,7 @@ def recount(
     counts: dict[str, int],
     cut: Collection[str] = (),
 ) -> Recounted:
-    """Count again what was cut, and where names changed meanwhile: there a link may have led the program astray."""
+    """Recount files whose matches were cut, and files whose names changed: a link may have misled ripgrep."""
     if engine.is_file:
         return _recount_file(engine, pattern, counts) if cut else Recounted(counts)
     moved = stillness.changed_files(reach, counts)
@@ -66,7 +66,7 @@ def _recount_file(engine: Engine, pattern: Pattern, counts: dict[str, int]) -> R
 
 
 def _count_open(engine: Engine, reach: SearchReach, pattern: Pattern, paths: Sequence[str]) -> dict[str, int] | None:
-    """Return the numbers of matches in the files that are reached here; None when that failed."""
+    """Return the match counts of these files; None if that failed."""
     with ExitStack() as stack:
         opened: dict[str, int] = {}
         for path in paths:
@@ -85,7 +85,7 @@ def _count_open(engine: Engine, reach: SearchReach, pattern: Pattern, paths: Seq
 
 
 def is_binary(descriptor: int) -> bool:
-    """Whether a file holds a NUL, and is not UTF-16 by its mark; a program that counts or stops early does not say."""
+    """Whether a file contains a NUL and has no UTF-16 mark; ripgrep reports it only in a full search."""
     if os.pread(descriptor, 2, 0) in (b"\xff\xfe", b"\xfe\xff"):
         return False
     at = 0

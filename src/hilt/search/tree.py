@@ -1,4 +1,4 @@
-"""A folder or file to be searched: the files in it, the matches in them, with nothing that is not for tools."""
+"""A folder or file to search: its files and their matches, without anything that tools may not see."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from hilt.files.door import Place
     from hilt.search.events import MatchedFile
 
-BATCH_PATHS = 2000  # sorted and cut whenever so many have come together
-PER_FILE = 1000  # at least so many matches are told of a file before it is cut
-MODEST_BYTES = 4 << 20  # files up to here need little memory, whatever is in them
+BATCH_PATHS = 2000  # sort and cut after this many paths
+PER_FILE = 1000  # minimum number of matches to report per file before it is cut
+MODEST_BYTES = 4 << 20  # searching files up to this size needs little memory
 
 
 class Listed(NamedTuple):
@@ -33,7 +33,7 @@ class Listed(NamedTuple):
     total: int
     is_minimum: bool
     unreadable: int
-    dropped: int = 0  # names that lead elsewhere by now
+    dropped: int = 0  # names that changed during the search
 
 
 class Matches(NamedTuple):
@@ -45,11 +45,11 @@ class Matches(NamedTuple):
     is_minimum: bool
     unreadable: int
     binary: list[str]
-    dropped: int = 0  # lines that are not in the files by now
+    dropped: int = 0  # lines that changed during the search
 
 
 class MatchCounts(NamedTuple):
-    """Files with matches, each with their number, and how many files and matches there are."""
+    """Files with their match counts, and the total number of files and matches."""
 
     files: list[tuple[str, int]]
     total_files: int
@@ -57,12 +57,12 @@ class MatchCounts(NamedTuple):
     is_minimum: bool
     unreadable: int
     binary: list[str]
-    dropped: int = 0  # files that have other matches by now
+    dropped: int = 0  # files whose matches changed during the search
 
 
 @contextmanager
 def open_tree(ctx: Context, path: str) -> Iterator[Tree]:
-    """Open what a path names, through the door of the workspace."""
+    """Open a path with the access checks of the workspace."""
     with ExitStack() as stack:
         place = stack.enter_context(ctx.door.place(path))
         if place.status is not None and stat.S_ISREG(place.status.st_mode):
@@ -96,7 +96,7 @@ class Tree:
 
     @property
     def backend(self) -> str:
-        """What searches."""
+        """The program that searches."""
         return "python" if self._engine.program is None else "ripgrep"
 
     def all_shown(self, paths: list[str]) -> list[str]:
@@ -115,7 +115,7 @@ class Tree:
         return utf8_path(f"{prefix}/{path}")
 
     def below(self, glob: str) -> str:
-        """Return a glob that begins with the absolute path of the tree as one from the tree on."""
+        """Return a glob that starts with the absolute path of the tree, made relative to the tree."""
         root = self._place.root
         for start in (root.path, root.real):
             folder = os.path.join(start, *self._place.parts)
@@ -124,7 +124,7 @@ class Tree:
         return glob
 
     def sizes(self, paths: list[str]) -> list[int]:
-        """Return the sizes of files below the tree, 0 for those that are gone."""
+        """Return the sizes of files below the tree; 0 for missing files."""
         with SearchReach(self._folder) as reach:
             found = {path: status.st_size for path, status in reach.statuses(paths)}
         return [found.get(path, 0) for path in paths]
@@ -132,7 +132,7 @@ class Tree:
     # --- files ----------------------------------------------------------------------------------------------------
 
     def files(self, selection: Selection, *, keep: int, skip: int = 0, newest: bool = False) -> Listed:
-        """Return the files of the selection, by path or newest first; skipped ones are not looked at."""
+        """Return the files of the selection, by path or newest first; skipped ones are not checked."""
         return self._engine.insisting(lambda: self._files(selection, keep, skip, newest=newest))
 
     def _files(self, selection: Selection, keep: int, skip: int, *, newest: bool) -> Listed:
@@ -163,7 +163,7 @@ class Tree:
         return Listed(first[:skip] + shown, total - dropped, stream.timed_out, unreadable(stream), dropped)
 
     def _files_here(self, selection: Selection) -> list[str]:
-        """Return the files of the selection in this folder alone, for which no program has to be started."""
+        """Return the files of the selection directly in this folder, without starting a program."""
         from hilt.search.inherited import InheritedRules
         from hilt.search.standin import WalkFilter
         from hilt.search.walking import WalkedFolder
@@ -189,7 +189,7 @@ class Tree:
         ]
 
     def hidden(self, selection: Selection, searched: int | None = None) -> int:
-        """Return how many files of the selection only ignore rules keep out."""
+        """Return how many files of the selection are excluded only by ignore rules."""
         if selection.no_ignore or self.is_file:
             return 0
         if searched is None:
@@ -201,7 +201,7 @@ class Tree:
     def matches(
         self, pattern: Pattern, selection: Selection, *, keep: int, context: int = 0, seconds: float = SECONDS
     ) -> Matches:
-        """Return the first matches, and the number of all of them."""
+        """Return the first matches, and their total number."""
         return self._engine.insisting(lambda: self._matches(pattern, selection, keep, context, seconds))
 
     def _matches(
@@ -229,7 +229,7 @@ class Tree:
                 events.feed(chunk)
         if not events.complete:
             if stream.exit_code in OUT_OF_MEMORY and largest is None and not self.is_file:
-                # one line with millions of matches must not spoil the search of everything else
+                # one line with millions of matches must not make the whole search fail
                 found = self._matches(pattern, selection, keep, context, seconds, largest=MODEST_BYTES)
                 return found._replace(is_minimum=True)
             self._engine.refuse_failure(stream, pattern, answered=False)
@@ -257,7 +257,7 @@ class Tree:
         )
 
     def counts(self, pattern: Pattern, selection: Selection, *, keep: int, seconds: float = SECONDS) -> MatchCounts:
-        """Return the first files with matches and their numbers."""
+        """Return the first files with matches and their counts."""
         return self._engine.insisting(lambda: self._counts(pattern, selection, keep, seconds))
 
     def _counts(self, pattern: Pattern, selection: Selection, keep: int, seconds: float) -> MatchCounts:
@@ -287,7 +287,7 @@ class Tree:
 
     @contextmanager
     def _contents(self, reach: SearchReach, path: str) -> Iterator[SearchedContents | None]:
-        """Open a file to see whether it holds what was found in it; None when it cannot be reached without links."""
+        """Open a file to verify its matches; None if it cannot be reached without links."""
         if self.is_file:
             yield SearchedContents(self._file)
             return
@@ -299,7 +299,7 @@ class Tree:
 
 
 class _FirstPaths:
-    """The first of many paths, without holding all of them."""
+    """Collects the first of many paths without storing all of them."""
 
     def __init__(self, keep: int, order: Callable[[list[str]], list[str]]) -> None:
         self._keep = keep

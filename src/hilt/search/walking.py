@@ -1,4 +1,4 @@
-"""Walking a tree by handles of its folders, so that no name is ever trusted twice."""
+"""Walks a tree by handles of its folders, so that no name is resolved twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class WalkedFolder(NamedTuple):
-    """An open folder on the way down: its handle, its path below the start ("" or ending with "/"), its names."""
+    """An open folder of the walk: its handle, its path below the start ("" or ending with "/"), its names."""
 
     handle: int
     path: str
@@ -19,7 +19,7 @@ class WalkedFolder(NamedTuple):
 
 
 class Wanted(Protocol):
-    """Decides whether a file is yielded, or a folder entered."""
+    """Decides whether to yield a file, or enter a folder."""
 
     def __call__(self, folder: WalkedFolder, entry: os.DirEntry[str], *, is_folder: bool) -> bool: ...
 
@@ -32,11 +32,11 @@ def walk(
     enter: Callable[[WalkedFolder], None] = lambda folder: None,
     leave: Callable[[WalkedFolder], None] = lambda folder: None,
 ) -> Iterator[tuple[int, str, str]]:
-    """Yield handle of the folder, path and name of every regular file below the folder `start`, in the order of paths.
+    """Yield the folder handle, path and name of every regular file below the folder `start`, sorted by path.
 
-    Links are not followed. What vanishes or cannot be read is told to `failed` and passed over.
+    Links are not followed. Folders that vanish or cannot be read are reported to `failed` and skipped.
     """
-    # a stack, because trees may be deeper than Python calls
+    # a stack, because trees may be deeper than Python's recursion limit
     stack: list[tuple[WalkedFolder, Iterator[tuple[str, os.DirEntry[str]]]]] = []
 
     def descend(handle: int, path: str) -> None:
@@ -52,7 +52,7 @@ def walk(
         for entry in folder.entries:
             is_folder = entry.is_dir(follow_symlinks=False)
             if (is_folder or entry.is_file(follow_symlinks=False)) and wanted(folder, entry, is_folder=is_folder):
-                # as whole paths sort: a folder by its name and the slash behind it
+                # in the order of full paths: a folder sorts by its name and a slash
                 chosen.append((entry.name + "/" if is_folder else entry.name, entry))
         chosen.sort(key=_name)
         stack.append((folder, iter(chosen)))

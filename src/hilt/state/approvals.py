@@ -1,9 +1,9 @@
-"""Approvals and grants in state.db: who was asked what, what a person answered, and the rules they keep allowing.
+"""Approvals and grants in state.db: what was asked, what a person answered, and the rules they always allow.
 
-An approval is bound to one exact call, is used once, and ends by itself. It counts in the session that asked; when that
-ends with a connection, also on the next one. Every step that changes one is a single transaction, so that of two
-processes that race for it only one wins. Whether anybody is there to be asked is known by heartbeats: rows that
-somebody refreshes for as long as they can answer.
+An approval is bound to one exact call, can be used once, and expires. It is valid in the session that asked; if that
+session ends with its connection, also in the next one. Every state change is a single transaction, so that only one of
+two racing processes wins. Whether somebody can answer is known from heartbeats: rows that a surface refreshes for as
+long as it can prompt a person.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-PENDING_MOST = 100  # in one session: a model that goes on asking fills neither the disk nor a person's screen
-KEPT_DAYS = 7  # what has ended stays that long, for those who look back
+PENDING_MOST = 100  # per session, so that a model cannot fill the disk or a person's screen
+KEPT_DAYS = 7  # how long settled approvals are kept for review
 BEAT_SECONDS = 5.0
-STALE_SECONDS = 20.0  # a heartbeat as old as this has ended
-LOOK_SECONDS = 0.25  # how often an answer of another process is looked for
+STALE_SECONDS = 20.0  # age at which a heartbeat is stale
+POLL_SECONDS = 0.25  # how often to check for the answer of another process
 REASON_MOST = 2000
-CONNECTION = "mcp-"  # begins the sessions that end with a connection, whose client comes again as another
+CONNECTION = "mcp-"  # prefix of sessions that end with their connection; the client then reconnects as a new one
 
 Kind = Literal["command", "edit", "call"]
 State = Literal["pending", "approved", "denied", "used", "expired"]
@@ -43,7 +43,7 @@ _HEX = "0123456789abcdef"
 
 
 class UserAnswer(NamedTuple):
-    """What a person said to a call: once, always, all or deny, and why."""
+    """A person's answer to a call: once, always, all or deny, and why."""
 
     kind: str
     reason: str = ""
@@ -51,7 +51,7 @@ class UserAnswer(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a person is shown of a call. `rules` are what "always" would store, none when nothing would."""
+    """What a person sees of a call. `rules` are the rules that "always" would store; empty if it is not offered."""
 
     tool: str
     arguments: Mapping[str, Json]
@@ -64,7 +64,7 @@ class Asked(NamedTuple):
     rules: tuple[str, ...] = ()
     workspace: str = ""  # its folder
     session: str = ""
-    folder: str = ""  # where a rule that is kept holds: of a command, the folder it runs in
+    folder: str = ""  # where a stored rule applies: for a command, the folder it runs in
 
 
 class Approval(NamedTuple):
@@ -84,12 +84,12 @@ class Approval(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """A rule that a person keeps allowing in one workspace."""
+    """A rule that a person always allows in one workspace."""
 
     id: str
     workspace: str
     rule: str
-    folder: str  # of the workspace, for people
+    folder: str  # of the workspace, for display
     granted_by: str
     at: int
     expires_at: int | None
@@ -99,15 +99,17 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=F
 
 
 def call_digest(tool: str, args: Mapping[str, Json], files: Mapping[str, bytes | None]) -> str:
-    """Return what binds an approval to a call: its tool, its arguments, and the hashes of the files it would change.
+    """Return the digest that binds an approval to a call: tool, arguments, and hashes of the files it would change.
 
-    A file that is not there has the hash None.
+    The hash of a missing file is None.
     """
     hashes = {path: None if hash is None else hash.hex() for path, hash in files.items()}
     try:
         text = _CANONICAL([tool, args, hashes])
     except (TypeError, ValueError, RecursionError) as error:
-        raise ToolError("invalid_args", f"The arguments of {tool} are not JSON, so nobody can approve them.") from error
+        raise ToolError(
+            "invalid_args", f"The arguments of {tool} are not valid JSON and cannot be approved."
+        ) from error
     return sha256(text.encode()).hex()
 
 
@@ -124,7 +126,7 @@ class Approvals:
     # --- asking ---------------------------------------------------------------------------------------------------
 
     def ask(self, workspace: str, session: str, digest: str, asked: Asked, *, seconds: float) -> Approval:
-        """Store a question that can be answered for some seconds; the same call that still waits keeps its id."""
+        """Store a question that expires after some seconds; a call that is already pending keeps its id."""
         now = time.time_ns()
         new = Approval(
             os.urandom(6).hex(),
@@ -142,14 +144,14 @@ class Approvals:
 
         def work(db: sqlite3.Connection) -> Approval:
             _tidy(db, now)
-            for found in _select(db, "workspace=? AND digest=? AND state='pending'", (workspace, digest)):
-                if _is_for(found, session):
-                    return found
+            for approval in _select(db, "workspace=? AND digest=? AND state='pending'", (workspace, digest)):
+                if _is_for(approval, session):
+                    return approval
             count = "SELECT count(*) FROM approvals WHERE workspace=? AND session=? AND state='pending'"
             if db.execute(count, (workspace, session)).fetchone()[0] >= PENDING_MOST:
                 raise ToolError(
                     "limit_exceeded",
-                    f"{PENDING_MOST} calls of this session wait for approval already.",
+                    f"{PENDING_MOST} calls of this session are already pending approval.",
                     suggestion="Wait until the user has answered some of them.",
                 )
             values = (*new[:4], _encoded(asked), *new[5:])
@@ -159,107 +161,108 @@ class Approvals:
         return self._db.write(work)
 
     def find(self, prefix: str) -> Approval:
-        """Return the approval with this id, or the only one whose id begins so."""
-        found = self._load("id GLOB ?", (prefix + "*",)) if _is_id(prefix) else []
-        exact = [approval for approval in found if approval.id == prefix]
-        if exact or len(found) == 1:
-            return (exact or found)[0]
-        if not found:
+        """Return the approval with this id or unique id prefix."""
+        matches = self._load("id GLOB ?", (prefix + "*",)) if _is_id(prefix) else []
+        exact = [approval for approval in matches if approval.id == prefix]
+        if exact or len(matches) == 1:
+            return (exact or matches)[0]
+        if not matches:
             raise _unknown(prefix)
-        ids = [approval.id for approval in found]
+        ids = [approval.id for approval in matches]
         raise ToolError(
             "ambiguous_id",
-            f"{prefix} is the beginning of {len(ids)} approval ids: {', '.join(ids[:10])}.",
+            f"{prefix} is the prefix of {len(ids)} approval ids: {', '.join(ids[:10])}.",
             candidates=ids[:10],
         )
 
     def pending(self, workspace: str | None = None) -> list[Approval]:
-        """Return what can be answered now, in one workspace or in all, oldest first."""
+        """Return the pending approvals of one workspace or of all, oldest first."""
         condition, values = ("workspace=? AND ", (workspace,)) if workspace is not None else ("", ())
-        found = self._load(condition + "state='pending' ORDER BY asked_at, rowid", values)
-        return [approval for approval in found if approval.state == "pending"]
+        approvals = self._load(condition + "state='pending' ORDER BY asked_at, rowid", values)
+        return [approval for approval in approvals if approval.state == "pending"]
 
     def wait(self, id: str, pause: Callable[[float], object] = time.sleep) -> Approval:
-        """Return the approval when it is answered or expired; `pause` is called between looks and may raise."""
+        """Wait until the approval is answered or expired; `pause` is called between checks and may raise."""
         while True:
-            found = self.find(id)
-            if found.state != "pending":
-                return found
-            pause(LOOK_SECONDS)
+            approval = self.find(id)
+            if approval.state != "pending":
+                return approval
+            pause(POLL_SECONDS)
 
     # --- answering ------------------------------------------------------------------------------------------------
 
     def answer(
         self, id: str, *, approved: bool, reason: str = "", by: str, always: bool = False, expires: int | None = None
     ) -> Approval:
-        """Approve or deny what is pending; deny also takes back what is approved and not yet used.
+        """Approve or deny a pending approval; deny also revokes an approved one that is not yet used.
 
         An approval can be used for as long as its question could be answered. `always` stores a grant of the rules
-        that were shown, until a time in nanoseconds if one is given.
+        that were shown, until `expires` (in nanoseconds) if given.
         """
         now = time.time_ns()
 
         def work(db: sqlite3.Connection) -> Approval:
-            found = _one(db, id, now)
-            if found.state != "pending" and not (found.state == "approved" and not approved):
-                raise _answered(found)
-            answered = found._replace(
+            approval = _by_id(db, id, now)
+            if approval.state != "pending" and not (approval.state == "approved" and not approved):
+                raise _answered(approval)
+            answered = approval._replace(
                 state="approved" if approved else "denied",
                 reason=_storable(reason)[:REASON_MOST],
                 answered_by=by,
                 answered_at=now,
-                expires_at=now + found.expires_at - (found.answered_at or found.asked_at),
+                expires_at=now + approval.expires_at - (approval.answered_at or approval.asked_at),
             )
             db.execute(
                 "UPDATE approvals SET state=?, reason=?, answered_by=?, answered_at=?, expires_at=? WHERE id=?",
                 (answered.state, answered.reason, by, now, answered.expires_at, id),
             )
             if approved and always:
-                if not found.asked.rules:
+                if not approval.asked.rules:
                     raise ToolError(
                         "invalid_args",
-                        f"This call of {found.asked.tool} cannot be allowed for always.",
+                        f'"always" is not available for this call of {approval.asked.tool}.',
                         suggestion="Approve it once.",
                     )
-                for rule in found.asked.rules:
-                    _keep(db, found.workspace, rule, found.asked.folder or found.asked.workspace, by, now, expires)
+                for rule in approval.asked.rules:
+                    folder = approval.asked.folder or approval.asked.workspace
+                    _store_grant(db, approval.workspace, rule, folder, by, now, expires)
             return answered
 
         return self._db.write(work)
 
     def use(self, id: str, workspace: str, session: str, digest: str) -> Approval:
-        """Use up an approval of exactly this call, or raise what the caller is to be told."""
+        """Use up the approval of exactly this call, or raise an error for the caller."""
         now = time.time_ns()
 
         def work(db: sqlite3.Connection) -> Approval:
-            found = _one(db, id, now)
-            if found.workspace != workspace or not _is_for(found, session):
+            approval = _by_id(db, id, now)
+            if approval.workspace != workspace or not _is_for(approval, session):
                 raise _not_for("it was given in another session or workspace", id)
-            if found.state == "used":
-                raise refusal(found)  # its use may have changed the files: that is not the reason
-            if found.digest != digest:
+            if approval.state == "used":
+                raise refusal(approval)  # checked first: using it may have changed the files and so the digest
+            if approval.digest != digest:
                 raise _not_for("it was given for other arguments, or the files it showed have changed since", id)
-            if found.state != "approved":
-                raise refusal(found)
+            if approval.state != "approved":
+                raise refusal(approval)
             db.execute("UPDATE approvals SET state='used' WHERE id=?", (id,))
-            return found._replace(state="used")
+            return approval._replace(state="used")
 
         return self._db.write(work)
 
     def use_given(self, workspace: str, session: str, digest: str) -> Approval | None:
-        """Use up an approval of exactly this call that was given, None when there is none.
+        """Use up an approval that was given for exactly this call; return None if there is none.
 
-        A program that was told to repeat its call may do so on a new connection, and without an id.
+        A client may repeat its call on a new connection and without an approval id.
         """
         if not self._db.exists():
             return None
 
         def work(db: sqlite3.Connection) -> Approval | None:
             given = "workspace=? AND digest=? AND state='approved' ORDER BY answered_at, rowid"
-            for found in _select(db, given, (workspace, digest)):
-                if found.state == "approved" and _is_for(found, session):
-                    db.execute("UPDATE approvals SET state='used' WHERE id=?", (found.id,))
-                    return found._replace(state="used")
+            for approval in _select(db, given, (workspace, digest)):
+                if approval.state == "approved" and _is_for(approval, session):
+                    db.execute("UPDATE approvals SET state='used' WHERE id=?", (approval.id,))
+                    return approval._replace(state="used")
             return None
 
         return self._db.write(work)
@@ -267,7 +270,7 @@ class Approvals:
     # --- grants ---------------------------------------------------------------------------------------------------
 
     def grants(self, workspace: str | None = None) -> list[Grant]:
-        """Return the rules that are kept, in one workspace or in all, oldest first."""
+        """Return the grants of one workspace or of all, oldest first."""
         if not self._db.exists():
             return []
         query = (
@@ -280,28 +283,28 @@ class Approvals:
         return [Grant(*row) for row in rows]
 
     def add_grant(self, workspace: str, rule: str, *, expires: int | None = None, by: str, folder: str = "") -> Grant:
-        """Keep a rule, until a time in nanoseconds if one is given; a rule that is kept already is kept anew."""
+        """Store a grant of a rule, until `expires` (in nanoseconds) if given; an existing grant is renewed."""
         now = time.time_ns()
-        return self._db.write(lambda db: _keep(db, workspace, rule, folder, by, now, expires))
+        return self._db.write(lambda db: _store_grant(db, workspace, rule, folder, by, now, expires))
 
     def revoke(self, prefix: str) -> Grant:
-        """Forget the grant with this id, or the only one whose id begins so, and return it."""
-        found = [grant for grant in self.grants() if _is_id(prefix) and grant.id.startswith(prefix)]
-        if len(found) > 1:
-            ids = [grant.id for grant in found]
-            raise ToolError("ambiguous_id", f"{prefix} is the beginning of {len(ids)} ids.", candidates=ids[:10])
+        """Delete the grant with this id or unique id prefix, and return it."""
+        matches = [grant for grant in self.grants() if _is_id(prefix) and grant.id.startswith(prefix)]
+        if len(matches) > 1:
+            ids = [grant.id for grant in matches]
+            raise ToolError("ambiguous_id", f"{prefix} is the prefix of {len(ids)} grant ids.", candidates=ids[:10])
         query = "DELETE FROM grants WHERE id=?"
-        if not found or not self._db.write(lambda db: db.execute(query, (found[0].id,)).rowcount):
+        if not matches or not self._db.write(lambda db: db.execute(query, (matches[0].id,)).rowcount):
             raise ToolError(
                 "not_found", f"There is no grant {prefix[:40]}.", suggestion=f"{command('grants')} lists them."
             )
-        return found[0]
+        return matches[0]
 
     # --- heartbeats -----------------------------------------------------------------------------------------------
 
     @contextmanager
     def attend(self, kind: str, workspace: str = "") -> Iterator[None]:
-        """Say, for as long as the context lasts, that somebody can answer; for one workspace, or for all."""
+        """Announce, while the context lasts, that somebody can answer for one workspace or for all."""
         id = os.urandom(8).hex()
         ended = threading.Event()
 
@@ -309,20 +312,20 @@ class Approvals:
             query = "INSERT INTO attendance VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET beat_at=excluded.beat_at"
             self._db.write(lambda db: db.execute(query, (id, kind, workspace, time.time_ns())))
 
-        def go_on() -> None:
+        def beat_until_ended() -> None:
             while not ended.wait(BEAT_SECONDS):
-                with suppress(ToolError):  # the next beat may succeed; without one, nobody counts on us
+                with suppress(ToolError):  # the next beat may succeed; without one, the heartbeat becomes stale
                     beat()
 
         beat()
-        thread = threading.Thread(target=go_on, name="hilt-attend", daemon=True)
+        thread = threading.Thread(target=beat_until_ended, name="hilt-attend", daemon=True)
         thread.start()
         try:
             yield
         finally:
             ended.set()
             thread.join()
-            with suppress(ToolError):  # what cannot be removed grows old
+            with suppress(ToolError):  # a row that cannot be deleted becomes stale
                 self._db.write(lambda db: db.execute("DELETE FROM attendance WHERE id=?", (id,)))
 
     def attended(self, workspace: str) -> bool:
@@ -330,7 +333,7 @@ class Approvals:
         if not self._db.exists():
             return False
         now, span = time.time_ns(), int(STALE_SECONDS * _SECOND)
-        # a beat from the future is of a clock that was set back since: it would never grow old
+        # a beat from the future means the clock was set back: it would never become stale
         query = "SELECT 1 FROM attendance WHERE workspace IN ('', ?) AND beat_at BETWEEN ? AND ? LIMIT 1"
         values = (workspace, now - span, now + span)
         return self._db.read(lambda db: db.execute(query, values).fetchone()) is not None
@@ -342,12 +345,12 @@ class Approvals:
 
 
 def refusal(approval: Approval) -> ToolError:
-    """Return what the caller is told whose call may not run, or not yet."""
+    """Return the error for a call that may not run, or not yet."""
     id, tool = approval.id, approval.asked.tool
     if approval.state == "pending":
         return ToolError(
             "approval_required",
-            f"{tool} needs approval: {_ended(approval.asked.reason)} The approval {id} waits for an answer.",
+            f"{tool} needs approval: {_ended(approval.asked.reason)} The approval {id} is pending.",
             suggestion=f"Ask the user to run: {command('approve', id)}. Then repeat the call with approval: {id!r}.",
             approval=id,
         )
@@ -355,8 +358,8 @@ def refusal(approval: Approval) -> ToolError:
         why = f": {approval.reason}" if approval.reason else "; no reason was given."
         return ToolError("USER_REJECTION", f"The user denied this call of {tool}{why}", approval=id)
     if approval.state == "expired" and approval.answered_at is None:
-        return ToolError("approval_timeout", f"Nobody answered whether {tool} may run (approval {id}).", approval=id)
-    used = "it has been used, and counts once" if approval.state == "used" else "it has expired"
+        return ToolError("approval_timeout", f"Nobody answered the approval {id} of {tool} in time.", approval=id)
+    used = "it has already been used" if approval.state == "used" else "it has expired"
     return _not_for(used, id)
 
 
@@ -368,18 +371,18 @@ def _not_for(reason: str, id: str) -> ToolError:
     return ToolError(
         "denied",
         f"The approval {id} does not allow this call: {reason}.",
-        suggestion="Send the call without an approval to ask anew.",
+        suggestion="Send the call without an approval to ask again.",
         approval=id,
     )
 
 
 def _answered(approval: Approval) -> ToolError:
-    told = {"expired": "expired", "used": "been approved and used"}.get(approval.state, f"been {approval.state}")
+    state = {"expired": "expired", "used": "been approved and used"}.get(approval.state, f"been {approval.state}")
     by = f" by {approval.answered_by}" if approval.answered_by and approval.state != "expired" else ""
     return ToolError(
         "not_found",
-        f"The approval {approval.id} is not pending: it has {told}{by}.",
-        suggestion=f"{command('approve')} lists what is pending.",
+        f"The approval {approval.id} is not pending: it has {state}{by}.",
+        suggestion=f"{command('approve')} lists pending approvals.",
     )
 
 
@@ -387,12 +390,12 @@ def _unknown(id: str) -> ToolError:
     return ToolError(
         "not_found",
         f"There is no approval {id[:40]!r}.",
-        suggestion=f"Send the call without an approval to ask anew; {command('approve')} lists what is pending.",
+        suggestion=f"Send the call without an approval to ask again; {command('approve')} lists pending approvals.",
     )
 
 
 def _is_for(approval: Approval, session: str) -> bool:
-    """Whether an approval counts in a session: its own, and if that ended with a connection, the next one."""
+    """Whether an approval is valid in a session: its own, or the next one if its own ended with a connection."""
     return approval.session == session or (approval.session.startswith(CONNECTION) and session.startswith(CONNECTION))
 
 
@@ -400,9 +403,9 @@ def _is_id(text: str) -> bool:
     return bool(text) and not text.strip(_HEX)
 
 
-def _one(db: sqlite3.Connection, id: str, now: int) -> Approval:
-    for found in _select(db, "id=?", (id,), now):
-        return found
+def _by_id(db: sqlite3.Connection, id: str, now: int) -> Approval:
+    for approval in _select(db, "id=?", (id,), now):
+        return approval
     raise _unknown(id)
 
 
@@ -423,7 +426,7 @@ def _approval(row: Sequence[object], now: int) -> Approval:
 
 
 def _encoded(asked: Asked) -> str:
-    # in ASCII: half a character, as in a name that is not UTF-8, is no text for SQLite
+    # ASCII: SQLite rejects lone surrogates, as in a file name that is not UTF-8
     return json.dumps(asked._asdict(), separators=(",", ":"))
 
 
@@ -432,14 +435,14 @@ def _storable(text: str) -> str:
 
 
 def _tidy(db: sqlite3.Connection, now: int) -> None:
-    """Note what has expired, and forget what did so long ago."""
+    """Mark expired approvals, and delete what expired long ago."""
     db.execute("UPDATE approvals SET state='expired' WHERE state='pending' AND expires_at<=?", (now,))
     db.execute("DELETE FROM approvals WHERE expires_at<?", (now - KEPT_DAYS * 86400 * _SECOND,))
     db.execute("DELETE FROM grants WHERE expires_at<=?", (now,))
     db.execute("DELETE FROM attendance WHERE beat_at<?", (now - 60 * int(STALE_SECONDS) * _SECOND,))
 
 
-def _keep(
+def _store_grant(
     db: sqlite3.Connection, workspace: str, rule: str, folder: str, by: str, now: int, expires: int | None
 ) -> Grant:
     row = db.execute(

@@ -15,34 +15,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 else:
-    import _sqlite3 as sqlite3  # the package around it also loads dates and times, which no table holds
+    import _sqlite3 as sqlite3  # the sqlite3 package also loads date and time support, which no table needs
 
 T = TypeVar("T")
 
-# how long a caller waits for other writers before it is told to come back
+# how long a caller waits for other writers before it gets the error `busy`
 PATIENCE_SECONDS = 60.0
 
 
 def free_bytes(directory: str) -> int | None:
-    """Return how much can still be written to a file system; None when that cannot be known."""
+    """Return the free space of a file system in bytes, or None if it is unknown."""
     try:
         status = os.statvfs(directory)
     except OSError:
         return None
-    # what is kept for root counts for root alone
+    # only root may use the reserved blocks
     return status.f_frsize * (status.f_bavail if os.geteuid() else status.f_bfree)
 
 
 def unwritable(reason: str, directory: str) -> ToolError:
-    """Return the error for a state directory, or a folder in it, that cannot take what has to be kept."""
+    """Return the error for a state directory, or a folder in it, that cannot be written."""
     free = free_bytes(directory)
     room = "" if free is None else f", {free >> 10} KB free"
     return ToolError(
         "resource_limit",
         f"The state directory cannot be written: {reason} ({directory}{room}).",
         suggestion=(
-            "Ask the user to free disk space: `hilt undo clear` forgets old contents of files, the folder overflow in "
-            "the state directory holds long outputs and may be deleted. Or set HILT_STATE_DIR to another folder."
+            "Ask the user to free disk space: `hilt undo clear` deletes the undo history; the folder overflow in the "
+            "state directory holds long outputs and may be deleted. Or set HILT_STATE_DIR to another folder."
         ),
         directory=directory,
         free_bytes=free,
@@ -69,7 +69,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
 
     def exists(self) -> bool:
-        """Whether the file is there, without creating it."""
+        """Whether the file exists; does not create it."""
         return os.path.exists(self._path)
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -90,7 +90,7 @@ class Database:
                         raise
                 except sqlite3.DatabaseError as error:
                     deadline = deadline or time.monotonic() + PATIENCE_SECONDS
-                    self._bear(error, deadline)
+                    self._retry_or_raise(error, deadline)
             time.sleep(0.01)
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -102,11 +102,11 @@ class Database:
                     return work(self._open())
                 except sqlite3.DatabaseError as error:
                     deadline = deadline or time.monotonic() + PATIENCE_SECONDS
-                    self._bear(error, deadline)
+                    self._retry_or_raise(error, deadline)
             time.sleep(0.01)
 
     def shrink(self) -> None:
-        """Give back to the file system what was removed, when that is at least half of the file."""
+        """Return free pages to the file system if they are at least half of the file."""
         try:
             with self._lock:
                 db = self._open()
@@ -117,16 +117,16 @@ class Database:
                     db.execute("VACUUM")
                     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.DatabaseError:
-            return  # in use, or no room for it: what is free in the file will be used again
+            return  # in use, or no space for it: free pages will be reused
 
     def checkpoint(self, size: int) -> None:
-        """Fold a write-ahead log larger than this into the file: the next process to open it reads it all."""
+        """Checkpoint a write-ahead log larger than this: the next process to open the file reads all of the log."""
         try:
             with self._lock:
                 if self._connection is not None and os.path.getsize(self._path + "-wal") > size:
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except (OSError, sqlite3.DatabaseError):
-            return  # somebody else is at it, or will be
+            return  # another process does it, now or later
 
     def close(self) -> None:
         """Close the connection; the next use opens it again."""
@@ -135,13 +135,13 @@ class Database:
                 self._connection.close()
                 self._connection = None
 
-    def _bear(self, error: sqlite3.DatabaseError, deadline: float) -> None:
-        """Let the caller try again while another process is at work; otherwise raise what can be told."""
+    def _retry_or_raise(self, error: sqlite3.DatabaseError, deadline: float) -> None:
+        """Return if the caller should retry because another process holds the lock; otherwise raise a ToolError."""
         text = str(error)
         if "locked" in text or "busy" in text:
             if time.monotonic() < deadline:
                 return
-            raise ToolError("busy", f"The state database has been in use for {PATIENCE_SECONDS:.0f} s.") from error
+            raise ToolError("busy", f"The state database has been locked for {PATIENCE_SECONDS:.0f} s.") from error
         if "full" in text or "readonly" in text or "disk I/O" in text or "unable to open" in text:
             raise unwritable(text, os.path.dirname(self._path)) from error
         if "malformed" in text or "not a database" in text:
@@ -166,7 +166,7 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         if not os.path.exists(self._path):
-            # created with its final mode, and raising FileNotFoundError when the folder is missing
+            # creates the file with its final mode; raises FileNotFoundError if the folder is missing
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(
             self._path,
@@ -187,7 +187,7 @@ class Database:
     def _migrate(self, connection: sqlite3.Connection) -> None:
         from hilt.state.locks import held
 
-        # switching to WAL does not wait for others as transactions do, so one process at a time prepares the file
+        # switching to WAL does not wait for locks as transactions do, so one process at a time sets up the file
         with held(self._path + ".setup"):
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("BEGIN IMMEDIATE")

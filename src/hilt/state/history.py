@@ -1,8 +1,8 @@
-"""state.db: snapshots before every change, the journal that makes a change whole, and the blobs they refer to.
+"""state.db: snapshots taken before every change, the journal that makes changes atomic, and the blobs they refer to.
 
-A change is one call's set of files. Before any file is touched its old contents are in the database, committed with
-synchronous FULL, together with what each file is about to become. A file in the journal folder, locked for as long
-as its process lives, marks the change as unfinished: a change whose lock can be taken was cut off and is mended.
+A change is one call's set of files. Before any file is touched, its old contents and the hash of its new contents are
+committed to the database with synchronous FULL. A marker file in the journal folder, locked for as long as its process
+lives, marks the change as unfinished. If the lock can be taken, the change was interrupted and must be recovered.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from hilt.state.db import writing
 from hilt.state.locks import try_lock
 from hilt.state.tables import open_state
 
-INLINE_BYTES = 1024 * 1024  # larger blobs are files of their own
-COMPRESS_BYTES = 64 * 1024  # larger ones are compressed later, off the path of the call
+INLINE_BYTES = 1024 * 1024  # larger blobs are stored as files
+COMPRESS_BYTES = 64 * 1024  # larger blobs are compressed later, not during the call
 
 
 class Snapshot(NamedTuple):
-    """A file before a change; `before` None means it was not there, `after` None that the change removed it."""
+    """A file before a change; `before` is None if it did not exist, `after` is None if the change removed it."""
 
     path: str
     before: bytes | None
     mode: int
     size: int
     after: bytes | None
-    folders: tuple[str, ...]  # parents that the change makes for the file, or removes with it
-    new_mode: int | None = None  # where the change sets one
+    folders: tuple[str, ...]  # parent folders that the change creates for the file, or removes with it
+    new_mode: int | None = None  # if the change sets one
 
 
 class RecordedChange(NamedTuple):
@@ -55,12 +55,12 @@ class _Blob(NamedTuple):
     data: bytes
 
 
-# gives the file at a path of the workspace a second name, when that is possible and safe
+# hard-links a workspace file to a second path, if that is possible and safe
 Linker = Callable[[str, str], bool]
 
 
 class Recording:
-    """An unfinished change: its marker in the journal folder is locked until it is closed."""
+    """An unfinished change; its marker in the journal folder stays locked until it is closed."""
 
     def __init__(
         self, history: History, id: str, marker: str, descriptor: int, linked: Mapping[bytes, bytes | None]
@@ -72,7 +72,7 @@ class Recording:
         self._linked = linked
 
     def keep(self) -> None:
-        """The change is complete: its snapshots are now history."""
+        """Complete the change: its snapshots become history."""
         with writing(self._history.directory):
             for hash, data in self._linked.items():
                 self._history.secure(hash, data, self.id)
@@ -80,12 +80,12 @@ class Recording:
         self._close()
 
     def drop(self) -> None:
-        """The change was taken back: forget it."""
+        """Discard the record of a change that was rolled back."""
         self._history._settle(self.id, keep=False)
         self._close()
 
     def release(self) -> None:
-        """Leave the change, if it is not settled, for the next one who looks."""
+        """Unlock the marker; an unsettled change is left for the next process to recover."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -115,8 +115,8 @@ class History:
     ) -> Recording:
         """Store the snapshots with their old contents durably, and open the journal entry.
 
-        `link` may give an old file a second name; a large one is then kept under it instead of being copied, until
-        `secure` has looked whether somebody still writes to it.
+        `link` may hard-link a large old file instead of copying it; `secure` later checks whether another process
+        still has it open for writing.
         """
         id = os.urandom(6).hex()
         with writing(self.directory):
@@ -150,7 +150,7 @@ class History:
         return Recording(self, id, marker, descriptor, {blob.hash: blob.data for blob in linked})
 
     def _mark(self, id: str) -> tuple[str, int]:
-        # locked before it gets its name, so that nobody ever sees an unlocked marker of a living process
+        # locked before the rename, so that no process ever sees an unlocked marker of a live process
         hidden = os.path.join(self._journal, f".{id}")
         marker = os.path.join(self._journal, id)
         while True:
@@ -163,7 +163,7 @@ class History:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 os.rename(hidden, marker)
             except FileNotFoundError:
-                os.close(descriptor)  # somebody swept it away before it was locked
+                os.close(descriptor)  # another process swept it before it was locked
             else:
                 return marker, descriptor
 
@@ -176,7 +176,7 @@ class History:
         snapshots: Sequence[Snapshot],
         blobs: Sequence[_Blob],
     ) -> bool:
-        """Store the change; False when a large blob was evicted since its file was seen."""
+        """Store the change; return False if a large blob was evicted in the meantime."""
         for blob in blobs:
             known = db.execute("SELECT data IS NULL FROM blobs WHERE hash=?", (blob.hash,)).fetchone()
             apart = len(blob.data) > INLINE_BYTES if known is None else known[0]
@@ -198,14 +198,14 @@ class History:
         return True
 
     def _write_blob(self, blob: _Blob, id: str, source: str, link: Linker | None) -> bool:
-        """Keep a large blob as a file, synced, unless it is there; tell whether it is only a link."""
+        """Write a large blob to a synced file unless it exists; return whether it is only a hard link."""
         path = self._blob_path(blob.hash)
         names = _names(path)
         if names == 1:
             return False
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        temporary = f"{path}.{id}"  # by its name others see whether its writer lives
-        # a second name means that another change has linked, and not yet replaced, a file that can still be written to
+        temporary = f"{path}.{id}"  # the id in the name shows other processes whether its writer lives
+        # more than one link: another change has linked the file and not yet secured it, so it can still be written to
         linked = not names and link is not None and hasattr(fcntl, "F_SETLEASE") and link(source, temporary)
         if not linked:
             _write_synced(temporary, blob.data)
@@ -214,9 +214,9 @@ class History:
         return linked
 
     def secure(self, hash: bytes, data: bytes | None, id: str) -> None:
-        """Make a linked file the history's own; a copy takes its place when somebody has it open for writing.
+        """Take ownership of a linked file; replace it by a copy if another process has it open for writing.
 
-        Once its old name is gone, nobody can open it any more: who does not write to it then never will.
+        Once its old name is gone, no process can open it any more, so one check is enough.
         """
         path = self._blob_path(hash)
         if _names(path) > 1 or _is_written(path):
@@ -225,10 +225,10 @@ class History:
             _sync_folder(os.path.dirname(path))
         else:
             with suppress(OSError):
-                os.chmod(path, 0o600)  # its mode in the workspace is on record
+                os.chmod(path, 0o600)  # the snapshot records its mode in the workspace
 
     def _is_sound(self, hash: bytes) -> bool:
-        """Whether a blob is a file of its own that holds what it should."""
+        """Whether a blob is stored as a file with the right contents."""
         if not os.path.exists(self._blob_path(hash)):
             return False
         try:
@@ -252,7 +252,7 @@ class History:
         self._unlink_unused(self._db.write(work))
 
     def _evict(self, db: sqlite3.Connection) -> list[bytes]:
-        """Remove the oldest calls beyond the bounds, whole; return the hashes of blobs that went with them."""
+        """Remove the oldest calls beyond the limits; return the hashes of the blobs removed with them."""
         count, total = db.execute(
             "SELECT count(*), coalesce(sum(bytes), 0) FROM changes WHERE workspace=? AND NOT open", (self._workspace,)
         ).fetchone()
@@ -268,7 +268,7 @@ class History:
         return self._remove(db, numbers)
 
     def _remove(self, db: sqlite3.Connection, numbers: Iterable[int]) -> list[bytes]:
-        """Delete changes with their snapshots and the blobs that nothing else needs; return the hashes of those."""
+        """Delete changes with their snapshots and unreferenced blobs; return the hashes of those blobs."""
         removed = []
         for number in numbers:
             query = "SELECT DISTINCT before FROM snapshots WHERE change=? AND before NOT NULL"
@@ -282,10 +282,10 @@ class History:
         return removed
 
     def _unlink_unused(self, hashes: Iterable[bytes]) -> None:
-        """Remove the files of blobs that no row refers to, only after the transaction that took the rows is durable.
+        """Remove the files of unreferenced blobs, after the transaction that deleted their rows is durable.
 
-        Inside a transaction, because a writer that found the file looks again inside its own. What a kill leaves
-        behind here, or a fault, is swept up later.
+        This runs in a transaction of its own, because a writer that saw the file checks again inside its transaction.
+        A later sweep removes files that are left over after a kill or an error.
         """
         apart = [hash for hash in hashes if os.path.exists(self._blob_path(hash))]
 
@@ -300,12 +300,12 @@ class History:
             with suppress(ToolError, OSError):
                 self._db.write(work)
 
-    # --- what a cut-off process left ------------------------------------------------------------------------------
+    # --- interrupted changes --------------------------------------------------------------------------------------
 
     def is_unfinished(self, paths: Iterable[str]) -> bool:
-        """Whether a change under way, or cut off, is about any of these paths.
+        """Whether a running or interrupted change affects any of these paths.
 
-        The database is asked, not the journal folder: after a power loss a row can be there without its marker.
+        This queries the database, not the journal folder: after a power loss a row may exist without its marker.
         """
         wanted = set(paths)
         query = "SELECT path FROM snapshots WHERE change IN (SELECT number FROM changes WHERE workspace=? AND open)"
@@ -316,7 +316,7 @@ class History:
         return self._db.exists() and self._db.read(work)
 
     def cut_off(self) -> Iterator[tuple[RecordedChange, Recording]]:
-        """Yield the changes whose process is gone, each with its marker locked by the caller until it lets it go."""
+        """Yield the changes whose process is gone; each marker stays locked until the caller releases it."""
         with writing(self.directory):
             for id in self._open_ids():
                 marker = os.path.join(self._journal, id)
@@ -329,7 +329,7 @@ class History:
                     continue
                 changes = self._load("id=? AND open", (id,))
                 if changes:
-                    # which of them are links died with the process: all are looked at
+                    # the process died with the list of links, so all blobs are checked
                     apart = [
                         file.before for file in changes[0].snapshots if file.before and self._is_sound(file.before)
                     ]
@@ -345,7 +345,7 @@ class History:
         return [id for (id,) in self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchall())]
 
     def _sweep(self) -> None:
-        """Remove markers whose process died before its change was stored, or after it was settled."""
+        """Remove the markers of processes that died before their change was stored, or after it was settled."""
         known = set(self._open_ids())
         for name in os.listdir(self._journal) if os.path.isdir(self._journal) else ():
             path = os.path.join(self._journal, name)
@@ -353,7 +353,7 @@ class History:
                 continue
             descriptor = try_lock(path)
             if descriptor is not None:
-                # a change may have been stored and settled since `known` was read; either way nobody needs the marker
+                # a change may have been stored and settled since `known` was read; either way the marker is not needed
                 if name not in self._open_ids():
                     self._sweep_blobs(name.lstrip("."))
                     with suppress(FileNotFoundError):
@@ -361,7 +361,7 @@ class History:
                 os.close(descriptor)
 
     def _sweep_blobs(self, dead: str) -> None:
-        """Remove what a dead change left among the blob files: half written ones, and ones nothing refers to."""
+        """Remove the blob files that a dead change left: partially written ones and unreferenced ones."""
         whole = []
         for folder, _, names in os.walk(self._blobs):
             for name in names:
@@ -375,7 +375,7 @@ class History:
         self._unlink_unused(whole)
 
     def _is_marked(self, id: str) -> bool:
-        """Whether a change of any workspace has a marker that its process holds."""
+        """Whether a live process holds the marker of this change, in any workspace."""
         journals = os.path.dirname(self._journal)
         for workspace in os.listdir(journals):
             marker = os.path.join(journals, workspace, id)
@@ -386,10 +386,10 @@ class History:
                 return True
         return False
 
-    # --- looking back ---------------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------------------
 
     def changes(self, limit: int | None = None, *, session: str | None = None) -> list[RecordedChange]:
-        """Return finished changes, of one session or of all, newest first."""
+        """Return finished changes of one session or of all, newest first."""
         if not self._db.exists():
             return []
         if session is None:
@@ -404,30 +404,30 @@ class History:
         return int(self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchone()[0]))
 
     def find(self, prefix: str) -> RecordedChange:
-        """Return the finished change with this id, or the only one whose id begins so."""
+        """Return the finished change with this id or unique id prefix."""
         if not prefix or prefix.strip("0123456789abcdef"):
             raise _no_snapshot(prefix)
         if not self._db.exists():
             raise _no_snapshot(prefix)
-        found = self._load("workspace=? AND NOT open AND id GLOB ?", (self._workspace, prefix + "*"), 11)
-        exact = [change for change in found if change.id == prefix]
-        if exact or len(found) == 1:
-            return (exact or found)[0]
-        if not found:
+        matches = self._load("workspace=? AND NOT open AND id GLOB ?", (self._workspace, prefix + "*"), 11)
+        exact = [change for change in matches if change.id == prefix]
+        if exact or len(matches) == 1:
+            return (exact or matches)[0]
+        if not matches:
             raise _no_snapshot(prefix)
-        ids = [change.id for change in found]
+        ids = [change.id for change in matches]
         raise ToolError(
             "ambiguous_id",
-            f"{prefix} is the beginning of {len(ids)}{'+' * (len(ids) > 10)} snapshot ids: {', '.join(ids[:10])}.",
+            f"{prefix} is the prefix of {len(ids)}{'+' * (len(ids) > 10)} snapshot ids: {', '.join(ids[:10])}.",
             candidates=ids[:10],
         )
 
     def blob(self, hash: bytes) -> bytes:
-        """Return the contents with this hash, checked."""
+        """Return the contents with this hash, verified."""
         query = "SELECT packed, data FROM blobs WHERE hash=?"
         row = self._db.read(lambda db: db.execute(query, (hash,)).fetchone())
         if row is None:
-            raise ToolError("not_found", f"The contents {hash.hex()[:12]} are not in the history any more.")
+            raise ToolError("not_found", f"The contents {hash.hex()[:12]} are no longer in the history.")
         packed, data = row
         try:
             if data is None:
@@ -441,7 +441,7 @@ class History:
         return contents
 
     def clear(self) -> int:
-        """Forget all finished changes of the workspace; return how many snapshots that were."""
+        """Delete all finished changes of the workspace; return the number of snapshots deleted."""
         if not self._db.exists():
             return 0
         count = self.total()
@@ -450,14 +450,14 @@ class History:
             query = "SELECT number FROM changes WHERE workspace=? AND NOT open"
             return self._remove(db, [number for (number,) in db.execute(query, (self._workspace,)).fetchall()])
 
-        # some builds of SQLite overwrite what they remove, which on a full disk takes as much space as will be free
+        # some builds of SQLite overwrite deleted data, which on a full disk needs as much space as it frees
         self._db.read(lambda db: db.execute("PRAGMA secure_delete=FAST"))
         self._unlink_unused(self._db.write(work))
         self._db.shrink()
         return count
 
     def compress(self, seconds: float) -> None:
-        """Pack large contents that were stored as they were, for about this long."""
+        """Compress large blobs that are stored uncompressed, for about this long."""
         if not self._db.exists():
             return
         deadline = time.monotonic() + seconds
@@ -465,13 +465,13 @@ class History:
         for (hash,) in self._db.read(lambda db: db.execute(query, (COMPRESS_BYTES,)).fetchall()):
             if time.monotonic() > deadline:
                 return
-            with suppress(ToolError):  # evicted since, or damaged: nothing to pack
+            with suppress(ToolError):  # evicted in the meantime, or damaged: nothing to compress
                 self._pack(hash)
 
     def _pack(self, hash: bytes) -> None:
         packed = zlib.compress(self.blob(hash), 6)
         self._db.write(lambda db: db.execute("UPDATE blobs SET packed=1, data=? WHERE hash=?", (packed, hash)))
-        # only now that the packed contents are durable
+        # only after the compressed contents are durable
         self._unlink_unused([hash])
 
     def close(self) -> None:
@@ -482,14 +482,14 @@ class History:
         query = f"SELECT number, id, session, operation, at FROM changes WHERE {condition} ORDER BY number DESC LIMIT ?"  # noqa: S608
 
         def work(db: sqlite3.Connection) -> list[RecordedChange]:
-            found = db.execute(query, (*values, -1 if limit is None else limit)).fetchall()
-            return [RecordedChange(row[1], row[2], row[3], row[4], _snapshots(db, row[0])) for row in found]
+            rows = db.execute(query, (*values, -1 if limit is None else limit)).fetchall()
+            return [RecordedChange(row[1], row[2], row[3], row[4], _snapshots(db, row[0])) for row in rows]
 
         return self._db.read(work)
 
 
 def _names(path: str) -> int:
-    """Return how many names a file has; 0 when it is not there."""
+    """Return the number of hard links of a file; 0 if it does not exist."""
     try:
         return os.stat(path).st_nlink
     except FileNotFoundError:
@@ -516,7 +516,7 @@ def _sync_folder(path: str) -> None:
 
 
 def _is_written(path: str) -> bool:
-    """Whether somebody has the file open for writing, or that cannot be known."""
+    """Whether a process has the file open for writing; True if that cannot be determined."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)

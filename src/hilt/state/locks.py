@@ -11,11 +11,11 @@ from zlib import crc32
 
 from hilt.state.db import writing
 
-BUCKETS = 256  # each is a descriptor while it is held, and a process may have 1,024 of those
+BUCKETS = 256  # each uses a descriptor while it is held, and a process may have 1,024 of those
 
 
 def try_lock(path: str) -> int | None:
-    """Open the file and lock it; return its descriptor, or None when it is gone or somebody else holds it."""
+    """Open the file and lock it; return its descriptor, or None if it is missing or another process holds the lock."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -56,10 +56,10 @@ def held(path: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
 
 @contextmanager
 def targets(directory: str, paths: Iterable[str], check: Callable[[], None]) -> Iterator[None]:
-    """Hold the locks of several targets at once, in one order everywhere so that nobody waits in a circle.
+    """Hold the locks of several targets at once, always in the same order to avoid deadlocks.
 
-    Targets share a fixed number of lock files, so that the folder does not grow; names are folded because some file
-    systems take two spellings for one file.
+    Targets share a fixed number of lock files, so that the folder does not grow. Names are case-folded because some
+    file systems ignore case.
     """
     numbers = sorted({crc32(path.casefold().encode("utf-8", "surrogateescape")) % BUCKETS for path in paths})
     with ExitStack() as stack:

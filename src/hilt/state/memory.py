@@ -1,7 +1,7 @@
-"""memory.db: what agents keep from one call to the next, by scope and key; the user's, in the configuration directory.
+"""memory.db: texts that agents save by scope and key, in the user's configuration directory.
 
-A scope is "global" or the real path of a project. Everything is in the database and nothing in the process, so that
-one process per call, a session and twenty processes at once see the same.
+A scope is "global" or the real path of a project. All state is in the database and none in the process, so that
+one-shot processes, sessions and concurrent processes see the same entries.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _IMPORT_BYTES = 64 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _WORD = re.compile(r"[^\W_]+")
 _QUERY_WORDS = 32
-_UNDIVIDED = "\u0e00"  # from here on there are scripts without blanks between words: the index holds whole sentences
-# every text has some of these, so that they find everything
+_UNDIVIDED = "\u0e00"  # scripts from here on may not separate words by spaces: the index has whole sentences for them
+# stop words: they match almost every text
 _FILLER_TEXT = "a an and are as at be by do does for from how in is it of on or that the this to was what which with"
 _FILLERS = frozenset(_FILLER_TEXT.split())
 
-# the triggers keep the index true whatever changes a row; a row and its text can never disagree
+# the triggers keep the index in sync with the rows
 _MIGRATIONS = (
     """CREATE TABLE memories (
          id INTEGER PRIMARY KEY, scope TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, tags TEXT NOT NULL,
@@ -75,7 +75,7 @@ class MemoryEntry(NamedTuple):
 
 
 class MemoryPage(NamedTuple):
-    """Some of the entries that fit, and how many fit in all."""
+    """One page of the entries that match, and how many match in total."""
 
     entries: list[MemoryEntry]
     total: int
@@ -88,22 +88,22 @@ class Memory:
         self._folder = folder
         self._workspace = workspace
         self._db = Database(os.path.join(folder, "memory.db"), _MIGRATIONS, durable=True)
-        self.notes: list[str] = []  # what could not be taken over from memory.json
+        self.notes: list[str] = []  # what could not be imported from memory.json
 
-    def scope(self, given: str | None) -> str:
-        """Return the scope that an argument names; none: the project, which is the nearest folder with a .git."""
-        if given is None or given == "project":
+    def scope(self, name: str | None) -> str:
+        """Return the scope for an argument; None means the project, the nearest folder with a .git."""
+        if name is None or name == "project":
             return self._project()
-        if given == GLOBAL:
+        if name == GLOBAL:
             return GLOBAL
-        if "\0" in given or not os.path.isabs(given):
+        if "\0" in name or not os.path.isabs(name):
             raise ToolError(
                 "invalid_args",
-                f"scope must be {GLOBAL!r} or an absolute path, not {given[:200]!r}.",
-                suggestion=f'Leave scope out for the current project, or pass "{GLOBAL}".',
+                f"scope must be {GLOBAL!r} or an absolute path, not {name[:200]!r}.",
+                suggestion=f'Omit scope for the current project, or pass "{GLOBAL}".',
             )
-        _encodable("scope", given)
-        return utf8_path(os.path.realpath(given))
+        _encodable("scope", name)
+        return utf8_path(os.path.realpath(name))
 
     def _project(self) -> str:
         folder = self._workspace
@@ -124,7 +124,7 @@ class Memory:
         seconds: int | None = None,
         commit: Callable[[], None],
     ) -> None:
-        """Keep a value, in place of the one there was; `commit` is called last and may raise to prevent it."""
+        """Save a value, replacing an existing one; `commit` is called last and may raise to prevent it."""
         size = len(_encodable("value", value))
         if size > VALUE_BYTES:
             raise ToolError(
@@ -163,7 +163,7 @@ class Memory:
     def entries(
         self, scope: str, *, tags: Sequence[str] = (), whole: bool = True, limit: int = -1, offset: int = 0
     ) -> MemoryPage:
-        """Return the entries of a scope that have all these tags, by key; unless `whole`, the beginnings of values."""
+        """Return the entries of a scope that have all these tags, by key; unless `whole`, with values cut short."""
         condition, values = _conditions(scope, tags)
         query = f"SELECT {_columns(whole=whole)} FROM memories WHERE {condition} ORDER BY key LIMIT ? OFFSET ?"  # noqa: S608
         count = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608
@@ -184,9 +184,9 @@ class Memory:
         limit: int = 20,
         offset: int = 0,
     ) -> MemoryPage:
-        """Return the entries of a scope that hold any of the words, best first, each with a snippet."""
-        given = list(dict.fromkeys(_WORD.findall(words.lower())))
-        terms = ([word for word in given if word not in _FILLERS] or given)[:_QUERY_WORDS]
+        """Return the entries of a scope that contain any of the words, best first, each with a snippet."""
+        query_words = list(dict.fromkeys(_WORD.findall(words.lower())))
+        terms = ([word for word in query_words if word not in _FILLERS] or query_words)[:_QUERY_WORDS]
         if not terms:
             return MemoryPage([], 0)
         condition, values = _conditions(scope, tags)
@@ -218,7 +218,7 @@ class Memory:
     # --- memory.json ----------------------------------------------------------------------------------------------
 
     def _import(self) -> None:
-        """Take over a memory.json of earlier days, once, and rename it."""
+        """Import a memory.json of an earlier version once, and rename it."""
         path = os.path.join(self._folder, "memory.json")
         if not os.path.exists(path):
             return
@@ -227,16 +227,16 @@ class Memory:
                 with open(path, "rb") as file:
                     data = file.read(_IMPORT_BYTES)
             except FileNotFoundError:
-                return  # somebody else has just done it
+                return  # another process has just imported it
             try:
-                found = json.loads(data.decode("utf-8-sig"))
+                entries = json.loads(data.decode("utf-8-sig"))
             except (ValueError, RecursionError) as error:
-                self.notes = [f"memory.json was left where it is: it is not JSON ({error})"]
+                self.notes = [f"memory.json was not imported: it is not valid JSON ({error})"]
                 return
-            if not isinstance(found, dict):
-                self.notes = ["memory.json was left where it is: it is not a JSON object"]
+            if not isinstance(entries, dict):
+                self.notes = ["memory.json was not imported: it is not a JSON object"]
                 return
-            rows, refused = _importable(found)
+            rows, refused = _importable(entries)
             now = time.time_ns()
 
             def work(db: sqlite3.Connection) -> None:
@@ -248,8 +248,8 @@ class Memory:
             self._db.read(lambda db: _transaction(db, work))
             os.replace(path, path + ".migrated")
             if refused:
-                shown = ", ".join(repr(key[:40]) for key in refused[:5])
-                self.notes = [f"{len(refused)} entries of memory.json were not taken over: {shown}"]
+                keys = ", ".join(repr(key[:40]) for key in refused[:5])
+                self.notes = [f"{len(refused)} invalid entries of memory.json were not imported: {keys}"]
 
     # --- the database ---------------------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Memory:
         return self._reached(lambda: self._db.read(lambda db: _transaction(db, work)))
 
     def _reached(self, work: Callable[[], T]) -> T:
-        """Run the work; what the file system or SQLite refuses becomes an error that names the memory."""
+        """Run `work`; errors of the file system or SQLite become errors that name the memory."""
         try:
             self._import()
             return work()
@@ -280,20 +280,20 @@ class Memory:
 
 
 _DAMAGED = "Ask the user to move memory.db out of the configuration directory; hilt then starts a new one."
-_ADVICE = "Free disk space, or set HILT_CONFIG_DIR to a folder that can be written."
+_ADVICE = "Free disk space, or set HILT_CONFIG_DIR to a writable folder."
 _BEGINNING = 400  # characters of a value
-_FARTHEST = 2**63 - 1  # the largest number that SQLite knows
+_FARTHEST = 2**63 - 1  # the largest integer in SQLite
 _ALIVE = "(expires IS NULL OR expires>?)"
 
 
 def _transaction(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
-    """Run `work` as one writer; a caller of the memory waits for others for a shorter time than the state does."""
+    """Run `work` in a write transaction, with a shorter lock timeout than the state database."""
     db.execute(f"PRAGMA busy_timeout={PATIENCE_SECONDS * 1000:.0f}")
     try:
         db.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
-            raise ToolError("busy", f"The memory has been in use for {PATIENCE_SECONDS:g} s.") from error
+            raise ToolError("busy", f"The memory has been locked for {PATIENCE_SECONDS:g} s.") from error
         raise
     try:
         value = work(db)
@@ -306,20 +306,20 @@ def _transaction(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]
 
 
 def check_name(what: str, name: str, limit: int = KEY_CHARACTERS) -> str:
-    """Return a key or tag, or raise when it is not one."""
+    """Return a key or tag, or raise if it is invalid."""
     if len(name) <= limit and _NAME.fullmatch(name):
         return name
     raise ToolError(
         "invalid_args",
-        f"{what} {name[:200]!r} is not valid: 1 to {limit} of the characters A-Z a-z 0-9 _ . - are allowed.",
+        f"{what} {name[:200]!r} is invalid: it must have 1 to {limit} of the characters A-Z a-z 0-9 _ . -",
         suggestion="Use only letters, digits, underscores, dots and hyphens.",
     )
 
 
-def _importable(found: dict[str, Any]) -> tuple[list[tuple[str, str]], list[str]]:
+def _importable(entries: dict[str, Any]) -> tuple[list[tuple[str, str]], list[str]]:
     rows: list[tuple[str, str]] = []
     refused: list[str] = []
-    for key, value in found.items():
+    for key, value in entries.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         try:
             check_name("key", key)
@@ -336,12 +336,12 @@ def _encodable(what: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        message = f"{what} holds the lone surrogate U+{ord(text[error.start]):04X}."
-        raise ToolError("invalid_args", message, suggestion="Send whole characters.") from None
+        message = f"{what} contains the lone surrogate U+{ord(text[error.start]):04X}."
+        raise ToolError("invalid_args", message, suggestion="Send valid Unicode.") from None
 
 
 def _joined(tags: Sequence[str]) -> str:
-    """Return tags as text in which each stands between blanks."""
+    """Return tags as text with a space before and after each."""
     return f" {' '.join(dict.fromkeys(tags))} " if tags else ""
 
 

@@ -1,8 +1,8 @@
-"""Space in the state directory that is set aside for a full disk, in one file of two parts.
+"""Disk space in the state directory reserved for a full disk, in one file with two parts.
 
-The first part keeps rows of the trail that the database could not take, until it can. It is overwritten in place, so
-that needs no free space, and nobody else can take it away. The second part is given up when a person clears the
-history: forgetting takes some space before it frees any.
+The first part holds trail rows that could not be written to the database yet. It is overwritten in place, so writing
+to it needs no free space. The second part is released when a person clears the history: clearing needs some space
+before it frees any.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hilt.state.db import free_bytes, unwritable, writing
 
 ROWS_BYTES = 128 << 10
 BALLAST_BYTES = 256 << 10
-NEEDED_BYTES = 128 << 10  # free space below which no call begins: the row itself, and pages it makes others write
-_FEW_BYTES = ROWS_BYTES // 2  # the other half is for calls that have begun
-_HEADER = 8  # how many bytes of rows follow
+NEEDED_BYTES = 128 << 10  # minimum free space to start a call: for its row and the database pages written with it
+_PENDING_BYTES = ROWS_BYTES // 2  # the other half is for calls that are already running
+_HEADER = 8  # holds the number of bytes of rows that follow
 
 
 class Reserve:
-    """Rows that wait for the database, as lines of bytes. Safe to use from many threads and processes."""
+    """Pending rows, one line of bytes each. Safe to use from many threads and processes."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -31,9 +31,9 @@ class Reserve:
         self._descriptor: int | None = None
 
     def check(self, *, full: bool = False) -> bool:
-        """Raise unless the row of a call will find its place, even if the disk fills up; tell whether rows wait.
+        """Raise unless the row of a call can be stored even if the disk fills up; return whether rows are pending.
 
-        With `full`, the disk may be full already.
+        With `full`, the disk may already be full.
         """
         with self._lock:
             if self._descriptor is not None and not _is_whole(self._descriptor):
@@ -43,12 +43,12 @@ class Reserve:
             if free is not None and free < NEEDED_BYTES:
                 raise unwritable("the disk is full", self._directory)
             used = _used(descriptor)
-            if used > _FEW_BYTES:
-                raise unwritable("too many rows of the trail wait there", self._directory)
+            if used > _PENDING_BYTES:
+                raise unwritable("too many rows of the audit trail are pending", self._directory)
             return used > 0
 
     def waits(self) -> bool:
-        """Whether rows wait; nothing is made."""
+        """Whether rows are pending; does not create the file."""
         try:
             with open(self._path, "rb", buffering=0) as file:
                 return file.read(_HEADER).strip(b"\0") != b""
@@ -56,25 +56,25 @@ class Reserve:
             return False
 
     def put(self, row: bytes) -> None:
-        """Keep a row; it holds no line break."""
+        """Store a row, which must not contain a line break."""
         with self._locked() as descriptor:
             used = _used(descriptor)
             end = used + len(row) + 1
             if _HEADER + end > ROWS_BYTES:
-                raise unwritable("the rows that wait there fill their place", self._directory)
-            # the count last: a row that is only half written does not count
+                raise unwritable("the space for pending rows of the audit trail is full", self._directory)
+            # the count is written last, so that a partially written row does not count
             os.pwrite(descriptor, row + b"\n", _HEADER + used)
             os.pwrite(descriptor, end.to_bytes(_HEADER, "big"), 0)
 
     @contextmanager
     def taken(self) -> Iterator[list[bytes]]:
-        """Yield the rows that wait; they are forgotten when the block ends without an error."""
+        """Yield the pending rows; they are cleared when the block ends without an error."""
         with self._locked() as descriptor:
             yield os.pread(descriptor, _used(descriptor), _HEADER).splitlines()
             os.pwrite(descriptor, bytes(_HEADER), 0)
 
     def give_up_ballast(self) -> None:
-        """Free the second part; it comes back when there is space again."""
+        """Release the second part; it is reserved again once there is space."""
         with self._locked() as descriptor:
             os.ftruncate(descriptor, ROWS_BYTES)
             self._close()
@@ -114,7 +114,7 @@ class Reserve:
         return descriptor
 
     def _fill(self, descriptor: int) -> None:
-        """Write what is missing of the file: space that is only reserved by its size is not there when it is needed."""
+        """Write the missing part of the file: a sparse file would not reserve any space."""
         with _flocked(descriptor):
             size = os.fstat(descriptor).st_size
             if size < ROWS_BYTES:
@@ -122,7 +122,7 @@ class Reserve:
                 size = ROWS_BYTES
             free = free_bytes(self._directory)
             if free is None or free < 4 * BALLAST_BYTES:
-                return  # calls need it more
+                return  # leave the rest to calls
             try:
                 _write_all(descriptor, bytes(ROWS_BYTES + BALLAST_BYTES - size), size)
             except OSError:
@@ -153,5 +153,5 @@ def _flocked(descriptor: int) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # closed meanwhile, which unlocks too
+        with suppress(OSError):  # closed in the meantime, which also unlocks it
             fcntl.flock(descriptor, fcntl.LOCK_UN)

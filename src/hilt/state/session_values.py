@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-KEPT_DAYS = 30  # of sessions that nobody ended
+KEPT_DAYS = 30  # for sessions that were never ended
 
 _DAY = 24 * 3600 * 1_000_000_000
 
@@ -25,7 +25,7 @@ class SessionValues:
         self._db = open_state(directory)
 
     def get(self, workspace: str, session: str, key: str) -> Json | None:
-        """Return a value, None when there is none."""
+        """Return a value, or None if it is not set."""
         return self.all(workspace, session).get(key)
 
     def all(self, workspace: str, session: str) -> dict[str, Json]:
@@ -41,7 +41,7 @@ class SessionValues:
         self._db.write(lambda db: _put(db, workspace, session, key, value))
 
     def change(self, workspace: str, session: str, key: str, change: Callable[[Json | None], Json | None]) -> Json:
-        """Replace a value by what `change` makes of it, with no other process in between; return the new one."""
+        """Replace a value by the result of `change`, atomically across processes; return the new value."""
 
         def work(db: sqlite3.Connection) -> Json:
             query = "SELECT value FROM session_values WHERE workspace=? AND session=? AND key=?"
@@ -59,7 +59,7 @@ class SessionValues:
         return self._db.exists() and self._db.read(lambda db: db.execute(query, values).fetchone()) is not None
 
     def clear(self, workspace: str, session: str) -> bool:
-        """Forget every value of a session; return whether there was one."""
+        """Delete every value of a session; return whether there were any."""
         if not self._db.exists():
             return False
         query = "DELETE FROM session_values WHERE workspace=? AND session=?"

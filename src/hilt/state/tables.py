@@ -1,4 +1,4 @@
-"""state.db: its tables, all of which survive a power loss, and the way to open it."""
+"""The tables of state.db, all of which survive a power loss, and how to open it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from hilt.state.db import Database
 
-# each of these has been run on databases that exist: new ones are appended, none is changed
+# these have already run on existing databases: append new ones, never change one
 MIGRATIONS = (
     """CREATE TABLE changes (
          number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, workspace TEXT NOT NULL, session TEXT NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE snapshots (
          new_mode INTEGER, PRIMARY KEY (change, position)) WITHOUT ROWID;
 CREATE INDEX snapshots_of_blob ON snapshots (before);
 CREATE TABLE blobs (hash BLOB PRIMARY KEY, size INTEGER NOT NULL, packed INTEGER NOT NULL, data BLOB) WITHOUT ROWID""",
-    # a call waits at most once for its approval; a workspace keeps a rule at most once
+    # a call has at most one pending approval; a workspace has at most one grant of a rule
     """CREATE TABLE approvals (
          id TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, digest TEXT NOT NULL,
          asked TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, answered_by TEXT NOT NULL,
@@ -37,7 +37,7 @@ CREATE TABLE trusted (
 CREATE TABLE session_values (
          workspace TEXT NOT NULL, session TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, at INTEGER NOT NULL,
          PRIMARY KEY (workspace, session, key)) WITHOUT ROWID""",
-    # the same command is kept for each folder that it runs in
+    # one grant of a command for each folder that it runs in
     """CREATE TABLE grants_by_folder (
          id TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, rule TEXT NOT NULL, folder TEXT NOT NULL,
          granted_by TEXT NOT NULL, at INTEGER NOT NULL, expires_at INTEGER, UNIQUE (workspace, rule, folder));

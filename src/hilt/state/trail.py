@@ -1,9 +1,9 @@
 """trail.db: the audit trail, what each session has read, and when sessions were last used.
 
-Every call appends one row whose hash covers the row and the hash before it; the chain is one for all processes. The
-newest rows are noted outside the database too. Old rows are removed from the beginning: the chain then starts from the
-hash of the last row removed, and a row of the chain says so. Counters are not kept: they are what the rows say, and
-what was added up of rows when they were removed.
+Every call appends one row whose hash covers the row and the previous hash; all processes share one chain. The newest
+rows are also noted outside the database. Old rows are removed from the beginning: the chain then starts from the hash
+of the last row removed, and a row of the chain records the removal. Counters are computed from the rows, plus the
+totals of removed rows.
 """
 
 import json
@@ -24,25 +24,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 else:
-    import _sqlite3 as sqlite3  # the package around it also loads dates and times, which no table holds
+    import _sqlite3 as sqlite3  # the sqlite3 package also loads date and time support, which no table needs
 
 ASKED_TOGETHER = 500  # paths in one query
-STAMPED_TOGETHER = 20  # files whose stamps one statement looks at
+STAMPED_TOGETHER = 20  # files whose stamps one statement checks
 SESSION_IDLE_SECONDS = 24 * 3600
 LOG_BYTES = 512 * 1024
-USED_SECONDS = 60  # how exactly the last use of a session is kept
+USED_SECONDS = 60  # resolution of the last use of a session
 KEPT_ROWS = 1_000_000
 KEPT_DAYS = 90
-REMOVED_MOST = 20_000  # rows at once: others wait meanwhile
-BREAKS_MOST = 20  # that are told
-LOOKED_EVERY = 64  # rows between two looks of short processes at how many there are
+REMOVED_MOST = 20_000  # rows removed at once: other writers wait meanwhile
+BREAKS_MOST = 20  # that are reported
+PRUNED_EVERY = 64  # rows between two prunings by one-shot processes
 
-UNKNOWN = "(unknown)"  # all names that are no tool's: a caller may invent any number of them
-# upper bounds of the durations that are counted together; those of removed rows are stored by them
+UNKNOWN = "(unknown)"  # stands for all names of unknown tools: a caller may send any number of them
+# upper bounds of the duration buckets; the totals of removed rows are stored per bucket
 BOUNDS_MS = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 
 _BOUNDS = (*(int(bound * 1000) for bound in BOUNDS_MS), 1 << 62)
-_LAST = (1 << 63) - 1  # the largest number that SQLite knows
+_LAST = (1 << 63) - 1  # the largest integer in SQLite
 _HOUR = 3600 * 1_000_000_000
 _DAY = 24 * _HOUR
 
@@ -58,7 +58,7 @@ CREATE TABLE stamps (
 CREATE TABLE sessions (
          workspace TEXT NOT NULL, session TEXT NOT NULL, started INTEGER NOT NULL, used INTEGER NOT NULL,
          PRIMARY KEY (workspace, session)) WITHOUT ROWID""",
-    # marks: from which row on the head is noted; the last row that was removed, and the row that says so
+    # marks: the row after which the head file exists; the last row removed, and the row that records the removal
     """ALTER TABLE audit ADD COLUMN agent TEXT NOT NULL DEFAULT '';
 CREATE TABLE marks (name TEXT PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL) WITHOUT ROWID;
 INSERT INTO marks SELECT 'headed', coalesce(max(seq), 0), x'' FROM audit;
@@ -72,7 +72,7 @@ CREATE TABLE removed (
 _COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts"
 _INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?"
 
-_ANEW = "it is not the row that was recorded: the chain was made anew"
+_ANEW = "it is not the row that was recorded: the chain was rebuilt"
 _STAMPED = "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?"
 _AS_STAMPED = f"EXISTS ({_STAMPED} AND size=? AND mtime=? AND hash IS ?)"
 _NOT_STAMPED = f"NOT EXISTS ({_STAMPED})"
@@ -80,7 +80,7 @@ _NOT_STAMPED = f"NOT EXISTS ({_STAMPED})"
 _TOOL = f"CASE outcome WHEN 'unknown_tool' THEN '{UNKNOWN}' ELSE tool END"
 _STATUS = "CASE outcome WHEN 'ok' THEN 'success' ELSE 'failure' END"
 _BOUND = f"CASE {' '.join(f'WHEN micros<={bound} THEN {bound}' for bound in _BOUNDS[:-1])} ELSE {_BOUNDS[-1]} END"
-# rows of the trail about itself belong to no workspace: they are no calls
+# rows about the trail itself have no workspace: they are not calls
 _COUNTED = (
     f"SELECT {_TOOL} AS tool, {_STATUS} AS status, {_BOUND} AS bound, count(*) AS calls, sum(micros) AS micros "  # noqa: S608
     "FROM audit WHERE workspace<>'' AND seq<=? GROUP BY 1, 2, 3"
@@ -92,13 +92,13 @@ _ADD_UP = (
 
 
 class TrailEntry(NamedTuple):
-    """What is kept of one call."""
+    """The record of one call."""
 
     at: int  # nanoseconds since the epoch
     workspace: str
     session: str
     tool: str
-    digest: str  # of the arguments: the trail holds no contents
+    digest: str  # of the arguments: the trail does not store contents
     decision: str
     reason: str
     approver: str
@@ -109,7 +109,7 @@ class TrailEntry(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """A file as a session last saw it; hash None means that it was not there."""
+    """A file as a session last saw it; hash is None if it did not exist."""
 
     size: int
     mtime: int
@@ -125,14 +125,14 @@ class Row(NamedTuple):
 
 
 class Break(NamedTuple):
-    """The first row that is not as it was recorded, and what is wrong with it."""
+    """A row that does not match what was recorded, and why."""
 
     seq: int
     reason: str
 
 
 class Counter(NamedTuple):
-    """How often a tool ended in one way since the trail began, and how long it took."""
+    """Calls of a tool with one status since the trail began, and their durations."""
 
     tool: str
     status: str  # "success" or "failure"
@@ -142,18 +142,18 @@ class Counter(NamedTuple):
 
 
 class Use(NamedTuple):
-    """The calls of one tool within some time."""
+    """The calls of one tool within a period."""
 
     tool: str
     calls: int
     failed: int
     p50_ms: float
     p95_ms: float
-    plot: tuple[int, ...]  # calls in each of equal parts of the time
+    plot: tuple[int, ...]  # calls in equal parts of the period
 
 
 class UsageReport(NamedTuple):
-    """The calls within some time, by tool, and how often each error code was the outcome."""
+    """The calls within a period by tool, and the count of each error code."""
 
     start: float
     end: float
@@ -165,10 +165,10 @@ class _Marks(NamedTuple):
     headed: int
     removed: int
     hash: bytes
-    said: int  # the row that tells of the removal
+    removal_row: int  # the row that records the removal
 
 
-# made once: json.dumps makes one at every call
+# created once: json.dumps creates an encoder for every call
 _SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
 
 
@@ -177,7 +177,7 @@ def digest(args: object) -> str:
     try:
         text = _SORTED(args)
     except (TypeError, ValueError):
-        text = repr(args)  # not JSON: a caller from Python may send anything
+        text = repr(args)  # not JSON: a Python caller may send any object
     return sha256(text.encode("utf-8", "surrogatepass")).hex()
 
 
@@ -185,13 +185,13 @@ def chained(previous: bytes, entry: TrailEntry) -> bytes:
     """Return the hash of an entry that follows a row with the hash `previous`."""
     at, workspace, session, tool, args, decision, reason, approver, outcome, micros, agent, contacts = entry
     at, micros = str(at), str(micros)  # type: ignore[assignment]
-    # the lengths keep fields apart, whatever they hold; written out because every call waits for it
+    # the lengths separate the fields, whatever they contain; written out for speed
     text = (
         f"{len(at)}:{at},{len(workspace)}:{workspace},{len(session)}:{session},{len(tool)}:{tool},{len(args)}:{args},"  # type: ignore[arg-type]
         f"{len(decision)}:{decision},{len(reason)}:{reason},{len(approver)}:{approver},{len(outcome)}:{outcome},"
         f"{len(micros)}:{micros}"  # type: ignore[arg-type]
     )
-    if agent or contacts:  # rows from before there were agents and contacts keep their hashes
+    if agent or contacts:  # rows written before these columns existed keep their hashes
         text += f",{len(agent)}:{agent}"
     if contacts:
         text += f",{len(contacts)}:{contacts}"
@@ -206,13 +206,13 @@ class Trail:
         self._head = Head(path + ".head")
         self._reserve = Reserve(path + ".reserve")
         self._last: tuple[int, bytes] = (0, b"")  # the end of the chain as this process last saw it
-        self._looked = float("-inf")  # when it was last looked up
+        self._looked = float("-inf")  # when the end was last read
         self._used: dict[tuple[str, str], int] = {}
 
     def make_ready(self, *, full: bool = False) -> None:
-        """Raise unless the row of a call that is about to run can be kept, even if the disk fills up meanwhile.
+        """Raise unless the row of a call that is about to run can be stored, even if the disk fills up meanwhile.
 
-        With `full`, it may be full already, and the row wait until there is space again.
+        With `full`, the disk may already be full; the row is then pending until there is space.
         """
         if full:
             self._settle()
@@ -224,14 +224,14 @@ class Trail:
         self._head.open()
 
     def make_way(self) -> None:
-        """Free some space on a full disk, for what frees more."""
+        """Release reserved space on a full disk, for an operation that frees more."""
         self._reserve.give_up_ballast()
 
     def record(self, entry: TrailEntry, stamps: Mapping[str, Stamp | None], *, ran: bool = True) -> None:
-        """Append the call and store what it saw of files (None forgets a file), in one transaction.
+        """Append the call and store the stamps of files it saw (None deletes a stamp), in one transaction.
 
-        The row of a call that `ran` waits in the reserve when the database cannot take it. What the call saw is then
-        forgotten: the session has to read those files again before it changes them.
+        If the database cannot be written, the row of a call that `ran` goes to the reserve. Its stamps are lost: the
+        session must read those files again before it changes them.
         """
         try:
             self._record(entry, stamps)
@@ -241,14 +241,14 @@ class Trail:
             self._reserve.put(_SORTED(entry).encode())
 
     def _take_in(self) -> None:
-        """Append the rows that wait in the reserve."""
+        """Append the pending rows of the reserve."""
         with self._reserve.taken() as waiting:
             entries = [TrailEntry(*json.loads(line)) for line in waiting]
 
             def work(db: sqlite3.Connection) -> tuple[int, bytes]:
                 end = self._behind(_end(db))
                 for entry in entries:
-                    # a process that died here may have left those that it had appended
+                    # a process that died here may already have appended some of them
                     query = "SELECT 1 FROM audit WHERE at=? AND session=? AND tool=? AND digest=?"
                     if db.execute(query, (entry.at, entry.session, entry.tool, entry.digest)).fetchone() is None:
                         end = _append(db, end, entry)
@@ -258,7 +258,7 @@ class Trail:
                 self._head.note(*self._db.write(work))
 
     def _settle(self) -> None:
-        """Append what waits, if that can be done now: who looks at the trail wants to see all of it."""
+        """Append pending rows if possible, so that readers see the complete trail."""
         if self._reserve.waits():
             with suppress(ToolError):
                 self._take_in()
@@ -268,7 +268,7 @@ class Trail:
         key = (entry.workspace, entry.session)
         renew = seconds - self._used.get(key, 0) > USED_SECONDS
         now = time.monotonic()
-        # what was the end long ago may be removed by now, and nothing would then stop a second chain from there
+        # an old end may have been pruned in the meantime; appending to it would start a second chain
         recent = now - self._looked < USED_SECONDS
         end = self._append_alone(entry, stamps) if recent and not renew else None
         if end is None:
@@ -291,9 +291,9 @@ class Trail:
         self._head.note(*end)
 
     def _append_alone(self, entry: TrailEntry, stamps: Mapping[str, Stamp | None]) -> tuple[int, bytes] | None:
-        """Append the call with the one statement that is then its own transaction, if nothing else is to be stored.
+        """Append the call in a single statement, without a transaction, if there is nothing else to store.
 
-        None when there is more, or when another process has gone on from the end of the chain.
+        Return None if there is, or if another process has appended to the chain.
         """
         if len(stamps) > STAMPED_TOGETHER:
             return None
@@ -302,7 +302,7 @@ class Trail:
         for path, stamp in stamps.items():
             conditions.append(_NOT_STAMPED if stamp is None else _AS_STAMPED)
             values += [entry.workspace, entry.session, utf8_path(path), *(stamp or ())]
-        # one statement looks and appends: two would each lock the file
+        # one statement checks and appends: two would each lock the file
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
         def work(db: sqlite3.Connection) -> tuple[int, bytes] | None:
@@ -316,16 +316,16 @@ class Trail:
         return self._db.read(work)
 
     def _behind(self, end: tuple[int, bytes]) -> tuple[int, bytes]:
-        """Return the end of the chain with the largest number there ever was: the numbers of lost rows stay missing."""
+        """Return the end of the chain with the largest number ever used: numbers of lost rows are not reused."""
         self._head.open()
         return max(end[0], *self._head.read(), 0), end[1]
 
     def stamp(self, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
-        """Store what a session saw of files (None forgets a file)."""
+        """Store the stamps of files a session saw (None deletes a stamp)."""
         self._db.write(lambda db: _stamp(db, workspace, session, stamps))
 
     def stamps(self, workspace: str, session: str, paths: Iterable[str]) -> dict[str, Stamp]:
-        """Return what the session saw of these files; nothing when it has been idle for a day."""
+        """Return the stamps of these files; none if the session has been idle for a day."""
         if not self._db.exists():
             return {}
 
@@ -336,7 +336,7 @@ class Trail:
             if used is not None and used[0] < time.time() - SESSION_IDLE_SECONDS:
                 return {}
             names = {utf8_path(path): path for path in paths}
-            found: dict[str, Stamp] = {}
+            stamps: dict[str, Stamp] = {}
             left = list(names)
             while left:
                 some, left = left[:ASKED_TOGETHER], left[ASKED_TOGETHER:]
@@ -345,19 +345,19 @@ class Trail:
                     f"SELECT path, size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path IN ({marks})"  # noqa: S608
                 )
                 for name, *row in db.execute(query, (workspace, session, *some)):
-                    found[names[name]] = Stamp(*row)
-            return {path: found[path] for path in names.values() if path in found}
+                    stamps[names[name]] = Stamp(*row)
+            return {path: stamps[path] for path in names.values() if path in stamps}
 
         return self._db.read(work)
 
     def was_used(self, workspace: str, session: str, since: float) -> bool:
-        """Whether a session made a call since a time, in seconds; kept to the minute."""
+        """Whether a session made a call after this time, in seconds; accurate to a minute."""
         query = "SELECT 1 FROM sessions WHERE workspace=? AND session=? AND used>?"
         values = (workspace, session, since - USED_SECONDS)
         return self._db.exists() and self._db.read(lambda db: db.execute(query, values).fetchone()) is not None
 
     def end_idle(self) -> None:
-        """Forget sessions that have been idle for a day."""
+        """Delete sessions that have been idle for a day."""
         limit = int(time.time()) - SESSION_IDLE_SECONDS
 
         def work(db: sqlite3.Connection) -> None:
@@ -367,7 +367,7 @@ class Trail:
         self._db.write(work)
 
     def end_session(self, workspace: str, session: str) -> bool:
-        """Forget a session; return whether there was one."""
+        """Delete a session; return whether it existed."""
         return self._db.write(lambda db: _forget(db, workspace, session))
 
     def rows(
@@ -381,7 +381,7 @@ class Trail:
         after: int = 0,
         limit: int = -1,
     ) -> list[Row]:
-        """Return the newest rows that fit, oldest first; `after` leaves out those up to a number."""
+        """Return the newest rows that match, oldest first; `after` skips the rows up to that number."""
         self._settle()
         conditions = ["at>=?", "seq>?"]
         values: list[Any] = [min(int(since * 1_000_000_000), _LAST), after]
@@ -390,64 +390,65 @@ class Trail:
                 conditions.append(f"{column}=?")
                 values.append(value)
         query = f"SELECT seq, {_COLUMNS}, hash FROM audit WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?"  # noqa: S608
-        found = self._db.read(lambda db: db.execute(query, (*values, limit)).fetchall())
-        return [_row(row) for row in reversed(found)]
+        rows = self._db.read(lambda db: db.execute(query, (*values, limit)).fetchall())
+        return [_row(row) for row in reversed(rows)]
 
     def end(self) -> tuple[int, bytes]:
-        """Return the number and the hash of the newest row: kept elsewhere, they witness every row up to it."""
+        """Return the number and hash of the newest row; stored elsewhere, they vouch for every row up to it."""
         return self._db.read(_end)
 
     def verify(self) -> int | None:
-        """Return the number of the first row that is not as it was recorded, or None when all are."""
-        found = self.breaks()
-        return found[0].seq if found else None
+        """Return the number of the first row that does not match what was recorded, or None if the trail is intact."""
+        breaks = self.breaks()
+        return breaks[0].seq if breaks else None
 
     def breaks(self, witness: tuple[int, bytes] | None = None) -> list[Break]:
-        """Return the first rows that are not as they were recorded; `witness` is an end of the chain as it once was."""
+        """Return the first rows that do not match what was recorded; `witness` is an earlier end of the chain."""
         self._settle()
         while True:
-            noted = self._head.read()  # before the rows: all that it names were committed by then
+            noted = self._head.read()  # read before the rows: all rows it names are committed
             marks = self._marks()
-            found = list(islice(self._walk(marks, noted, dict([witness] if witness else [])), BREAKS_MOST))
-            if self._marks() == marks:  # otherwise rows were removed while we looked
-                return found
+            breaks = list(islice(self._walk(marks, noted, dict([witness] if witness else [])), BREAKS_MOST))
+            if self._marks() == marks:  # otherwise rows were removed in the meantime
+                return breaks
 
     def _walk(self, marks: _Marks, noted: dict[int, bytes], witnessed: dict[int, bytes]) -> Iterator[Break]:
-        previous, last, said = marks.hash, marks.removed, not marks.removed
+        previous, last, recorded = marks.hash, marks.removed, not marks.removed
         if noted.get(last, previous) != previous or witnessed.get(last, previous) != previous:
             yield Break(last, _ANEW)
         for row in self._all():
             if row.seq <= marks.removed:
-                yield Break(row.seq, "it was put where rows had been removed")
+                yield Break(row.seq, "it was inserted where rows had been removed")
                 continue
             if row.seq > last + 1:
                 many = f"it and the rows up to {row.seq - 1} are" if row.seq > last + 2 else "it is"
                 yield Break(last + 1, f"{many} missing")
             elif not _follows(row, previous):
-                yield Break(row.seq, "it was changed or moved, or rows before it were")
+                yield Break(row.seq, "it, or a row before it, was changed or moved")
             elif noted.get(row.seq, row.hash) != row.hash or witnessed.get(row.seq, row.hash) != row.hash:
                 yield Break(row.seq, _ANEW)
             previous, last = row.hash, row.seq
-            if last == marks.said:
-                said = (row.entry.workspace, row.entry.digest) == ("", marks.hash.hex())
+            if last == marks.removal_row:
+                recorded = (row.entry.workspace, row.entry.digest) == ("", marks.hash.hex())
         newest = max((*noted, *witnessed), default=0)
         if newest > last:
-            yield Break(last + 1, f"the trail ends before it, and there was a row {newest}")
-        if not said:
-            yield Break(marks.removed, "no row tells that the rows up to it were removed")
+            yield Break(last + 1, f"the trail ends before it, but there was a row {newest}")
+        if not recorded:
+            yield Break(marks.removed, "no row records that the rows up to it were removed")
         if last > marks.headed and not self._head.exists():
-            yield Break(last, "trail.db.head, which names the newest rows, is gone")
+            yield Break(last, "trail.db.head, which records the newest rows, is missing")
 
     def _marks(self) -> _Marks:
-        found = self._db.read(lambda db: db.execute("SELECT name, seq, hash FROM marks").fetchall())
-        marks = {name: (seq, hash) for name, seq, hash in found}
+        rows = self._db.read(lambda db: db.execute("SELECT name, seq, hash FROM marks").fetchall())
+        marks = {name: (seq, hash) for name, seq, hash in rows}
         nothing = (0, b"")
         return _Marks(marks.get("headed", nothing)[0], *marks.get("removed", nothing), marks.get("said", nothing)[0])
 
     def prune(self, *, rows: int = KEPT_ROWS, days: int = KEPT_DAYS) -> int:
-        """Remove the oldest rows when there are too many or they are too old; return how many went.
+        """Remove the oldest rows if there are too many or they are too old; return how many were removed.
 
-        It is done in bites, so that nobody waits long, and a row of the chain tells of it. The last hour always stays.
+        One call removes a limited number, so that other writers do not wait long. A row of the chain records the
+        removal. The last hour is always kept.
         """
         now = time.time_ns()
 
@@ -459,7 +460,7 @@ class Trail:
             last, hash = db.execute("SELECT seq, hash FROM audit WHERE seq<=? ORDER BY seq DESC", (last,)).fetchone()
             db.execute(_ADD_UP, (last,))
             gone = db.execute("DELETE FROM audit WHERE seq<=?", (last,)).rowcount
-            reason = f"rows {first} to {last} were removed: kept are {rows} rows and {days} days"
+            reason = f"rows {first} to {last} were removed: the limit is {rows} rows and {days} days"
             entry = TrailEntry(now, "", "", "hilt audit", hash.hex(), "allow", reason, "", "ok", 0)
             end = _append(db, self._behind(end), entry)
             marks = ("removed", last, hash), ("said", end[0], b"")
@@ -473,17 +474,17 @@ class Trail:
         return done[0]
 
     def counters(self, tool: str | None = None) -> list[Counter]:
-        """Return calls and durations by tool and status, of all rows there ever were."""
+        """Return calls and durations by tool and status, including removed rows."""
         self._settle()
         query = (
             f"SELECT tool, status, bound, sum(calls), sum(micros) FROM ({_COUNTED} UNION ALL SELECT * FROM removed) "  # noqa: S608
             "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         )
-        found: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+        counts: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
         for name, status, bound, calls, micros in self._db.read(lambda db: db.execute(query, (_LAST,)).fetchall()):
             if tool in (None, name):
-                found.setdefault((name, status), []).append((bound, calls, micros))
-        return [_counter(*key, counts) for key, counts in found.items()]
+                counts.setdefault((name, status), []).append((bound, calls, micros))
+        return [_counter(*key, buckets) for key, buckets in counts.items()]
 
     def usage(
         self,
@@ -494,7 +495,7 @@ class Trail:
         workspace: str | None = None,
         parts: int = 1,
     ) -> UsageReport:
-        """Return what the calls since then were, with the time until now divided into so many parts."""
+        """Return a report of the calls since then, with the period until now divided into this many parts."""
         self._settle()
         now = time.time_ns()
         conditions = ["workspace<>''", "at>=?"]
@@ -507,9 +508,9 @@ class Trail:
         return self._db.read(lambda db: _usage(db, chosen, values, now, parts))
 
     def tidy(self) -> None:
-        """Leave the database quick to open for the next process, and not too large."""
-        if self._last[0] % LOOKED_EVERY == 0:
-            with suppress(ToolError):  # on a full disk: another process does it another time
+        """Keep the database small and fast to open for the next process."""
+        if self._last[0] % PRUNED_EVERY == 0:
+            with suppress(ToolError):  # on a full disk: a later process prunes
                 self.prune()
         self._db.checkpoint(LOG_BYTES)
 
@@ -536,7 +537,7 @@ def _end(db: sqlite3.Connection) -> tuple[int, bytes]:
 
 
 def _append(db: sqlite3.Connection, last: tuple[int, bytes], entry: TrailEntry) -> tuple[int, bytes]:
-    """Add a row behind the last one; IntegrityError when that is not the last one any more."""
+    """Append a row after the last one; raises IntegrityError if another row was appended in the meantime."""
     number, hash = last[0] + 1, chained(last[1], entry)
     db.execute(_INSERT, (number, *entry, hash))
     return number, hash
@@ -550,11 +551,11 @@ def _follows(row: Row, previous: bytes) -> bool:
     try:
         return row.hash == chained(previous, row.entry)
     except TypeError:
-        return False  # no entry holds such values
+        return False  # invalid values in the row
 
 
 def _too_much(db: sqlite3.Connection, end: int, rows: int, days: int, now: int) -> tuple[int, int]:
-    """Return the first and the last row to remove; the last is the smaller one when none is."""
+    """Return the first and the last row to remove; last < first if there are none."""
     found = db.execute("SELECT seq, at FROM audit ORDER BY seq LIMIT 1").fetchone()
     if found is None:
         return 1, 0
@@ -564,7 +565,7 @@ def _too_much(db: sqlite3.Connection, end: int, rows: int, days: int, now: int) 
         return first, 0
 
     def before(at: int) -> int:
-        """Return the last of the oldest rows that are all from before a time."""
+        """Return the last row of the oldest rows that are all from before this time."""
         most = min(end, first + REMOVED_MOST - 1)
         query = "SELECT min(seq) FROM audit WHERE seq<=? AND at>=?"
         (later,) = db.execute(query, (most, at)).fetchone()
@@ -581,14 +582,14 @@ def _counter(tool: str, status: str, counts: Sequence[tuple[int, int, int]]) -> 
 
 
 def _usage(db: sqlite3.Connection, chosen: str, values: list[Any], now: int, parts: int) -> UsageReport:
-    """Return what a choice of calls was; `values` are what the choice is made by, first since when."""
+    """Return the report of the calls that `chosen` selects; `values` are its parameters, the start time first."""
     start = values[0] or db.execute(f"SELECT min(at) FROM {chosen}", values).fetchone()[0] or now  # noqa: S608
     width = max(1, -(-(now - start) // parts))
     plots: dict[str, list[int]] = {}
     query = f"SELECT tool, max(0, min((at-?)/?, ?)), count(*) FROM {chosen} GROUP BY 1, 2"  # noqa: S608
     for name, part, calls in db.execute(query, (start, width, parts - 1, *values)):
         plots.setdefault(name, [0] * parts)[part] = calls
-    # of the nearest rank: a duration that was measured, not one between two
+    # nearest rank: a duration that was measured, not an interpolated one
     query = (
         "SELECT tool, calls, sum(outcome<>'ok'), max(iif(rank=(calls*50+99)/100, micros, 0))/1000.0, "  # noqa: S608
         "max(iif(rank=(calls*95+99)/100, micros, 0))/1000.0 FROM (SELECT tool, outcome, micros, "
@@ -603,7 +604,7 @@ def _usage(db: sqlite3.Connection, chosen: str, values: list[Any], now: int, par
 def _news(
     db: sqlite3.Connection, workspace: str, session: str, stamps: Mapping[str, Stamp | None]
 ) -> Iterator[tuple[str, Stamp | None]]:
-    """Yield what is not stored yet: reading the same file again is common, and looking is cheaper than writing."""
+    """Yield the stamps that are not stored yet: most files are read again, and checking is cheaper than writing."""
     for path, stamp in stamps.items():
         name = utf8_path(path)
         if db.execute(_STAMPED, (workspace, session, name)).fetchone() != stamp:

@@ -1,4 +1,4 @@
-"""Which files of projects a person has looked at and trusts: by path and exact content."""
+"""The project files that a person has reviewed and trusts, by path and exact content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hilt.state.tables import open_state
 
 MAX_BYTES = 1024 * 1024
 
-# what a project may bring that loosens policy or runs something: its path in the project, and what it is
+# project files that can loosen policy or run something: path in the project, and kind
 PROJECT_FILES = {
     ".hilt/config.toml": "config",
     ".hilt/permissions.yaml": "rules",
@@ -24,7 +24,7 @@ PROJECT_FILES = {
     "agents.config.json": "config",
 }
 
-# where every file is part of a tool
+# folders in which every file is part of a tool
 TOOL_FOLDERS = (".hilt/tools", ".nanocoder/tools")
 
 
@@ -38,7 +38,7 @@ class Trusted(NamedTuple):
 
 
 def kind_of(path: str) -> str:
-    """Return what a file of a project is, by where it is in it; "file" for what has no place of its own."""
+    """Return the kind of a project file by its path; "file" for any other file."""
     if any(f"/{folder}/" in path for folder in TOOL_FOLDERS):
         return "tool"
     for name, kind in PROJECT_FILES.items():
@@ -48,19 +48,19 @@ def kind_of(path: str) -> str:
 
 
 def trusts_all(environ: Mapping[str, str]) -> bool:
-    """Whether this run trusts every file of a project, as HILT_TRUST=all says."""
+    """Whether HILT_TRUST=all makes this run trust every project file."""
     value = environ.get("HILT_TRUST") or ""
     if value not in ("", "all"):
         raise ToolError(
             "invalid_args",
-            f"HILT_TRUST is {value!r}; the only value it has is all.",
+            f"HILT_TRUST is {value!r}; the only valid value is all.",
             suggestion=f"Set HILT_TRUST to all, or unset it and trust single files with {command('trust')}.",
         )
     return value == "all"
 
 
 class Trust:
-    """The files that are trusted. Paths are followed to where they really lead."""
+    """The trusted files. Paths are resolved to real paths."""
 
     def __init__(self, directory: str, *, everything: bool = False) -> None:
         self._db = open_state(directory)
@@ -76,12 +76,12 @@ class Trust:
         return self._db.read(lambda db: db.execute(query, (_real(path), kind, sha256)).fetchone()) is not None
 
     def trust(self, kind: str, path: str, content: bytes) -> Trusted:
-        """Trust this content at this path, in place of what was trusted there before."""
+        """Trust this content at this path, replacing what was trusted there before."""
         if len(content) > MAX_BYTES:
             raise ToolError(
                 "file_too_large",
-                f"{path} has {len(content):,} bytes; at most {MAX_BYTES:,} can be trusted at once.",
-                suggestion="Make the file shorter: nobody reads that much.",
+                f"{path} has {len(content):,} bytes; the limit for a trusted file is {MAX_BYTES:,}.",
+                suggestion="Make the file shorter, so that a person can review it.",
             )
         new = Trusted(kind, os.path.realpath(path), sha256(content), time.time_ns())
         row = (_real(path), kind, new.hash, content, new.at)
@@ -89,7 +89,7 @@ class Trust:
         return new
 
     def revoke(self, path: str) -> bool:
-        """Trust the file no longer; return whether it was trusted."""
+        """Stop trusting the file; return whether it was trusted."""
         if not self._db.exists():
             return False
         query = "DELETE FROM trusted WHERE path=?"
@@ -104,7 +104,7 @@ class Trust:
         return [Trusted(kind, os.fsdecode(path), hash, at) for kind, path, hash, at in rows]
 
     def kept(self, path: str) -> bytes | None:
-        """Return the content that was last trusted at this path, None when none was."""
+        """Return the content that was last trusted at this path, or None."""
         if not self._db.exists():
             return None
         query = "SELECT content FROM trusted WHERE path=? ORDER BY at DESC LIMIT 1"
@@ -117,5 +117,5 @@ class Trust:
 
 
 def _real(path: str) -> bytes:
-    # bytes: a path need not be text
+    # bytes: a path may not be valid UTF-8
     return os.fsencode(os.path.realpath(path))

@@ -16,7 +16,7 @@ _FILE = f"'{_ADD}PATH', '{_DELETE}PATH', '{_UPDATE}PATH' or '{_END}'"
 
 
 def parse_codex(lines: Sequence[str], first: int, last: int) -> list[Operation]:
-    """Return the operations of lines[first:last + 1]; the first is the opening marker, the last is not blank."""
+    """Return the operations of lines[first:last + 1]; the first line is the opening marker, the last is not blank."""
     return _Parser([line.removesuffix("\r") for line in lines[: last + 1]], first + 1).parse()
 
 
@@ -75,7 +75,7 @@ class _Parser:
         return Operation("update", path, move_to=move_to, hunks=tuple(hunks))
 
     def _at_marker(self, *markers: str) -> bool:
-        """Tell whether a marker comes next, and go past the blank lines before it; indented, it would be content."""
+        """Whether a marker is next, after skipping blank lines; an indented marker is content."""
         at = self.at
         while not self.lines[at]:
             at += 1

@@ -1,4 +1,4 @@
-"""The one line diff of all previews: minimal for ordinary edits, bounded for any two texts, always correct."""
+"""The line diff of all previews: minimal for ordinary edits, bounded in time for any two texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DiffLine(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """Changes that lie close together; lines count from 1, and an empty side starts at the line before it."""
+    """Changes that are close together; lines count from 1, and an empty side starts at the line before it."""
 
     old_start: int
     old_lines: int
@@ -35,7 +35,7 @@ def diff_hunks(old: str, new: str, context: int = 3) -> list[Hunk]:
 
 
 def stripped(hunks: list[Hunk]) -> list[Hunk]:
-    """Return the hunks with the endings taken off their lines."""
+    """Return the hunks without line endings."""
     return [
         hunk._replace(changes=tuple(DiffLine(kind, strip_ending(line)) for kind, line in hunk.changes))
         for hunk in hunks
@@ -53,10 +53,10 @@ def unified_diff(
     hunks: list[Hunk] | None = None,
     executable: tuple[bool, bool] = (False, False),
 ) -> str:
-    """Return what `git apply` needs to make new of old; None is a file that does not exist; no change gives "".
+    """Return a diff for `git apply` that turns old into new; None means a missing file; no change gives "".
 
-    Two paths are a renamed file, or with rename=False two files that are compared. `hunks` are those of `compare`,
-    when they are known. `executable` tells it of the file before and after.
+    Two paths mean a renamed file, or with rename=False a comparison of two files. `hunks` are those of `compare`, if
+    already known. `executable` is the flag before and after.
     """
     target = path if new_path is None else new_path
     pieces = list(_git_header(old, new, path, target, executable)) if rename else []
@@ -105,7 +105,7 @@ def _git_header(
 
 
 def _name(prefix: str, path: str) -> str:
-    """Return a path for a --- or +++ line; the tab tells where a name with blanks ends."""
+    """Return a path for a --- or +++ line; a tab marks the end of a name with spaces."""
     quoted = _quote(prefix + path)
     return quoted + "\t" if " " in path and not quoted.startswith('"') else quoted
 
@@ -117,7 +117,7 @@ _ESCAPES = {
 
 
 def _quote(path: str) -> str:
-    """Return the path, in quotes with C escapes where git would not read it otherwise."""
+    """Return the path, quoted with C escapes if git requires it."""
     quoted = "".join(_ESCAPES.get(c) or (c if c >= " " and c != "\x7f" else f"\\{ord(c):03o}") for c in path)
     return path if quoted == path else f'"{quoted}"'
 
@@ -127,7 +127,7 @@ def _range(start: int, length: int) -> str:
 
 
 def compare(old: str, new: str, context: int = 3) -> list[Hunk]:
-    """Return the hunks with each line's ending still on it."""
+    """Return the hunks, with line endings."""
     start, old_end, new_end = _common_lines(old, new)
     if start == old_end and start == new_end:
         return []
@@ -161,7 +161,7 @@ def _starts_line(text: str, offset: int) -> bool:
 
 
 def _common_prefix(old: str, new: str) -> int:
-    # in chunks: comparing runs at memory speed, and no copy of a large text is made
+    # in chunks: fast comparison without copying a large text
     limit, at, step = min(len(old), len(new)), 0, _CHUNK
     while step:
         while at + step <= limit and old[at : at + step] == new[at : at + step]:
@@ -186,7 +186,7 @@ def _skip_lines(text: str, offset: int, count: int) -> int:
 
 
 def _groups(runs: Sequence[EqualRun], old_length: int, new_length: int, context: int) -> Iterator[list[EqualRun]]:
-    """Yield the equal runs around and between changes that belong to one hunk, an empty run where a side has none."""
+    """Yield the equal runs around and between the changes of each hunk; a missing run at an edge is empty."""
     edges = [EqualRun(0, 0, 0), *runs, EqualRun(old_length, new_length, 0)]
     group: list[EqualRun] = []
     for run, after in pairwise(edges):
@@ -202,7 +202,7 @@ def _groups(runs: Sequence[EqualRun], old_length: int, new_length: int, context:
 
 
 def _hunk(group: Sequence[EqualRun], old: Sequence[str], new: Sequence[str], context: int, above: int) -> Hunk:
-    """Build a hunk of the changes between the runs of a group; `above` lines lie before both sequences."""
+    """Build a hunk from the changes between the runs of a group; `above` lines precede both sequences."""
     first, last = group[0], group[-1]
     lead, trail = min(context, first.length), min(context, last.length)
     x, y = first.old + first.length, first.new + first.length

@@ -1,4 +1,4 @@
-"""Bytes to text and back: what a file's bytes mean, and changes that leave every other byte as it was."""
+"""Decodes and encodes files, and changes parts of a file without changing any other byte."""
 
 import codecs
 import re
@@ -12,14 +12,14 @@ from hilt.text.lines import line_number
 
 
 class Encoding(NamedTuple):
-    """How a file spells its text: a Python codec and the byte order mark it starts with."""
+    """The encoding of a file: a Python codec and the byte order mark it starts with."""
 
     name: str
     bom: bytes = b""
 
 
 class Span(NamedTuple):
-    """Characters start to end of a decoded text, and what takes their place."""
+    """Characters start to end of a decoded text, and their replacement."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Span(NamedTuple):
 UTF8 = Encoding("utf-8")
 
 _MARKED_UTF8 = Encoding("utf-8", codecs.BOM_UTF8)
-# UTF-32 before UTF-16: the little-endian mark of one begins with the mark of the other
+# UTF-32 before UTF-16: the little-endian mark of UTF-32 begins with that of UTF-16
 _MARKS = (
     _MARKED_UTF8,
     Encoding("utf-32-le", codecs.BOM_UTF32_LE),
@@ -38,7 +38,7 @@ _MARKS = (
     Encoding("utf-16-be", codecs.BOM_UTF16_BE),
 )
 
-# the detector speaks the names of the Web; these codecs are what browsers mean by them
+# the detector returns Web names; these are the codecs that browsers use for them
 _CODECS = {
     "Shift_JIS": "cp932",
     "EUC-KR": "cp949",
@@ -49,22 +49,22 @@ _CODECS = {
 }
 
 _SNIFFED = 512
-_SAMPLE = 1 << 17  # the detector reads about 10 MB a second, and 128 KB from the first foreign letter on tell as much
+_SAMPLE = 1 << 17  # the detector reads about 10 MB a second; 128 KB from the first non-ASCII byte on are enough
 _SURROGATE = "[\ud800-\udfff]"  # compiled when a file needs it
 
 
 def is_binary(head: bytes) -> bool:
-    """Tell whether a file that starts with these bytes is not text: a NUL early on, and no mark of UTF-16 or UTF-32."""
+    """Whether a file that starts with these bytes is binary: an early NUL, and no UTF-16 or UTF-32 mark."""
     return b"\0" in head[:_SNIFFED] and not head.startswith(tuple(mark.bom for mark in _MARKS if mark != _MARKED_UTF8))
 
 
 def detect(data: bytes) -> Encoding:
-    """Return an encoding that decodes every byte of the data; the same one always for the same bytes."""
+    """Return an encoding that decodes every byte of the data; deterministic."""
     for mark in _MARKS:
         if data.startswith(mark.bom) and (mark == _MARKED_UTF8 or _decodes(data[len(mark.bom) :], mark.name)):
             return mark
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return Encoding("latin-1")  # cut in the middle of a character: the one reading that loses no byte
+        return Encoding("latin-1")  # cut in the middle of a character: latin-1 loses no byte
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as failure:
@@ -76,14 +76,14 @@ def detect(data: bytes) -> Encoding:
 def decode(data: bytes) -> tuple[str, Encoding]:
     """Return the text without its byte order mark, line endings untouched, and its encoding.
 
-    Bytes that are not valid UTF-8 in a file that otherwise is become lone surrogates; encode and splice turn them back.
+    Invalid bytes in a file that is otherwise UTF-8 become lone surrogates; encode and splice convert them back.
     """
     encoding = detect(data)
     return data[len(encoding.bom) :].decode(encoding.name, _errors(encoding.name)), encoding
 
 
 def encode(text: str, encoding: Encoding) -> bytes:
-    """Return the bytes of a whole file; a character that the encoding lacks is an error."""
+    """Return the bytes of a whole file; raise for a character that the encoding lacks."""
     try:
         return encoding.bom + text.encode(encoding.name, _errors(encoding.name))
     except UnicodeEncodeError as failure:
@@ -91,7 +91,7 @@ def encode(text: str, encoding: Encoding) -> bytes:
 
 
 def splice(data: bytes, text: str, encoding: Encoding, spans: Sequence[Span]) -> bytes:
-    """Return the data with the spans replaced and every other byte as it was; text and encoding come from decode."""
+    """Return the data with the spans replaced and all other bytes unchanged; text and encoding come from decode."""
     ordered = sorted(spans, key=lambda span: (span.start, span.end))
     for one, two in pairwise(ordered):
         if two.start < one.end:
@@ -105,7 +105,7 @@ def splice(data: bytes, text: str, encoding: Encoding, spans: Sequence[Span]) ->
 
 
 def visible(text: str) -> str:
-    """Return the text as a reader may see it: U+FFFD where the file has bytes that are no character."""
+    """Return the text for display, with U+FFFD for invalid bytes."""
     return text if text.isascii() else re.sub(_SURROGATE, "\ufffd", text)
 
 
@@ -124,15 +124,15 @@ def _decodes(data: bytes, codec: str) -> bool:
 
 
 def _is_damaged_utf8(data: bytes) -> bool:
-    """Tell whether there are two characters of several bytes for each stray byte; legacy text hardly ever forms any."""
-    kept = len(data.decode("utf-8", "ignore"))
-    stray = len(data.decode("utf-8", "surrogateescape")) - kept
-    characters = kept - len(data.decode("ascii", "ignore"))
-    return characters >= 2 * stray
+    """Whether there are at least two multi-byte characters per stray byte; legacy text hardly ever has any."""
+    valid = len(data.decode("utf-8", "ignore"))
+    stray = len(data.decode("utf-8", "surrogateescape")) - valid
+    multi_byte = valid - len(data.decode("ascii", "ignore"))
+    return multi_byte >= 2 * stray
 
 
 def _detect_legacy(data: bytes, foreign: int) -> str:
-    """Return the codec of data that is not UTF-8, as the byte at offset `foreign` shows first."""
+    """Return the codec of data that is not UTF-8; `foreign` is the offset of the first invalid byte."""
     from chardetng_py import EncodingDetector  # type: ignore[import-untyped]
 
     start = data.rfind(b"\n", 0, foreign) + 1
@@ -147,8 +147,8 @@ def _detect_legacy(data: bytes, foreign: int) -> str:
 
 
 def _encode_new(span: Span, text: str, codec: str) -> bytes:
-    """Encode what a span brings; a lone surrogate passes only where it is one of the file's own."""
-    foreign = {found for found in set(re.findall(_SURROGATE, span.new)) if found not in text}
+    """Encode the new text of a span; a lone surrogate is valid only if the file has it too."""
+    foreign = {surrogate for surrogate in set(re.findall(_SURROGATE, span.new)) if surrogate not in text}
     try:
         if not foreign:
             return span.new.encode(codec, _errors(codec))
@@ -163,8 +163,8 @@ def _unencodable(text: str, at: int, codec: str, first_line: int) -> ToolError:
     line = first_line - 1 + line_number(text, at)
     return ToolError(
         "encoding_error",
-        f"The file is {codec}, which cannot hold {code} {visible(text[at])!r} (line {line}).",
-        suggestion=f"Use only characters of {codec}, or ask the user whether the file may become UTF-8.",
+        f"The file is {codec}, which cannot encode {code} {visible(text[at])!r} (line {line}).",
+        suggestion=f"Use only characters of {codec}, or ask the user whether to convert the file to UTF-8.",
         character=code,
         encoding=codec,
         line=line,
@@ -172,7 +172,7 @@ def _unencodable(text: str, at: int, codec: str, first_line: int) -> ToolError:
 
 
 def _widths(text: str, cuts: Sequence[int], codec: str) -> list[int]:
-    """Return the byte offsets of rising character offsets, for a codec that spells each character in one way."""
+    """Return the byte offsets of ascending character offsets, for a codec with one encoding per character."""
     if codec == "utf-8" and text.isascii():
         return list(cuts)
     offsets: list[int] = []
@@ -185,26 +185,26 @@ def _widths(text: str, cuts: Sequence[int], codec: str) -> list[int]:
 
 
 def _legacy_offsets(data: bytes, text: str, cuts: Sequence[int], codec: str) -> list[int]:
-    """Return the byte offsets of rising character offsets, proven by decoding the bytes between them."""
+    """Return the byte offsets of ascending character offsets, verified by decoding the bytes between them."""
     if len(data) == len(text):
         return list(cuts)
     offsets = _widths(text, cuts, codec)
     if not _divides(data, offsets, text, cuts, codec):
-        # a character with a second, longer spelling: count characters instead of bytes
+        # a character has a second, longer encoding: count characters instead of bytes
         sizes = range(len(data) + 1)
         offsets = [bisect_left(sizes, cut, key=lambda size: len(data[:size].decode(codec, "ignore"))) for cut in cuts]
         if not _divides(data, offsets, text, cuts, codec):
             raise ToolError(
                 "encoding_error",
-                f"A file in {codec} cannot be changed here without touching the bytes around the change.",
-                suggestion="Ask the user whether the file may become UTF-8, then write it whole.",
+                f"This change to a {codec} file would also change bytes around it.",
+                suggestion="Ask the user whether to convert the file to UTF-8, then write the whole file.",
                 encoding=codec,
             )
     return offsets
 
 
 def _divides(data: bytes, offsets: Sequence[int], text: str, cuts: Sequence[int], codec: str) -> bool:
-    """Tell whether the bytes between the offsets spell exactly the characters between the cuts."""
+    """Whether the bytes between the offsets decode to exactly the characters between the cuts."""
     sizes, places = [0, *offsets, len(data)], [0, *cuts, len(text)]
     return all(
         data[sizes[i] : sizes[i + 1]].decode(codec, "replace") == text[places[i] : places[i + 1]]
@@ -213,8 +213,8 @@ def _divides(data: bytes, offsets: Sequence[int], text: str, cuts: Sequence[int]
 
 
 def _join(data: bytes, offsets: Sequence[int], fresh: Sequence[bytes]) -> bytes:
-    """Put the fresh bytes in place of data[offsets[0]:offsets[1]], data[offsets[2]:offsets[3]], and so on."""
-    # views, so that a large file is copied once
+    """Replace data[offsets[0]:offsets[1]], data[offsets[2]:offsets[3]] and so on by the fresh bytes."""
+    # memory views, so that a large file is copied only once
     whole = memoryview(data)
     pieces: list[bytes | memoryview] = []
     done = 0

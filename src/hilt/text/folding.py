@@ -1,4 +1,4 @@
-"""The differences between a file and a model's copy of it that do not count: quotes, dashes and blanks."""
+"""Folds characters that often differ between a file and a model's copy: quotes, dashes and spaces."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 _SINGLE_QUOTES = "\u2018\u2019\u201a\u201b"
 _DOUBLE_QUOTES = "\u201c\u201d\u201e\u201f"
 
-# one character for one, so that offsets into folded text are offsets into the text itself
+# one character for one, so that offsets in the folded text are valid in the original text
 _FOLDED = {ord(character): " " for character in _SPACES}
 _FOLDED |= {ord(character): "-" for character in _DASHES}
 _FOLDED |= {ord(character): "'" for character in _SINGLE_QUOTES}
 _FOLDED |= {ord(character): '"' for character in _DOUBLE_QUOTES}
-# a reader is shown U+FFFD for a byte that is no character, and sends that back
+# invalid bytes are shown as U+FFFD, and a model sends that back
 _FOLDED |= dict.fromkeys(range(0xDC80, 0xDD00), STRAY)
 
 _FOLDABLE = "[" + "".join(map(chr, _FOLDED)) + "]"

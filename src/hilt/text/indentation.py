@@ -1,4 +1,4 @@
-"""Indentation: whether two blocks differ only in it, and how to give one block that of the other."""
+"""Indentation: whether two blocks differ only in indentation, and how to reindent one like the other."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def indent_of(line: str) -> str:
 
 
 def correspondence(ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str] | None:
-    """Return which indentation of theirs stands for each of ours, line by line; None when no rule would give it.
+    """Return a map from each of our indentations to theirs, line by line; None if there is no consistent one.
 
-    A rule keeps what is equal equal, and what is deeper deeper. Blank lines do not count.
+    Consistent: equal indentations map to equal ones, and deeper ones to deeper ones. Blank lines are ignored.
     """
     known: dict[str, str] = {}
     for our, their in zip(ours, theirs, strict=True):
@@ -26,7 +26,7 @@ def correspondence(ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str]
 
 
 def reindent(lines: Sequence[str], known: Mapping[str, str]) -> list[str]:
-    """Return the lines with their indentation translated; depths that are not known follow from the nearest that is."""
+    """Return the lines with their indentation translated; unknown depths are derived from the nearest known one."""
     pairs = sorted((_width(ours), theirs) for ours, theirs in known.items())
     indents = [indent_of(line) for line in lines if line.strip()]
     unit = _unit(pairs, indents)
@@ -44,10 +44,10 @@ def reindent(lines: Sequence[str], known: Mapping[str, str]) -> list[str]:
 
 
 def settle(text: str, start: int, old_text: str, new_text: str) -> str:
-    """Return new_text, which replaces old_text found at start, as a block with the indentation of the line found."""
+    """Return new_text, which replaces old_text at `start`, with the indentation of the line there."""
     head = text[text.rfind("\n", 0, start) + 1 : start]
     old_lines, new_lines = old_text.rstrip("\r\n").split("\n"), new_text.split("\n")
-    # further lines of an old_text that starts behind the indentation show that its author kept the file's own
+    # if old_text starts after the indentation and has more lines, those already have the file's indentation
     if head.strip() or (head and len(old_lines) > 1):
         return new_text
     first_old = next((line for line in old_lines if line.strip()), None)
@@ -64,13 +64,13 @@ def _width(indent: str) -> int:
 
 
 def _unit(pairs: Sequence[tuple[int, str]], indents: Sequence[str]) -> str:
-    """Return the character that deeper lines are indented with: theirs, or ours when they have none."""
+    """Return the character that deeper lines are indented with: theirs, or ours if they have none."""
     samples = [theirs for _, theirs in pairs if theirs] or indents
     return "\t" if any("\t" in sample for sample in samples) else " "
 
 
 def _per_column(pairs: Sequence[tuple[int, str]], indents: Sequence[str], unit: str) -> float:
-    """Return how many units stand for one column of ours."""
+    """Return how many units correspond to one of our columns."""
     (low, shallow), (high, deep) = pairs[0], pairs[-1]
     if high > low:
         return (len(deep) - len(shallow)) / (high - low)

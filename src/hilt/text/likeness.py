@@ -1,4 +1,4 @@
-"""Places that a model's copy of a text can mean although it differs in blanks, quotes, dashes or line endings."""
+"""Places that match a model's copy of a text except for whitespace, quotes, dashes or line endings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hilt.text.lines import occurrences
 from hilt.text.sequences import equal_runs
 
 _TRAILING = BLANKS + "\r"
-MOST_PLACES = 100  # a copy that fits more places than this is not looked at further
+MOST_PLACES = 100  # the search for a copy stops after this many places
 
 
 class TextPage:
-    """A text, what its lines end with, the lines as they are and as they compare, and where each starts."""
+    """A text, its line ending, its lines raw and normalized (plain), and the offset of each."""
 
     def __init__(self, text: str, feed: str, lines: list[str], plain: list[str], starts: list[int]) -> None:
         self.text = text
@@ -28,12 +28,12 @@ class TextPage:
 
     @cached_property
     def joined(self) -> str:
-        """The plain lines as one text; the last is ended, as a copy may end one that the file leaves unended."""
+        """The plain lines as one text; the last gets a line ending, because a copy may add a missing one."""
         return "\n".join(self.plain) + "\n" * bool(self.plain[-1])
 
     @cached_property
     def unindented(self) -> str:
-        """The plain lines without their indentation as one text, with a line feed before and behind each."""
+        """The plain lines without their indentation as one text, with a line feed before and after each."""
         return "\n" + "\n".join(line.strip() for line in self.plain) + "\n"
 
     @cached_property
@@ -43,10 +43,10 @@ class TextPage:
 
 
 class TextPlace(NamedTuple):
-    """Characters start to end of a page and the plain lines of the copy that lie there, one for one.
+    """Characters start to end of a page and the plain lines of the copy that match there, one for one.
 
-    Where the copy ends with a line ending that the file lacks, `unended` is set and the copy has no line for it.
-    `indents` gives, for each indentation of the copy, the one that the file has instead.
+    If the copy ends with a line ending that the file lacks, `unended` is set and the copy has no line for it.
+    `indents` maps each indentation of the copy to that of the file.
     """
 
     start: int
@@ -57,7 +57,7 @@ class TextPlace(NamedTuple):
 
 
 def read_page(text: str) -> TextPage:
-    """Prepare a text for comparison; CR ends its lines only where it has no LF at all (classic Mac)."""
+    """Prepare a text for comparison; CR ends its lines only if it has no LF at all (classic Mac)."""
     feed = "\r" if "\r" in text and "\n" not in text else "\n"
     lines = text.split(feed)
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
@@ -65,7 +65,7 @@ def read_page(text: str) -> TextPage:
 
 
 def alike(page: TextPage, copy: str) -> list[TextPlace]:
-    """Return the first places that differ from the copy in trailing blanks, quotes, dashes, spaces or endings only."""
+    """Return the first places that differ from the copy only in trailing whitespace, quotes, dashes or endings."""
     lines = _plain_lines(copy, "\n")
     if lines == [""]:
         return []
@@ -74,14 +74,14 @@ def alike(page: TextPage, copy: str) -> list[TextPlace]:
     part = "\n".join([*lines[:-1], tail])
     found = [(at, at + len(part)) for at in islice(occurrences(haystack, part), MOST_PLACES)]
     if tail != lines[-1]:
-        # blanks at the end of the copy: they may be missing in the file, but only at the end of a line
+        # trailing whitespace of the copy may be missing in the file, but only at the end of a line
         part = "\n".join(lines)
         found += ((at, at + len(part)) for at in islice(occurrences(haystack, part + "\n"), MOST_PLACES))
     return [_place(page, haystack, at, end, lines) for at, end in found]
 
 
 def indented(page: TextPage, copy: str) -> list[TextPlace]:
-    """Return the first places whose lines differ from those of the copy by a shift of indentation as well."""
+    """Return the first places whose lines also differ from the copy by a shift in indentation."""
     lines = _plain_lines(copy, "\n")
     body = lines[:-1] if len(lines) > 1 and not lines[-1] else lines
     if not any(body):
@@ -103,7 +103,7 @@ def indented(page: TextPage, copy: str) -> list[TextPlace]:
 
 
 def rewrite(page: TextPage, place: TextPlace, new_text: str, ending: str) -> str:
-    """Return new_text for the place: lines that the copy has too stay as the file has them, others get the ending."""
+    """Return new_text for the place: lines that are also in the copy keep the file's form, others get the ending."""
     theirs = page.text[place.start : place.end].split(page.feed)
     fresh, plain = new_text.split("\n"), _plain_lines(new_text, "\n")
     if place.unended and not plain[-1]:
@@ -116,7 +116,7 @@ def rewrite(page: TextPage, place: TextPlace, new_text: str, ending: str) -> str
     for index, line in enumerate(fresh):
         old = kept.get(index)
         text = line if old is None else theirs[old]
-        # the last line of a place has no ending that could be kept, and a CR at the end of a line is part of its ending
+        # the last line of a place has no ending to keep, and a CR at the end of a line is part of its ending
         after = page.feed if old is not None and old < len(theirs) - 1 else ending
         pieces += (text.removesuffix("\r"), "\r\n" if text.endswith("\r") else after)
     return "".join(pieces[:-1])
@@ -127,7 +127,7 @@ def _plain_lines(text: str, feed: str) -> list[str]:
 
 
 def _place(page: TextPage, haystack: str, at: int, end: int, lines: list[str]) -> TextPlace:
-    """Return the place of haystack[at:end], which is the joined plain lines, in the text of the page."""
+    """Return the place of haystack[at:end] in the text of the page; haystack is the joined plain lines."""
     first, last = haystack.count("\n", 0, at), haystack.count("\n", 0, end)
     start = page.starts[first] + at - (haystack.rfind("\n", 0, at) + 1)
     if last == len(page.lines):
@@ -136,7 +136,7 @@ def _place(page: TextPage, haystack: str, at: int, end: int, lines: list[str]) -
 
 
 def _restore_strays(theirs: Sequence[str], fresh: list[str], kept: Mapping[int, int]) -> list[str]:
-    """Put bytes that are no character back where changed lines have the U+FFFD that stood for them."""
+    """Restore invalid bytes where changed lines have the U+FFFD shown for them."""
     lost = set(kept.values())
     strays = [c for i, line in enumerate(theirs) if i not in lost for c in line if fold(c) == STRAY]
     changed = "".join(line for i, line in enumerate(fresh) if i not in kept)

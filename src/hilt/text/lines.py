@@ -1,4 +1,4 @@
-"""Positions in a text. A line ends at a line feed, so also at CRLF, and nowhere else, as grep counts."""
+"""Lines and positions in a text. As in grep, a line ends only at a line feed (which includes CRLF)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines with their endings; only the last may lack one, and an empty text has none.
+    """Return the lines with their endings; only the last may lack one, and an empty text has no lines.
 
     A carriage return alone, a form feed and U+2028 are ordinary characters, so that line numbers agree with grep.
     """
@@ -33,7 +33,7 @@ def line_number(text: str, offset: int) -> int:
 
 
 def occurrences(text: str, part: str) -> Iterator[int]:
-    """Yield the offsets of the part, those that overlap included."""
+    """Yield the offsets of the part, including overlapping ones."""
     at = text.find(part)
     while at >= 0:
         yield at
@@ -41,7 +41,7 @@ def occurrences(text: str, part: str) -> Iterator[int]:
 
 
 def dominant_ending(text: str) -> str:
-    """Return the ending most lines have; CR only where there is no LF at all (classic Mac), LF when nothing tells."""
+    """Return the most common line ending; CR only if there is no LF (classic Mac), LF by default."""
     feeds = text.count("\n")
     if not feeds:
         return "\r" if "\r" in text else "\n"

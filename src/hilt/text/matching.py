@@ -1,4 +1,4 @@
-"""Where an edit applies: the one place that old_text can mean, and what is written there."""
+"""Where an edit applies: the one place that matches old_text, and the text to write there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BARE_FEED = re.compile(r"(?<!\r)\n")
 
 
 class EditMatch(NamedTuple):
-    """The change to make, whether old_text was found as it stands, and the lines, from 1, that it covers."""
+    """The change to make, whether old_text matched exactly, and the lines, from 1, that it covers."""
 
     span: Span
     exact: bool
@@ -37,16 +37,16 @@ def find_edit(
     read: Callable[[str], TextPage] | None = None,
     nearest: bool = True,
 ) -> EditMatch:
-    """Return the only change that puts new_text in place of old_text; an error says why there is none.
+    """Return the only change that replaces old_text by new_text; raise if there is none.
 
-    `read` prepares the text for comparison, for callers that keep pages. Without `nearest`, an error does not name the
-    nearest line: to find it takes longer than all the rest.
+    `read` prepares the text for comparison, for callers that cache pages. Without `nearest`, the error does not name
+    the nearest line: finding it takes longer than everything else.
     """
     if not old_text:
-        raise ToolError("old_text_empty", f"old_text is empty, so it names no place in {path}.")
+        raise ToolError("old_text_empty", f"old_text is empty; it must match one place in {path}.")
     exact = list(islice(occurrences(text, old_text), _LISTED))
     if len(exact) > 1:
-        # beyond those listed, overlapping ones are counted once: a count in one sweep, whatever the text repeats
+        # beyond those listed, overlapping occurrences are counted once, which takes one pass for any text
         more = text.count(old_text, exact[-1] + 1) if len(exact) == _LISTED else 0
         raise _not_unique(text, exact, len(exact) + more, path)
     if exact:
@@ -61,29 +61,29 @@ def find_edit(
 
 
 def match_at(text: str, at: int, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch:
-    """Return the change that puts new_text in place of the old_text at an offset of the text."""
+    """Return the change that replaces the old_text at an offset by new_text."""
     start, end = at, at + len(old_text)
     if fuzzy_indent:
         from hilt.text.indentation import settle
 
         new_text = settle(text, at, old_text, new_text)
-    # an old_text that tells both endings apart means those of new_text as they are
+    # if old_text has both line endings, those of new_text are meant literally
     literal = "\r\n" in old_text and _BARE_FEED.search(old_text) is not None
     written = new_text
     if not literal:
         new_text = new_text.replace("\r\n", "\n")
     if text[start] == "\n" and text[start - 1 : start] == "\r":
-        start -= 1  # a line ending is kept or replaced whole
+        start -= 1  # never split a CRLF
         new_text = "\r" + new_text if new_text.startswith("\n") else new_text
     new = new_text if literal else _BARE_FEED.sub(_ending_at(text, start, end), new_text)
     if new == text[start:end] and "\r\n" in written:
-        new = written  # nothing but the endings is to change
+        new = written  # only the line endings change
     return _match(text, Span(start, end, new), path, exact=True)
 
 
 def match_alike(page: TextPage, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch | None:
-    """Return the only change at a place that is like old_text, None when no place is."""
-    # imported here: most edits are exact and need none of it
+    """Return the only change at a place similar to old_text, or None if there is none."""
+    # imported here: most edits match exactly and do not need them
     from hilt.text.indentation import settle
     from hilt.text.likeness import MOST_PLACES, alike, indented, rewrite
 
@@ -100,22 +100,20 @@ def match_alike(page: TextPage, old_text: str, new_text: str, *, path: str, fuzz
     if fuzzy_indent and not place.indents:
         new_text = settle(text, place.start, old_text, new_text)
     if "\r\n" in old_text and "\r\n" not in text[place.start : place.end]:
-        new_text = new_text.replace("\r\n", "\n")  # its author writes CRLF for whatever the file has
+        new_text = new_text.replace("\r\n", "\n")  # old_text uses CRLF where the file does not
     new = rewrite(page, place, new_text, _ending_at(text, place.start, place.end))
     return _match(text, Span(place.start, place.end, new), path, exact=False)
 
 
 def _match(text: str, span: Span, path: str, *, exact: bool) -> EditMatch:
     if span.new == text[span.start : span.end]:
-        raise ToolError(
-            "edit_no_change", f"The edit would leave {path} as it is: old_text and new_text are equivalent."
-        )
+        raise ToolError("edit_no_change", f"The edit would not change {path}: old_text and new_text are equivalent.")
     first = line_number(text, span.start)
     return EditMatch(span, exact, first, first + text.count("\n", span.start, span.end - 1))
 
 
 def _ending_at(text: str, start: int, end: int) -> str:
-    """Return the line ending that text written there takes: the one it replaces, else that of the lines around it."""
+    """Return the line ending for new text: the one it replaces, or else that of the surrounding lines."""
     if "\n" in text[start:end]:
         return dominant_ending(text[start:end])
     feed = text.find("\n", end)
@@ -149,10 +147,10 @@ def _not_found(page: TextPage, old_text: str, path: str, *, fuzzy_indent: bool, 
     suggestion = None
     details: dict[str, object] = {}
     if like is not None:
-        message += f" The nearest to its line {number}, {quote(wanted)!r}, is line {like.line}: {like.text!r}."
+        message += f" The closest match for its line {number}, {quote(wanted)!r}, is line {like.line}: {like.text!r}."
         details = {"nearest_line": like.line, "nearest_text": like.text}
     shifted = [] if fuzzy_indent else indented(page, old_text)
     if len(shifted) == 1:
         line = line_number(page.text, shifted[0].start)
-        suggestion = f"It is on line {line} with another indentation: pass fuzzy_indent: true."
+        suggestion = f"It occurs on line {line} with different indentation; send fuzzy_indent: true."
     return ToolError("edit_not_found", message, suggestion=suggestion, **details)

@@ -1,4 +1,4 @@
-"""The line of a file that most resembles a line which is not there."""
+"""Finds the line of a file that is most similar to a missing line."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from hilt.text.encodings import visible
 
 SHOWN = 200  # characters of a line that an error quotes
 _LEAST_LIKENESS = 40
-_COMPARED = 100_000  # lines of a file that are compared; of a longer file only its beginning
+_COMPARED = 100_000  # lines at the start of a file that are compared
 
 
 class Nearest(NamedTuple):
-    """A line by its number, counted from 1, and its text, cut for a message."""
+    """A line number, from 1, and its text, cut for a message."""
 
     line: int
     text: str
 
 
 def nearest_line(lines: Sequence[str], wanted: str) -> Nearest | None:
-    """Return the first of the most similar lines, or None when nothing resembles the wanted one."""
+    """Return the first of the most similar lines, or None if no line is similar."""
     if not wanted.strip():
         return None
     from rapidfuzz import fuzz, process
 
     # cut first: the cost of a comparison grows with the length of both
     choices = [line.strip()[:SHOWN] for line in lines[:_COMPARED]]
-    found = process.extractOne(wanted.strip()[:SHOWN], choices, scorer=fuzz.ratio, score_cutoff=_LEAST_LIKENESS)
-    return None if found is None else Nearest(found[2] + 1, quote(lines[found[2]]))
+    best = process.extractOne(wanted.strip()[:SHOWN], choices, scorer=fuzz.ratio, score_cutoff=_LEAST_LIKENESS)
+    return None if best is None else Nearest(best[2] + 1, quote(lines[best[2]]))
 
 
 def quote(line: str) -> str:
-    """Return a line as an error shows it: no ending, no stray bytes, at most 200 characters."""
+    """Return a line for an error message: no line ending, no invalid bytes, at most 200 characters."""
     bare = visible(line.rstrip("\r\n"))
     return bare if len(bare) <= SHOWN else bare[:SHOWN] + "…"

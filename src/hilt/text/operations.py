@@ -1,4 +1,4 @@
-"""What a patch says, whatever its notation: one operation for each file section."""
+"""The contents of a patch in either format: one operation for each file section."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hilt.text.nearest import quote
 
 
 class PatchLine(NamedTuple):
-    """A line of a hunk: "context", "removed" or "added"; not `ended` where the file ends without a line ending."""
+    """A line of a hunk: "context", "removed" or "added"; `ended` is false for a last line without a line ending."""
 
     kind: str
     text: str
@@ -17,7 +17,7 @@ class PatchLine(NamedTuple):
 
 
 class PatchHunk(NamedTuple):
-    """Lines to find and change, and what says where: anchors above them, the line stated, the end of the file."""
+    """Lines to find and change, and hints where: anchors above them, the stated line, the end of the file."""
 
     lines: tuple[PatchLine, ...]
     anchors: tuple[str, ...] = ()
@@ -27,9 +27,9 @@ class PatchHunk(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """What happens to one file: "add" (content), "delete", or "update" (hunks, a move, or only the mode git states).
+    """The change of one file: "add" (content), "delete", or "update" (hunks, a move, or only a new git mode).
 
-    `unified` tells the notation: there, line endings and line numbers are meant literally.
+    In a `unified` patch, line endings and line numbers are meant literally.
     """
 
     kind: str
@@ -45,7 +45,7 @@ KINDS = {" ": "context", "-": "removed", "+": "added"}
 
 
 def invalid(number: int, found: str, expected: str) -> ToolError:
-    """Return the error for line `number`, from 1, of a patch: what it is, and what was expected there."""
+    """Return the error for line `number`, from 1, of a patch: what was found, and what was expected."""
     return ToolError(
         "patch_invalid", f"Line {number} of the patch is {quote(found)!r}; expected {expected}.", line=number
     )

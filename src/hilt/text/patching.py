@@ -1,6 +1,6 @@
-"""Patches in two notations, told apart by the first line that is not blank.
+"""Patches in two formats, recognized by the first non-blank line.
 
-Codex (brackets: may be missing; a star: any number). Blanks around the markers do not matter:
+Codex (brackets: optional; a star: any number). Whitespace around the markers is ignored:
 
     patch    = ["<<EOF"] "*** Begin Patch" file file* "*** End Patch" ["EOF"]
     file     = "*** Add File: " path ("+" text)*
@@ -9,7 +9,7 @@ Codex (brackets: may be missing; a star: any number). Blanks around the markers 
     hunk     = ("@@" [" " anchor])* line line* ["*** End of File"]
     line     = (" " | "-" | "+") text | blank
 
-Unified, as diff and git write it. Counts are advice; headers may be missing where the caller names the path:
+Unified, as diff and git write it. Counts are hints; headers are optional if the caller names the path:
 
     patch    = prose* (file file* | hunk hunk*)
     file     = ["diff --git " names git-line*] ["--- " path "+++ " path hunk hunk*]
@@ -34,9 +34,9 @@ _HEREDOC = re.compile(r"\s*(?:[\w./-]+\s+)?<<-?\s*(['\"]?)(\w+)\1\s*")
 
 
 def parse_patch(patch: str, *, path: str | None = None) -> list[Operation]:
-    """Return the operations of a patch in order; several may change one file, each then sees what those before it did.
+    """Return the operations of a patch in order; several may change one file, each on the result of the previous one.
 
-    With a path the patch must be about one file, and that path is the file, whatever the headers say.
+    With a path, the patch must change one file, and the path overrides the headers.
     """
     lines = patch.split("\n")
     filled = [index for index, line in enumerate(lines) if line.strip()]
@@ -55,5 +55,7 @@ def parse_patch(patch: str, *, path: str | None = None) -> list[Operation]:
     if path is None:
         return operations
     if len(operations) > 1:
-        raise ToolError("patch_invalid", f"The patch changes {len(operations)} files; {path} alone may be changed.")
+        raise ToolError(
+            "patch_invalid", f"The patch changes {len(operations)} files; with path {path} it may change only one."
+        )
     return [operations[0]._replace(path=path)]

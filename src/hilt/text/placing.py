@@ -1,4 +1,4 @@
-"""Where the hunks of a patch apply, and the changes they make there; all other characters stay."""
+"""Where the hunks of a patch apply, and the changes they make there."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from hilt.text.operations import Operation, PatchHunk, PatchLine
 from hilt.text.ranges import Ranges
 
 _LISTED = 10  # line numbers that an error names
-_MOST = 100  # places that are looked at before a hunk is called ambiguous
-_SEARCHES = 16  # of a text, one by one, before it is worth knowing where each line stands
+_MOST = 100  # places to check before a hunk is rejected as ambiguous
+_SEARCHES = 16  # linear searches of a text before an index of its lines is worth its cost
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _ANY_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def apply_hunks(text: str, operation: Operation) -> list[Span]:
-    """Return the changes, in order, that the hunks make to the text; a hunk that does not fit one place is an error.
+    """Return the changes, in order, that the hunks make to the text; raise unless each hunk matches one place.
 
-    Only removed and added lines are in the spans. Added lines take the ending of the lines they replace, else the one
-    most lines of the file have, except where a unified diff fits the file ending for ending: then they are written as
-    they stand.
+    The spans contain only removed and added lines. Added lines get the line ending of the lines they replace, or else
+    the most common one of the file. If a unified diff matches the file including line endings, they are written
+    unchanged.
     """
     try:
         return _Placement(text, split_lines(text), operation).spans()
@@ -36,7 +36,7 @@ def apply_hunks(text: str, operation: Operation) -> list[Span]:
         if operation.unified or _LONE_RETURN.search(text) is None:
             raise
         try:
-            # in the Codex notation a carriage return ends a line, too
+            # in the Codex format a carriage return also ends a line
             return _Placement(text, _ANY_LINE.findall(text), operation).spans()
         except ToolError:
             raise conflict from None
@@ -69,7 +69,7 @@ _FORMS: tuple[_Form, ...] = (_bare, _unpadded, _unspaced, _normalized)
 
 
 class _View:
-    """The lines as one form shows them, also joined, and where the line feed before each is in that."""
+    """The lines in one normalized form, also joined, with the offset of the line feed before each."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
@@ -78,7 +78,7 @@ class _View:
         self._searches = 0
 
     def search(self, wanted: Sequence[str], first: int) -> Iterator[int]:
-        """Yield each line, from `first` on, at which the wanted lines stand."""
+        """Yield each line number, from `first` on, at which the wanted lines start."""
         self._searches += 1
         if self._searches > _SEARCHES and self.lines:
             offset, line = min(enumerate(wanted), key=lambda pair: len(self._numbers.get(pair[1], ())))
@@ -90,7 +90,7 @@ class _View:
 
     @cached_property
     def _numbers(self) -> dict[str, list[int]]:
-        """Where each line stands."""
+        """The numbers of each line."""
         numbers: dict[str, list[int]] = {}
         for number, line in enumerate(self.lines):
             numbers.setdefault(line, []).append(number)
@@ -105,7 +105,7 @@ class _View:
 
 
 class _Placement:
-    """The hunks of one operation on their way into a text."""
+    """Places the hunks of one operation in a text."""
 
     def __init__(self, text: str, lines: list[str], operation: Operation) -> None:
         self.lines = lines
@@ -116,7 +116,7 @@ class _Placement:
         self.unended = bool(lines) and not lines[-1].endswith(("\n", "\r"))
         self.views: dict[_Form, _View] = {}
         self.taken = Ranges()
-        self.behind = 0  # the line behind the hunk before
+        self.behind = 0  # the line after the previous hunk
         self.drift = 0
         self.number = 0
 
@@ -130,18 +130,18 @@ class _Placement:
     def _apply(self, hunk: PatchHunk) -> Iterator[Span]:
         placed = self._place(hunk)
         if placed is None and hunk.lines[-1][:2] == ("context", ""):
-            # a blank line before the next marker is often no line of the file
-            kept = len(hunk.lines)
-            while kept and hunk.lines[kept - 1][:2] == ("context", ""):
-                kept -= 1
-            hunk = hunk._replace(lines=hunk.lines[:kept])
+            # a blank line before the next marker often does not belong to the file
+            size = len(hunk.lines)
+            while size and hunk.lines[size - 1][:2] == ("context", ""):
+                size -= 1
+            hunk = hunk._replace(lines=hunk.lines[:size])
             placed = self._place(hunk)
         if placed is None:
             old = [line.text for line in hunk.lines if line.kind != "added"]
             raise self._not_found(old, "line", at_end=hunk.at_end)
         first, form = placed
         size = sum(line.kind != "added" for line in hunk.lines)
-        if not self.taken.overlapping(first, first + size):  # lines may be inserted inside a hunk
+        if not self.taken.overlapping(first, first + size):  # an earlier hunk may contain the place of an insertion
             self.taken.add(first, first + size)
         self.behind = first + size
         if hunk.old_start is not None and size:
@@ -149,10 +149,10 @@ class _Placement:
         yield from self._changes(hunk.lines, first, literal=form is _literal)
 
     def _place(self, hunk: PatchHunk) -> tuple[int, _Form] | None:
-        """Return the line at which the hunk applies and the form in which it fits, the strictest first."""
+        """Return the line at which the hunk applies and the strictest form in which it matches."""
         old = [line.text for line in hunk.lines if line.kind != "added"]
         if not old:
-            # without old lines nothing shows whether the patch knows the endings of the file
+            # without old lines, the line endings of the patch cannot be compared with those of the file
             return self._insertion(hunk), _literal if self.operation.unified and self.ending == "\n" else _bare
         for form in self.forms:
             first = self._fit(hunk, [form(line) for line in old], form)
@@ -168,7 +168,7 @@ class _Placement:
             return self._only(places)
         if hunk.old_start is None or hunk.at_end:
             return len(self.lines)
-        # a range without lines is named by the line before it
+        # an empty range gives the line before it
         first = hunk.old_start - (hunk.old_count != 0) + self.drift
         return min(max(first, 0), len(self.lines))
 
@@ -190,16 +190,16 @@ class _Placement:
         found = (first for first in view.search(wanted, anchors[0]) if self._is_free(first, size))
         places = list(islice(found, _MOST))
         if hunk.anchors:
-            # an anchor decides for the first place below it; one that occurs twice may not decide
+            # an anchor selects the first place below it; an anchor that occurs twice may not be enough
             below = (bisect_left(places, anchor) for anchor in anchors)
             places = sorted({places[index] for index in below if index < len(places)})
         return self._only(places) if places else None
 
     def _anchors(self, anchors: Sequence[str]) -> list[int]:
-        """Return the lines of the last anchor, each the first below one of the anchor before it."""
+        """Return the lines of the last anchor, each the first one below a line of the previous anchor."""
         lines = self._find_anchor(anchors[0], self._floor())
         if not lines:
-            # a second hunk in one function repeats the anchor of the first
+            # a second hunk in a function may repeat the anchor of the first
             lines = self._find_anchor(anchors[0], 0)[-1:]
         for anchor in anchors[1:]:
             found = self._find_anchor(anchor, lines[0] + 1) if lines else []
@@ -214,7 +214,7 @@ class _Placement:
         return next(filter(None, (list(islice(search, _MOST)) for search in searches)), [])
 
     def _floor(self) -> int:
-        """Return the first line to look at: in the Codex notation, hunks come in the order of the file."""
+        """Return the first line to search: in the Codex format, hunks are in file order."""
         return 0 if self.operation.unified else self.behind
 
     def _is_free(self, first: int, size: int) -> bool:
@@ -259,8 +259,8 @@ class _Placement:
         lines = [place + 1 for place in places[:_LISTED]]
         rest = f" and {len(places) - len(lines)} more" if len(places) > len(lines) else ""
         raise self._conflict(
-            f"fits in {len(places)} places, at lines {', '.join(map(str, lines))}{rest}.",
-            "Add context lines, or an '@@' line with the function or class above, so that it fits one.",
+            f"matches {len(places)} places, at lines {', '.join(map(str, lines))}{rest}.",
+            "Add context lines, or an '@@' line with the function or class above, so that it matches one place.",
             lines=lines,
         )
 
@@ -270,14 +270,14 @@ class _Placement:
         nearest = nearest_line(self.lines, wanted[0] if missing is None else missing)
         if missing is None:
             places = self._view(_unspaced).search([_unspaced(line) for line in wanted], 0)
-            why = "at its end" if at_end else "below its anchor or the hunk before it"
-            why = why if next(places, None) is not None else "one below the other"
-            message = f"does not fit: from {quote(wanted[0])!r} on, its lines are in the file, but not {why}."
+            why = "at its end" if at_end else "below its anchor or the previous hunk"
+            why = why if next(places, None) is not None else "in this order"
+            message = f"does not match: its lines from {quote(wanted[0])!r} on are in the file, but not {why}."
         else:
-            message = f"does not fit: its {what} {quote(missing)!r} is not in the file."
+            message = f"does not match: its {what} {quote(missing)!r} is not in the file."
         if nearest is None:
             return self._conflict(message)
-        message += f" The nearest is line {nearest.line}: {nearest.text!r}."
+        message += f" The closest match is line {nearest.line}: {nearest.text!r}."
         return self._conflict(message, nearest_line=nearest.line, nearest_text=nearest.text)
 
     def _conflict(self, message: str, suggestion: str | None = None, **details: object) -> ToolError:

@@ -1,4 +1,4 @@
-"""Ranges of which none overlaps another."""
+"""A set of ranges that do not overlap."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from bisect import bisect_left, bisect_right
 
 
 class Ranges:
-    """Ranges with a number each. Two that only touch do not overlap, and an empty one overlaps what it lies inside."""
+    """Ranges with a number each. Adjacent ranges do not overlap; an empty range overlaps the one that contains it."""
 
     def __init__(self) -> None:
-        # both rise from range to range, as no two overlap
+        # both are sorted, because no two ranges overlap
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._numbers: list[int] = []

@@ -1,8 +1,8 @@
-"""A text with replacements that are still to be made: where something occurs in it, without making it anew each time.
+"""A text with pending replacements: finds where a part occurs in it without rebuilding the text each time.
 
-Looking for each of many parts reads the whole text once per part. A sweep reads it once for all: it samples the text
-at every stride-th character, and each part has a window in which any of its occurrences must meet a sample. What the
-replacements bring in is sampled at every character as it comes.
+Searching for many parts one by one reads the whole text once per part. A sweep reads it once for all: it samples the
+text at every stride-th character, and each part has a window in which any of its occurrences must contain a sample.
+The text of replacements is sampled at every character when it is added.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import NamedTuple
 from hilt.text.encodings import Span
 from hilt.text.lines import occurrences
 
-SEARCHES = 16  # of a text, one by one, before a sweep is worth its cost
+SEARCHES = 16  # single searches of a text before a sweep is worth its cost
 _STRIDES = (16, 8, 4, 2, 1)
-_EARNED = 128  # parts of stride 1 that are worth a sweep; of a longer stride fewer
-_TOGETHER = 8192  # parts of one sweep
-_LOOKED = 64  # samples of a part among which its window is chosen
-_MOST_HITS = 16  # places of one sample; those of a common one are not kept
+_EARNED = 128  # number of parts that make a sweep worth its cost at stride 1; fewer at longer strides
+_TOGETHER = 8192  # parts per sweep
+_LOOKED = 64  # samples of a part to choose its window from
+_MOST_HITS = 16  # places stored per sample; more common samples are not used
 _MOST_APART = 256  # replacements whose surroundings are searched one by one
-_BLOCKS = 256  # parts of the text whose lines are counted together
+_BLOCKS = 256  # blocks of the text, each with a line count
 
 
 class _SampleWindow(NamedTuple):
-    """The samples of a part by which it is found: where in it they begin, how many there are, how long they are."""
+    """The samples used to find a part: their first offset in it, their number, and their length."""
 
     start: int
     stride: int
@@ -37,7 +37,7 @@ class _SampleWindow(NamedTuple):
 
 
 class SamplePlaces:
-    """Where samples of the parts that will be looked for occur in a text."""
+    """Where samples of the parts to search for occur in a text."""
 
     def __init__(self, text: str, parts: Sequence[str]) -> None:
         self.text = text
@@ -48,7 +48,7 @@ class SamplePlaces:
         self._searches = 0
 
     def window(self, part: str) -> _SampleWindow | None:
-        """Return how a part is found by its samples; None when it must be looked for in the whole text."""
+        """Return the sample window of a part; None if the whole text must be searched for it."""
         self._searches += 1
         if self._searches == SEARCHES:
             self._sweep_all()
@@ -68,29 +68,29 @@ class SamplePlaces:
 
     def _sweep(self, parts: Sequence[str], stride: int) -> None:
         size = 3 * stride + 1
-        found: dict[str, list[int]] = {
+        hits_of: dict[str, list[int]] = {
             part[at : at + size]: [] for part in parts for at in range(min(len(part) - size + 1, _LOOKED))
         }
         text = self.text
         for at in range(0, len(text) - size + 1, stride):
-            hits = found.get(text[at : at + size])
+            hits = hits_of.get(text[at : at + size])
             if hits is not None and len(hits) <= _MOST_HITS:
                 hits.append(at)
         for part in parts:
-            counts = [len(found[part[at : at + size]]) for at in range(min(len(part) - size + 1, _LOOKED))]
+            counts = [len(hits_of[part[at : at + size]]) for at in range(min(len(part) - size + 1, _LOOKED))]
             sums = [sum(counts[at : at + stride]) for at in range(len(counts) - stride + 1)]
             window = _SampleWindow(sums.index(min(sums)), stride, size)
             samples = [sample for _, sample in window.samples(part)]
-            if all(len(found[sample]) <= _MOST_HITS for sample in samples):
+            if all(len(hits_of[sample]) <= _MOST_HITS for sample in samples):
                 self._windows[part] = window
                 self.sizes.add(size)
-                self.hits.update((sample, found[sample]) for sample in samples)
+                self.hits.update((sample, hits_of[sample]) for sample in samples)
 
 
 class Revision:
-    """A text and the replacements to be made in it, none of which touches another.
+    """A text and its pending replacements, which do not overlap.
 
-    Offsets are those of the text without them. What is found holds for the text with them.
+    Offsets refer to the original text. Search results apply to the text with the replacements made.
     """
 
     def __init__(self, places: SamplePlaces) -> None:
@@ -100,12 +100,12 @@ class Revision:
         self._places = places
         self._starts: list[int] = []
         self._block = len(self.text) // _BLOCKS + 1
-        self._grown: list[tuple[int, int]] = []  # by how many lines and characters each replacement makes it longer
-        self._blocks: list[tuple[int, int]] = []  # the same of each block: its lines, and by what it grew
+        self._grown: list[tuple[int, int]] = []  # lines and characters that each replacement adds
+        self._blocks: list[tuple[int, int]] = []  # for each block, its lines and the characters added
         self._fresh: dict[str, list[tuple[int, int]]] | None = None  # replacement and offset from it, by sample
 
     def only(self, part: str) -> int | None:
-        """Return where the part occurs; None unless it is once and in none of what the replacements brought."""
+        """Return the offset of the part; None unless it occurs exactly once and not in replaced text."""
         window = self._places.window(part)
         places = self._by_search(part) if window is None else self._by_samples(part, window)
         return next(iter(places)) if places is not None and len(places) == 1 else None
@@ -147,7 +147,7 @@ class Revision:
         return places
 
     def _occurs(self, part: str, at: int, away: int) -> bool:
-        """Whether the part begins that many characters behind the beginning of the replacement at an offset."""
+        """Whether the part starts `away` characters after the start of the replacement at offset `at`."""
         span = self.spans[bisect_left(self._starts, at)]
         head = self.before(at, -away) if away < 0 else ""
         if len(head) < -away:
@@ -156,12 +156,12 @@ class Revision:
         return part == head + behind + self.after(span.end, len(part) - len(head) - len(behind))
 
     def touches(self, start: int, end: int) -> bool:
-        """Whether a replacement is made between two offsets."""
+        """Whether a replacement overlaps the range between two offsets."""
         index = bisect_left(self._starts, end) - 1  # the last one that starts before the end
         return index >= 0 and self.spans[index].end > start
 
     def add(self, span: Span) -> None:
-        """Make a replacement that touches no other."""
+        """Add a replacement that does not overlap any other."""
         index = bisect_left(self._starts, span.start)
         grown = (
             span.new.count("\n") - self.text.count("\n", span.start, span.end),
@@ -188,7 +188,7 @@ class Revision:
                     fresh.setdefault(sample, []).append((span.start, at - len(head)))
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Return the line, from 1, and the offset that a place has once the replacements are made."""
+        """Return the line, from 1, and the offset of a place after the replacements."""
         if not self._blocks:
             starts = range(0, len(self.text) + 1, self._block)
             self._blocks = [(self.text.count("\n", start, start + self._block), 0) for start in starts]
@@ -205,7 +205,7 @@ class Revision:
         return lines, offset
 
     def before(self, at: int, count: int) -> str:
-        """Return the characters before an offset that is in no replacement, as many as there are."""
+        """Return up to `count` characters before an offset that is not inside a replacement."""
         pieces: list[str] = []
         index = bisect_left(self._starts, at)
         while count > 0:
@@ -221,7 +221,7 @@ class Revision:
         return "".join(reversed(pieces))
 
     def after(self, at: int, count: int) -> str:
-        """Return the characters from an offset on that is in no replacement, as many as there are."""
+        """Return up to `count` characters from an offset that is not inside a replacement."""
         pieces: list[str] = []
         index = bisect_left(self._starts, at)
         while count > 0:

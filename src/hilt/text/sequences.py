@@ -1,4 +1,4 @@
-"""What two sequences have in common, in order: minimal for few differences, linear in practice for any number."""
+"""The common items of two sequences, in order: minimal for few differences, linear in practice for many."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-# Differences up to which the answer is minimal; the work grows with the square of this.
+# Number of differences up to which the result is minimal; the cost grows with its square.
 _EXACT = 256
-# Differences looked ahead afterwards, in what lies between two anchors or consists of repeated items only.
+# Differences to look ahead after that, between two anchors or in repeated items.
 _LOOKAHEAD = 32
-# Steps a search may take beyond those that move it forward: repetitive input makes many paths that are equally good.
+# Extra steps a search may take without progress: repetitive input has many equally good paths.
 _SLACK = 1 << 17
-# Times a part is divided at its unique items; a deeper division is a hostile input, not a text.
+# How often a part is divided at its unique items; only hostile input needs more.
 _DEPTH = 16
 
 
@@ -32,7 +32,7 @@ class _Area(NamedTuple):
 
 
 def equal_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[EqualRun]:
-    """Return the runs that both sequences keep, in order; what lies between them was removed or added."""
+    """Return the runs that both sequences share, in order; items between them were removed or added."""
     numbers: dict[Hashable, int] = {}
     a = [numbers.setdefault(item, len(numbers)) for item in old]
     b = [numbers.setdefault(item, len(numbers)) for item in new]
@@ -43,7 +43,7 @@ def equal_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[EqualRu
         common = set(a[area.old.start : area.old.stop]) & set(b[area.new.start : area.new.stop])
         if not common:
             continue
-        # items that one side lacks cannot be kept; without them the search meets only real choices
+        # items that only one side has cannot match; dropping them shortens the search
         xs = [x for x in area.old if a[x] in common]
         ys = [y for y in area.new if b[y] in common]
         runs, anchors = _align([a[x] for x in xs], [b[y] for y in ys], area.depth)
@@ -53,7 +53,7 @@ def equal_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[EqualRu
 
 
 def _trim(a: Sequence[int], b: Sequence[int], area: _Area, found: list[EqualRun]) -> _Area:
-    """Move what the area begins and ends with in common to the runs that were found."""
+    """Move the common prefix and suffix of the area to the runs."""
     old, new, _ = area
     head, limit = 0, min(len(old), len(new))
     while head < limit and a[old.start + head] == b[new.start + head]:
@@ -69,7 +69,7 @@ def _trim(a: Sequence[int], b: Sequence[int], area: _Area, found: list[EqualRun]
 
 
 def _align(a: Sequence[int], b: Sequence[int], depth: int) -> tuple[list[EqualRun], list[tuple[int, int]]]:
-    """Return the runs to keep; or, where too much differs, pairs of unique items at which to divide the work."""
+    """Return the common runs; or, if too much differs, pairs of unique items at which to divide the area."""
     runs, x, y = _walk(a, b, 0, 0, _LOOKAHEAD if depth else _EXACT)
     if (x, y) == (len(a), len(b)):
         return runs, []
@@ -83,7 +83,7 @@ def _align(a: Sequence[int], b: Sequence[int], depth: int) -> tuple[list[EqualRu
 
 
 def _walk(a: Sequence[int], b: Sequence[int], x0: int, y0: int, edits: int) -> tuple[list[EqualRun], int, int]:
-    """Follow the shortest edit path (Myers) from x0, y0; where the edits run out, the path that came furthest."""
+    """Follow the shortest edit path (Myers) from x0, y0; when the edits run out, return the path that got furthest."""
     skew = y0 - x0
     reach = [x0] * (2 * edits + 3)  # by k = removals - additions, the furthest x; a negative k counts from the end
     history: list[list[int]] = []
@@ -108,7 +108,7 @@ def _walk(a: Sequence[int], b: Sequence[int], x0: int, y0: int, edits: int) -> t
 
 
 def _adds(reach: Sequence[int], k: int, edit: int) -> bool:
-    """Tell whether the path to diagonal k comes by an addition, from k + 1; else by a removal, from k - 1."""
+    """Whether the path reaches diagonal k by an addition, from k + 1; otherwise by a removal, from k - 1."""
     return k == -edit or (k != edit and reach[k - 1] < reach[k + 1])
 
 
@@ -124,11 +124,11 @@ def _retrace(history: Sequence[Sequence[int]], x: int, y: int, skew: int) -> Ite
 
 
 def _unique_pairs(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the longest rising series of items that occur once on each side."""
+    """Return the longest increasing series of items that occur once on each side."""
     in_a, in_b = Counter(a), Counter(b)
     place = {item: y for y, item in enumerate(b)}
     pairs = [(x, place[item]) for x, item in enumerate(a) if in_a[item] == in_b[item] == 1]
-    ends: list[int] = []  # the least y that a rising series of each length ends at
+    ends: list[int] = []  # for each length, the smallest y at which an increasing series ends
     last: list[int] = []  # the pair that ends it
     previous: list[int] = []
     for index, (_, y) in enumerate(pairs):
@@ -145,7 +145,7 @@ def _unique_pairs(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _between(area: _Area, anchors: Sequence[tuple[int, int]], found: list[EqualRun]) -> Iterator[_Area]:
-    """Keep the anchors, and yield the areas around them; without anchors there is nothing left to look at."""
+    """Add the anchors to the runs, and yield the areas between them; nothing without anchors."""
     if not anchors:
         return
     x, y = area.old.start, area.new.start
@@ -157,7 +157,7 @@ def _between(area: _Area, anchors: Sequence[tuple[int, int]], found: list[EqualR
 
 
 def _merge(runs: Iterable[EqualRun]) -> list[EqualRun]:
-    """Return the runs in order, those that touch as one."""
+    """Return the runs in order, with adjacent ones merged."""
     merged: list[EqualRun] = []
     for run in sorted(run for run in runs if run.length):
         if merged and merged[-1].old + merged[-1].length == run.old and merged[-1].new + merged[-1].length == run.new:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hilt.errors import ToolError
 from hilt.text.operations import KINDS, Operation, PatchHunk, PatchLine, invalid
 
-# what the first line of a unified diff, or of the mail or commit around one, starts with
+# prefixes of the first line of a unified diff, or of the mail or commit around it
 OPENINGS = ("diff ", "--- ", "Index: ", "@@", "From ", "commit ")
 
 _RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))?(?= @@|$)")
@@ -31,9 +31,9 @@ _BODY = "a line that starts with a blank, '+', '-' or '\\'"
 
 
 def parse_unified(lines: Sequence[str], first: int, last: int, path: str | None) -> list[Operation]:
-    """Return the operations of lines[first:last + 1]; a path stands in for headers that are missing."""
+    """Return the operations of lines[first:last + 1]; `path` is used if there are no headers."""
     chosen = list(lines[: last + 1])
-    # CRLF throughout is how the patch was sent; on some lines only, it is what the file has there
+    # CRLF on every line comes from how the patch was sent; on some lines only, it comes from the file
     if all(line.endswith("\r") for line in lines[first:last]):
         chosen = [line.removesuffix("\r") for line in chosen]
     return _Parser(chosen, first).parse(path)
@@ -42,7 +42,7 @@ def parse_unified(lines: Sequence[str], first: int, last: int, path: str | None)
 def parse_ranges(header: str) -> tuple[int, int, int] | None:
     """Return the old start, old count and new count that a hunk header states."""
     found = _RANGES.match(header)
-    # they are advice: of absurd ones the beginning is enough
+    # they are hints: the first digits of absurd numbers are enough
     return (int(found[1][:18]), int((found[2] or "1")[:18]), int((found[3] or "1")[:18])) if found else None
 
 
@@ -65,7 +65,7 @@ class _Parser:
             else:
                 self.at += 1
         if not operations:
-            raise ToolError("patch_invalid", "The patch names no file and has no hunk.", line=len(self.lines))
+            raise ToolError("patch_invalid", "The patch has no file header and no hunk.", line=len(self.lines))
         return operations
 
     def _at_names(self) -> bool:
@@ -86,7 +86,7 @@ class _Parser:
         target = _unquote(facts["rename to"]) if "rename to" in facts else None
         mode = facts.get("new file mode") or facts.get("new mode")
         if not path or path == _NOWHERE or ("rename from" in facts) != (target is not None):
-            raise invalid(start + 1, self.lines[start], "a header that names the file")
+            raise invalid(start + 1, self.lines[start], "a header with the file name")
         if "new file mode" in facts or old == _NOWHERE:
             return Operation("add", path, content=self._content(hunks, start), unified=True, mode=mode)
         if deleted:
@@ -106,7 +106,7 @@ class _Parser:
                 raise ToolError(
                     "patch_invalid",
                     f"Line {self.at + 1} of the patch changes a binary file; only text can be patched.",
-                    suggestion="Leave that file out of the patch.",
+                    suggestion="Remove that file from the patch.",
                     line=self.at + 1,
                 )
             if line.startswith("copy "):
@@ -150,13 +150,13 @@ class _Parser:
         return PatchHunk(tuple(body), anchors, at_end, *(ranges[:2] if ranges else ()))
 
     def _at_hunk_end(self, left: tuple[int, int] | None) -> bool:
-        """Tell whether the next line is no longer of the hunk, of which so many old and new lines were still stated."""
+        """Whether the hunk ends before the next line; `left` counts the old and new lines still expected."""
         line, *following = self.lines[self.at : self.at + 3]
         if line.startswith(("@@", "diff ", "Index: ")):
             return True
         complete = left is not None and max(left) <= 0
         if self._at_names():
-            # a removed "-- " and an added "++ " look like names: where just those two are left, names must be git's
+            # a removed "-- " and an added "++ " look like names: if only those two are left, require git's prefixes
             before_hunk = len(following) == 2 and following[1].startswith("@@")
             by_git = line.startswith(("--- a/", '--- "a/', "--- /dev/null"))
             return left is None or complete or (before_hunk and (by_git or left != (1, 1)))
@@ -174,7 +174,7 @@ class _Parser:
 
 
 def _git_names(line: str) -> tuple[str, str]:
-    """Return both names of a "diff --git" line; without quotes they are told apart by being the same."""
+    """Return both names of a "diff --git" line; without quotes, split it where both halves are equal."""
     names = line[len("diff --git ") :].rstrip()
     middle = len(names) // 2
     if names[1:middle] == names[middle + 2 :]:
@@ -186,14 +186,14 @@ def _git_names(line: str) -> tuple[str, str]:
 
 
 def _strip_prefixes(old: str, new: str) -> tuple[str, str]:
-    """Return the names without the a/ and b/ that git puts before them, where both have theirs."""
+    """Return the names without git's a/ and b/ prefixes, if both have them."""
     if not (old.startswith(("a/", _NOWHERE)) and new.startswith(("b/", _NOWHERE))):
         return old, new
     return old.removeprefix("a/"), new.removeprefix("b/")
 
 
 def _unquote(name: str) -> str:
-    """Return a path as git meant it: C escapes resolved, or cut before the tab that a time stamp follows."""
+    """Return the path with C escapes decoded, or cut before the tab and time stamp."""
     if not name.startswith('"'):
         return name.partition("\t")[0].rstrip()
     raw = name[1 : name.rfind('"')].encode("utf-8", "surrogateescape")

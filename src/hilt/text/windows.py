@@ -1,4 +1,4 @@
-"""Windows of lines: which part of a long text is shown, and where a cut hurts least."""
+"""Windows of lines: which part of a long text to show, and where to cut it."""
 
 from typing import Literal, NamedTuple
 
@@ -6,7 +6,7 @@ Truncate = Literal["head", "tail", "middle", "none", "smart"]
 
 LINES_MAX = 2000
 BYTES_MAX = 50 * 1024
-_AHEAD = 100  # lines behind a cut, of which the first that is not blank is looked at
+_AHEAD = 100  # lines after a cut in which to find the next non-blank line
 
 _BRACES = frozenset(
     ["go", "rs", "ts", "js", "java", "c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "tsx", "jsx", "mjs", "cjs"]
@@ -16,7 +16,7 @@ _CLOSED = frozenset(["rb", "sh", "bash", "zsh", "lua", "ex", "exs", "jl", "pl", 
 
 
 class WindowPart(NamedTuple):
-    """A run of lines: number of the first one, and the lines without their endings."""
+    """A run of lines: number of the first, and the lines without their endings."""
 
     first: int
     lines: list[str]
@@ -28,11 +28,11 @@ class WindowPart(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What is shown of a text: one part, or the two ends of it; `cut` when a limit took lines away."""
+    """The part of a text to show: one run of lines, or both ends; `cut` if a limit removed lines."""
 
     parts: list[WindowPart]
     cut: bool
-    clipped: bool = False  # the only line shown is itself cut: its end is missing, with "tail" its beginning
+    clipped: bool = False  # the only line is cut itself, at its end, or with "tail" at its beginning
 
     @property
     def last(self) -> int:
@@ -55,7 +55,7 @@ class Lines:
         self._line, self._offset = 1, 0  # the last position looked up
 
     def offset(self, number: int) -> int:
-        """Return where a line begins; the end of the text for a line after the last."""
+        """Return the offset of a line; the end of the text for a line after the last."""
         if number > self.total:
             return len(self._data)
         line, offset = (self._line, self._offset) if number >= self._line else (1, 0)
@@ -79,7 +79,7 @@ class Lines:
 
 
 def resolve(total: int, start: int, end: int | None, tail: int, truncate: str) -> tuple[int, int]:
-    """Return the first and last line that are asked for."""
+    """Return the first and last requested line."""
     if tail > 0:
         return max(1, total - tail + 1), total
     if end is not None:
@@ -90,7 +90,7 @@ def resolve(total: int, start: int, end: int | None, tail: int, truncate: str) -
 
 
 def select(lines: list[str], first: int, truncate: str, extension: str, *, numbered: bool) -> Window:
-    """Bring the lines that were asked for under the limits, by the strategy."""
+    """Cut the requested lines to the limits, as `truncate` says."""
     window = _by_lines(lines, first, truncate, extension)
     return _by_bytes(window, truncate, extension, numbered=numbered)
 
@@ -113,7 +113,7 @@ def _by_lines(lines: list[str], first: int, truncate: str, extension: str) -> Wi
 def _by_bytes(window: Window, truncate: str, extension: str, *, numbered: bool) -> Window:
     extra = len(str(window.last)) + 2 if numbered else 1
     parts = window.parts
-    # no character takes more than four bytes
+    # a character has at most four bytes
     if sum(4 * sum(map(len, part.lines)) + extra * len(part.lines) for part in parts) <= BYTES_MAX:
         return window
     sizes = [[len(line.encode("utf-8", "surrogatepass")) + extra for line in part.lines] for part in parts]
@@ -137,7 +137,7 @@ def _by_bytes(window: Window, truncate: str, extension: str, *, numbered: bool) 
 
 
 def _clipped(window: Window, truncate: str, size: int) -> Window:
-    """Return as much as fits of the one line that is too long by itself."""
+    """Return as much as fits of a single line that is too long."""
     if truncate == "tail":
         part = window.parts[-1]
         text = part.lines[-1].encode("utf-8", "surrogatepass")[-size:].decode("utf-8", "ignore")
@@ -172,8 +172,8 @@ def numbered(parts: list[WindowPart]) -> list[str]:
 
 
 def block_end(lines: list[str], most: int, extension: str) -> int | None:
-    """Return how many lines, `most` at most, to keep so that the last block is whole; None when no place is known."""
-    # what follows tells whether a block goes on
+    """Return how many lines to keep, at most `most`, so that the last block is complete; None if unknown."""
+    # the next line shows whether a block continues
     seen = lines[:most] + [line for line in lines[most : most + _AHEAD] if line.strip()][:1]
     if extension in ("py", "pyi"):
         ends = _python_ends(seen)
@@ -183,12 +183,12 @@ def block_end(lines: list[str], most: int, extension: str) -> int | None:
         ends = [number for number, line in enumerate(seen, 1) if line.rstrip() in _CLOSERS]
     else:
         return None
-    # a block longer than half the window is not worth losing the rest for
+    # do not drop more than half of the window
     return next((end for end in reversed(ends) if most // 2 < end <= most), None)
 
 
 def _python_ends(lines: list[str]) -> list[int]:
-    """Return the last lines of top-level statements and of methods, by the syntax tree of what parses."""
+    """Return the last lines of top-level statements and methods, from the syntax tree of the part that parses."""
     import ast
     import warnings
 
@@ -196,12 +196,12 @@ def _python_ends(lines: list[str]) -> list[int]:
     for _ in range(8):
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what the file should not have written is not our concern
+                warnings.simplefilter("ignore")  # warnings about the file's code do not matter here
                 tree = ast.parse("\n".join(text))
         except SyntaxError as error:
-            # the cut went through a statement: try again without what cannot be complete
-            found = error.lineno or 0
-            bad = max((number for number, line in enumerate(text[:found], 1) if line[:1].strip()), default=0)
+            # the cut is inside a statement: retry without the incomplete one
+            error_line = error.lineno or 0
+            bad = max((number for number, line in enumerate(text[:error_line], 1) if line[:1].strip()), default=0)
             if bad <= 1:
                 return []
             text = text[: bad - 1]
@@ -214,13 +214,13 @@ def _python_ends(lines: list[str]) -> list[int]:
 
 
 def _brace_ends(lines: list[str]) -> list[int]:
-    """Return the lines after which no brace is open, strings and comments left out."""
+    """Return the lines after which no brace is open, ignoring strings and comments."""
     ends: list[int] = []
     depth = 0
-    quote = ""  # what ends the string or comment that is open
+    quote = ""  # delimiter that closes the open string or comment
     for number, line in enumerate(lines, 1):
         if depth == 0 and not quote and ends and line.lstrip().startswith("{"):
-            ends.pop()  # the line above begins the block that this brace opens
+            ends.pop()  # the previous line starts the block that this brace opens
         position = 0
         while position < len(line):
             character = line[position]

@@ -36,8 +36,8 @@ def apply_patch(
     with a leading blank, - or +), `*** End Patch`.
 
     Details:
-    Context is searched exactly first, then with blanks and typographic characters overlooked. A hunk that fits in two
-    places is refused, unless the line after its `@@` decides.
+    Context is matched exactly first, then ignoring whitespace and typographic characters. A hunk that matches in two
+    places is rejected, unless the line after its `@@` selects one.
 
     Args:
         patch: Patch text.
@@ -47,7 +47,7 @@ def apply_patch(
         force: Allow over 50 MB.
     """
     operations = parse_patch(patch, path=path)
-    targets = [target for one in operations for target in (one.path, one.move_to) if target is not None]
+    targets = [target for change in operations for target in (change.path, change.move_to) if target is not None]
     with ctx.workspace.change("apply_patch", targets, force=force) as draft:
         touched = {draft.resolve(target) for target in targets}
         for name, checksum in (if_checksums or {}).items():
@@ -63,7 +63,7 @@ def apply_patch(
         if dry_run:
             return preview(changes, meta, otherwise="[dry-run] the patch changes nothing.", many=True)
         if not draft.differs():
-            raise ToolError("edit_no_change", "The patch changes nothing: the files already are as it wants them.")
+            raise ToolError("edit_no_change", "The patch changes nothing: the files already have these changes.")
         undo = draft.commit()
     count = len(done)
     text = f"applied patch with {count} operation{'s' * (count != 1)}:\n" + "\n".join(line for line, _ in done)
@@ -75,19 +75,19 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
     data = draft.read(path)
     if operation.kind == "add":
         if data is not None:
-            raise ToolError("already_exists", f"{path} already exists; the patch wants to add it.", path=path)
+            raise ToolError("already_exists", f"{path} already exists; the patch adds it.", path=path)
         draft.write(path, encode(operation.content or "", UTF8), mode=_mode(operation, None))
         return f"added {path}", operation
     if data is None:
-        raise ToolError("file_not_found", f"{path} does not exist; the patch wants to {operation.kind} it.", path=path)
+        raise ToolError("file_not_found", f"{path} does not exist; the patch {operation.kind}s it.", path=path)
     if operation.kind == "delete":
         if operation.hunks:
-            rest = _patched(draft, path, operation)  # the diff must be about all that it deletes
+            rest = _patched(draft, path, operation)  # the diff must contain everything it deletes
             if rest.data:
                 raise ToolError(
                     "patch_conflict",
-                    f"The patch deletes {path} but does not mention all of it: {len(rest.data)} bytes would be lost.",
-                    suggestion="Make the patch from the whole present text, or use *** Delete File.",
+                    f"The patch deletes {path} but does not contain all of it: {len(rest.data)} bytes would be lost.",
+                    suggestion="Create the patch from the complete current text, or use *** Delete File.",
                     path=path,
                 )
         draft.delete(path)
@@ -105,7 +105,7 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
 
 
 def _mode(operation: Operation, before: int | None) -> int | None:
-    """Return the permissions after an operation; git knows only plain and executable files, and so does its diff."""
+    """Return the permissions after an operation; a git diff distinguishes only plain and executable files."""
     if operation.mode is None:
         return before
     if before is None:
@@ -122,7 +122,7 @@ def _patched(draft: Draft, path: str, operation: Operation) -> Document:
 
 
 def _changes(draft: Draft, done: list[tuple[str, Operation]]) -> list[ShownChange]:
-    """Return what the patch as a whole does to each file, a move as a move."""
+    """Return the combined change of each file; a moved file is one change."""
     origins: dict[str, str] = {}
     for _, operation in done:
         if operation.move_to is not None:

@@ -12,7 +12,7 @@ from hilt.output import foreign_views
 from hilt.params import Items
 from hilt.schema import STRING, array, mapping, record
 
-CALL_SECONDS = 86_400.0  # a person may take their time; questions end by themselves
+CALL_SECONDS = 86_400.0  # a person may take their time; questions expire on their own
 HEADER_CHARACTERS = 40
 TEXT_CHARACTERS = 2000
 
@@ -52,25 +52,25 @@ _ANSWER = record({"answers": mapping({"anyOf": [STRING, array(STRING)]})})
 def ask_user(ctx: Context, questions: Annotated[list[Question], Items(minimum=1, maximum=4)]) -> Output:
     """Ask the user one to four questions with answers to choose from, and wait.
 
-    For unclear requirements, valid alternatives, preferences.
+    For unclear requirements, alternatives, preferences.
 
     Details:
-    The answer is JSON, {"answers": {QUESTION: LABEL}}, with a list of labels where several may be chosen; the user may
-    also answer in their own words. When nobody is there, the error is no_one_to_ask.
+    Returns JSON, {"answers": {QUESTION: LABEL}}, with a list of labels if multi_select is set; the user may also answer
+    in their own words. If nobody can answer, the call fails with no_one_to_ask.
 
     Args:
         questions: Questions; all must differ.
     """
     asked = [question._replace(options=_options(question.options)) for question in questions]
     _check(asked)
-    found = ctx.ask(asked)
-    answers = {question.question: _answer(question, found.get(question.question)) for question in asked}
+    replies = ctx.ask(asked)
+    answers = {question.question: _answer(question, replies.get(question.question)) for question in asked}
     return Output(data={"answers": answers}, view=_view(asked, answers))
 
 
-def _options(given: list[Any]) -> list[Any]:
-    """Make every option one with a label; a choice of two is not made into a record before."""
-    return [Option(item) if isinstance(item, str) else Option(**item) for item in given]
+def _options(options: list[Any]) -> list[Any]:
+    """Convert every option to an Option; values of a union type arrive as they were sent."""
+    return [Option(item) if isinstance(item, str) else Option(**item) for item in options]
 
 
 def _check(asked: list[Question]) -> None:
@@ -94,12 +94,12 @@ def _fits(where: str, text: str, most: int) -> None:
 
 def _differ(where: str, texts: list[str]) -> None:
     if len(set(texts)) != len(texts):
-        advice = "Make each one different: answers are told apart by it."
-        raise ToolError("invalid_args", f"{where} says the same twice.", suggestion=advice)
+        advice = "Make each one unique: answers are matched by it."
+        raise ToolError("invalid_args", f"{where} contains duplicates.", suggestion=advice)
 
 
 def _answer(question: Question, answer: Any) -> Any:
-    """Return one text, or a list where several may be chosen, whatever the surface had."""
+    """Return a string, or a list if several may be chosen, whatever the surface returned."""
     chosen = [] if answer is None else [answer] if isinstance(answer, str) else list(answer)
     if question.multi_select:
         return chosen

@@ -13,7 +13,7 @@ from hilt.schema import INTEGER, STRING, Schema, array, mapping, record
 from hilt.search.hashing import Hashes, hash_tree
 from hilt.search.selection import Selection
 
-SKIPPED_TOLD = 100
+SKIPPED_LISTED = 100
 
 
 _ANSWER: Schema = {
@@ -46,9 +46,9 @@ def checksum_tree(
     Skips links, files over 50 MB, .git, node_modules, vendor, dist, build, caches.
 
     Details:
-    The answer is a JSON object from path to hexadecimal digest, sorted. With baseline it is changed, added, removed
-    (paths) and unchanged_count, for the files that path and pattern name. Ignored and hidden files are hashed too;
-    sensitive files, those that are not regular, `__pycache__` and `.cache` are left out.
+    Returns a JSON object that maps each path to its hexadecimal digest, sorted. With baseline, returns changed, added,
+    removed (paths) and unchanged_count for the files that path and pattern select. Ignored and hidden files are hashed
+    too; sensitive files, special files, `__pycache__` and `.cache` are skipped.
 
     Args:
         path: Folder to hash.
@@ -63,7 +63,7 @@ def checksum_tree(
     found = hash_tree(ctx, path, accepts)
     meta: dict[str, Any] = {"files": len(found.digests)}
     if found.skipped:
-        meta["skipped"] = dict(sorted(found.skipped.items())[:SKIPPED_TOLD])
+        meta["skipped"] = dict(sorted(found.skipped.items())[:SKIPPED_LISTED])
         meta["skipped_count"] = len(found.skipped)
     if baseline is None:
         rows = [{"path": name, "sha256": digest} for name, digest in list(found.digests.items())[: views.FILES]]
@@ -82,13 +82,13 @@ def _compared(found: Hashes, baseline: dict[str, str], meta: dict[str, Any]) -> 
         if len(digest) != 64 or not all(character in "0123456789abcdefABCDEF" for character in digest):
             raise ToolError(
                 "invalid_args",
-                f"baseline: the value of {name!r} is no SHA-256 in hexadecimal.",
-                suggestion="Pass the whole answer of an earlier checksum_tree.",
+                f"baseline: the value of {name!r} is not a hexadecimal SHA-256.",
+                suggestion="Pass the complete result of an earlier checksum_tree.",
             )
     now = found.digests
     changed = sorted(name for name, digest in now.items() if name in baseline and baseline[name].lower() != digest)
     added = sorted(now.keys() - baseline.keys())
-    # what is there and could not be hashed is not gone
+    # a file that exists but could not be hashed was not removed
     removed = sorted(baseline.keys() - now.keys() - found.skipped.keys())
     unknown = sorted(baseline.keys() & found.skipped.keys())
     same = len(now) - len(changed) - len(added)

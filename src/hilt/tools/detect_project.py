@@ -1,4 +1,4 @@
-"""Find out what kind of project a folder is."""
+"""Detect what kind of project a folder is."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ FOLDERS_MAX = 1000
 PROJECTS_MAX = 100
 FILE_BYTES = 1024 * 1024
 
-# not somebody's own projects: what tools make, what others wrote, and what tests need
+# not the user's own projects: build output, dependencies and test data
 _SKIPPED = frozenset(
     {
         *("node_modules", "vendor", "__pycache__", "dist", "build", "target", "venv", "env", "deps", "_build", "out"),
@@ -54,9 +54,9 @@ def detect_project(ctx: Context, path: ReadPath = ".") -> Output:
     """Detect a project's languages, frameworks, and commands to build, test, lint and type-check it.
 
     Details:
-    The answer is JSON: languages, build_tool, test_command, linter, config_files, frameworks, and where known
-    type_checker and package_manager; commands that are not known are left out. In a monorepo, projects lists the
-    projects in folders below, each with its path, where its commands are to be run.
+    Returns JSON: languages, build_tool, test_command, linter, config_files, frameworks, type_checker and
+    package_manager; commands that are not known are omitted. In a monorepo, projects lists the projects in subfolders,
+    each with the path where its commands run.
 
     Args:
         path: Project folder.
@@ -78,7 +78,7 @@ def detect_project(ctx: Context, path: ReadPath = ".") -> Output:
 
 
 def _names(ctx: Context, folder: str) -> set[str]:
-    """Return the names in a folder, those of folders with a slash; sensitive ones are not among them."""
+    """Return the names in a folder, without sensitive ones; names of folders end with a slash."""
     names = set()
     for path, _ in ctx.workspace.walk(folder, depth=1, hidden=True):
         name = path.rstrip("/").rpartition("/")[2]
@@ -89,17 +89,17 @@ def _names(ctx: Context, folder: str) -> set[str]:
 def _project(ctx: Context, folder: str, names: set[str], manager: str | None) -> Project:
     def read(name: str) -> str | None:
         try:
-            found = ctx.workspace.read(_join(folder, name), limit=FILE_BYTES, remember=False)
+            file = ctx.workspace.read(_join(folder, name), limit=FILE_BYTES, remember=False)
         except ToolError:
             ctx.fence.check()
             return None
-        return found.data.decode("utf-8", "replace")
+        return file.data.decode("utf-8", "replace")
 
     return projects.detect(names, read, manager=manager)
 
 
 def _inner(ctx: Context, root: str, names: set[str], whole: Project) -> Iterator[tuple[str, Project]]:
-    """Yield the projects in the folders below, nearest first, each with its path from the project."""
+    """Yield the projects in subfolders, nearest first, each with its path relative to the root."""
     manager = whole.package_manager if whole.package_manager in ("npm", "pnpm", "yarn", "bun") else None
     waiting = [("", names, 0)]
     seen = 0
@@ -111,14 +111,14 @@ def _inner(ctx: Context, root: str, names: set[str], whole: Project) -> Iterator
             seen += 1
             below = _join(folder, plain)
             try:
-                found = _names(ctx, _join(root, below))
+                names_below = _names(ctx, _join(root, below))
             except ToolError:
                 ctx.fence.check()
-                continue  # gone, or closed to us
-            if projects.is_project(found):
-                yield below, _project(ctx, _join(root, below), found, manager)
+                continue  # deleted, or may not be read
+            if projects.is_project(names_below):
+                yield below, _project(ctx, _join(root, below), names_below, manager)
             if depth + 1 < DEPTH:
-                waiting.append((below, found, depth + 1))
+                waiting.append((below, names_below, depth + 1))
 
 
 def _join(folder: str, name: str) -> str:

@@ -25,9 +25,9 @@ def edit_file(
     Refused if the file changed since you read it.
 
     Details:
-    When old_text does not occur, blanks at line ends, typographic quotes and dashes, Unicode spaces and line endings
-    are overlooked, if that leaves exactly one place. Only the matched text changes: encoding, line endings and every
-    other byte stay. With show_context, changed lines are marked with a star.
+    If old_text does not occur, the match ignores trailing whitespace, typographic quotes and dashes, Unicode spaces and
+    line endings, provided exactly one place matches. Only the matched text changes; encoding, line endings and all
+    other bytes are preserved. With show_context, changed lines are marked with an asterisk.
 
     Args:
         path: File in the workspace.

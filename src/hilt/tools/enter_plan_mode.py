@@ -8,13 +8,13 @@ from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import views
 
-# where the mode before is kept, for exit_plan_mode
+# key of the previous mode, which exit_plan_mode restores
 BEFORE = "mode_before_plan"
 
 _TEXT = """\
-The session is in plan mode: tools that read work, tools that write are blocked, and shell commands can only read.
-Look around, ask the user what is open with ask_user, and write a plan: what changes in which files, in which order,
-and how it will be checked. Then call exit_plan_mode with the plan, for the user to approve."""
+The session is in plan mode: tools that write are blocked, and shell commands are read-only.
+Explore the code, clarify open questions with ask_user, and write a plan: what changes in which files, in which order,
+and how it will be tested. Then call exit_plan_mode to submit the plan to the user."""
 
 
 @tool(effects="control", traits=Traits(plan=True, asks_person=True, needs_person=True, sets_mode=True))
@@ -24,19 +24,19 @@ def enter_plan_mode(ctx: Context) -> Output:
     For architectural decisions, several valid approaches, changed behaviour, more than 2-3 files.
 
     Details:
-    Tools that write are blocked, and shell commands can only read. exit_plan_mode leaves it, once the user approves the
-    plan. Where nobody can be asked, the tool is not there.
+    Tools that write are blocked, and shell commands are read-only. exit_plan_mode ends plan mode once the user approves
+    the plan. The tool is not available when nobody can be asked.
     """
     if ctx.mode == "plan":
-        return Output("The session is in plan mode already.", view=views.none("Plan mode, as before"))
+        return Output("The session is already in plan mode.", view=views.none("Already in plan mode"))
     hidden = ctx.principal.hidden(enter_plan_mode)
     if hidden is not None:
-        advice = "Write the plan into your reply, then go on."
+        advice = "Write the plan in your reply, then continue."
         raise ToolError(
             "no_one_to_ask", f"Plan mode ends when a person approves the plan, and {hidden}.", suggestion=advice
         )
     ctx.fence.commit()
-    # none of its own: then the one of the settings comes back
+    # None if the session has no mode of its own: then the mode of the settings is restored
     ctx.values.set(BEFORE, ctx.values.get("mode"))
     ctx.set_mode("plan")
     return Output(_TEXT, view=views.none("Plan mode"), meta={"mode": "plan"})

@@ -12,7 +12,7 @@ from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record
 from hilt.search.selection import Selection
 from hilt.search.tree import open_tree
 
-LITTLE = 3  # fewer files than this make one wonder what ignore rules hide
+FEW_FILES = 3  # with fewer results than this, report how many files the ignore rules hide
 OFFSET_MAX = 1_000_000
 
 
@@ -50,10 +50,10 @@ def find_files(
     Skips .git, node_modules, vendor, dist, build and caches.
 
     Details:
-    Files that .gitignore hides are left out, and always the folders .git, node_modules, vendor, `__pycache__`, .cache,
-    dist and build. Sensitive files never appear. The answer is JSON: files, truncated, total_count, limit_used,
-    backend; when truncated, next is the call that goes on. Names that changed while the search ran are left out and
-    counted in dropped.
+    Skips files that .gitignore hides, and always the folders .git, node_modules, vendor, `__pycache__`, .cache, dist
+    and build. Sensitive files never appear. Returns JSON: files, truncated, total_count, limit_used, backend; when
+    truncated, next is the call for the next page. Files that changed during the search are omitted and counted in
+    dropped.
 
     Args:
         pattern: Glob to match.
@@ -79,7 +79,7 @@ def find_files(
         )
         found = tree.files(selection, keep=offset + limit, skip=offset, newest=sort == "mtime")
         shown = tree.all_shown(found.paths[offset:])
-        ignored = tree.hidden(selection, found.total) if found.total < LITTLE and not found.is_minimum else 0
+        ignored = tree.hidden(selection, found.total) if found.total < FEW_FILES and not found.is_minimum else 0
     end = offset + len(shown)
     data: dict[str, Any] = {
         "files": shown,
@@ -92,12 +92,12 @@ def find_files(
         data["total_is_minimum"] = True
     if found.dropped:
         data["dropped"] = found.dropped
-        data["hint"] = f"{found.dropped} left out: changed while the search ran."
+        data["hint"] = f"{found.dropped} omitted: changed during the search."
     if ignored:
         data["ignored"] = ignored
-        data["hint"] = f"Ignore rules hide {ignored} more; no_ignore: true finds them."
+        data["hint"] = f"Ignore rules hide {ignored} more; send no_ignore: true to include them."
     elif not found.total and pattern.startswith("/"):
-        data["hint"] = "A glob is relative to path, also after a slash at its beginning."
+        data["hint"] = "A glob is relative to path, even with a leading slash."
     if shown and end < found.total and end <= OFFSET_MAX:
         args: dict[str, Any] = {"pattern": pattern, "path": path, "limit": limit, "offset": end}
         extra = {"sort": sort if sort != "name" else "", "exclude": exclude, "hidden": hidden, "no_ignore": no_ignore}

@@ -16,7 +16,7 @@ def job_input(ctx: Context, task_id: str, input: str, enter: bool = True) -> Out
     Its answer: job_output, new: true, block: false.
 
     Details:
-    Answers with JSON: status and sent, the number of bytes. The job reads them when it likes.
+    Returns JSON: status and sent, the number of bytes. It does not wait until the job has read them.
 
     Args:
         task_id: Id from run_shell.

@@ -35,11 +35,11 @@ def job_list(ctx: Context) -> Output:
     """List the background jobs of this session, oldest first.
 
     Details:
-    Answers with JSON: jobs, each with task_id, command, status (running, completed, failed, stopped, timeout or limit),
-    exit_code (null while it runs), started, seconds, output_bytes and output_file, which read_file opens. A job in
-    another folder than the workspace has its cwd, one on a terminal, which takes job_input, has tty: true, and one that
-    was ended says with reason why. disarmed names what would have run with the user's next git command and was put
-    aside. Jobs that ended long ago are forgotten.
+    Returns JSON: jobs, each with task_id, command, status (running, completed, failed, stopped, timeout or limit),
+    exit_code (null while it runs), started, seconds, output_bytes and output_file (read it with read_file). cwd is set
+    when the job runs outside the workspace root, tty: true when it has a terminal and accepts job_input, and reason
+    when it was stopped. disarmed lists files that the user's next git command would have run; hilt renamed them.
+    Jobs that ended long ago are not listed.
     """
     jobs: list[dict[str, Any]] = []
     for state in ctx.jobs.list(ctx.session):
@@ -55,8 +55,8 @@ def job_list(ctx: Context) -> Output:
             "output_file": job.output_file,
         }
         folder = job.cwd.removeprefix(ctx.workspace.root).removeprefix("/")
-        more = {"cwd": folder, "tty": job.tty, "reason": state.reason, "disarmed": list(state.notes)}
-        jobs.append(entry | {name: value for name, value in more.items() if value})
+        optional = {"cwd": folder, "tty": job.tty, "reason": state.reason, "disarmed": list(state.notes)}
+        jobs.append(entry | {name: value for name, value in optional.items() if value})
     columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
     rows = [{key: entry[key] for key in _COLUMNS} for entry in jobs]
     return Output(data={"jobs": jobs}, view={"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)})

@@ -1,4 +1,4 @@
-"""Read what a background job has written."""
+"""Read the output of a background job."""
 
 from typing import Annotated, Any
 
@@ -30,18 +30,17 @@ _ANSWER = record(
 def job_output(
     ctx: Context, task_id: str, block: bool = True, timeout: Milliseconds = 30_000, new: bool = False
 ) -> Output:
-    """Return the status and the output of a background job.
+    """Return the status and output of a background job.
 
-    Of long output both ends; all is in output_file.
+    Long output: both ends; all of it is in output_file.
 
     Details:
-    Answers with JSON: status, exit_code (null while the job runs), output (standard output and standard error as they
-    came; colours and other sequences for terminals are left out). status is running, completed (exit code 0), failed
-    (another exit code), stopped (by job_stop, or for planting again what git would run), timeout or limit (of output,
-    memory or /tmp); then reason says more. Of
-    long output the beginning and the end are returned, truncated is true, and output_file names the file with all of
-    it, which read_file opens. disarmed names what would have run with the user's
-    next git command and was put aside.
+    Returns JSON: status, exit_code (null while the job runs) and output (standard output and standard error
+    interleaved, without terminal escape sequences). status is running, completed (exit code 0), failed (another exit
+    code), stopped (by job_stop, or because the job kept recreating files that git would run), timeout or limit (output,
+    memory or /tmp); reason gives the details. For long output, output has the beginning and the end, truncated is true,
+    and output_file is the file with all of it; read it with read_file. disarmed lists files that the user's next git
+    command would have run; hilt renamed them.
 
     Args:
         task_id: Id from run_shell.

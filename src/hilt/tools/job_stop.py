@@ -1,4 +1,4 @@
-"""End a background job."""
+"""Stop a background job."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ _ANSWER = record({"status": STRING, "exit_code": {"type": ["integer", "null"]}, 
 
 @tool(effects="execute", output=_ANSWER, traits=Traits(frees=True, needs_jobs=lambda args: True))
 def job_stop(ctx: Context, task_id: str) -> Output:
-    """End a background job and everything it started; job_output still reads its output.
+    """Stop a background job and everything it started; job_output still returns its output.
 
     Details:
-    SIGTERM first, SIGKILL when that does not help. Answers with JSON: status and exit_code. A job that has ended
-    already keeps its status.
+    Sends SIGTERM, then SIGKILL if the job is still running. Returns JSON: status and exit_code. A job that has already
+    ended keeps its status.
 
     Args:
         task_id: Id from run_shell.

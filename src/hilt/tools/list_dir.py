@@ -40,10 +40,10 @@ def list_dir(
     hidden: bool = False,
     details: bool = False,
 ) -> Output:
-    """List a folder and what is below it, sorted; folders end with a slash.
+    """List a folder recursively, sorted; folders end with a slash.
 
     Details:
-    The answer is JSON: entries, truncated, total_count; when truncated, next holds the call that goes on. With details,
+    Returns JSON: entries, truncated, total_count; when truncated, next is the call for the next page. With details,
     each entry is an object with name, type, size and modified. Sensitive names never appear.
 
     Args:

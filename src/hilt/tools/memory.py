@@ -1,4 +1,4 @@
-"""Keep things from one call to the next."""
+"""Save texts for later sessions."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
@@ -13,7 +13,7 @@ from hilt.params import Bounds, Count, Items
 from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, TEXT, array, record
 from hilt.state.memory import TAG_CHARACTERS, TAGS_MAX, MemoryEntry, MemoryPage, check_name
 
-ANSWER_CHARACTERS = 256 * 1024  # values beyond this come with the next call
+ANSWER_CHARACTERS = 256 * 1024  # longer results are split into pages
 SEARCH_LIMIT = 20
 LIST_LIMIT = 1000
 CELL_CHARACTERS = 80
@@ -22,7 +22,7 @@ _LONGEST_SECONDS = 100 * 366 * 86_400
 
 
 def _touches(args: dict[str, Any]) -> Iterator[Touch]:
-    # not a file of the workspace: one name for the user's memory, so that what changes it is told from what looks
+    # not a workspace file: one name for the user's memory, so that reads and writes can be told apart
     yield Touch("write" if args["action"] in ("save", "forget") else "read", "memory:")
 
 
@@ -67,11 +67,11 @@ def memory(
     """Save short texts by key for later sessions, per project.
 
     Details:
-    save answers "saved: KEY" and replaces value, tags and expiry of a key that exists; recall answers with the value;
-    forget answers "forgotten: KEY", also when there was none. list answers with JSON: keys, count; search too: entries
-    with key, tags and a snippet, best first. When there are more, truncated is true and next holds the call that goes
-    on. The current project is the nearest folder above with a .git, else the workspace. Empty text is a value. An entry
-    without expires_in is kept for ever.
+    save returns "saved: KEY" and replaces the value, tags and expiry of an existing key. recall returns the value.
+    forget returns "forgotten: KEY", even if the key did not exist. list returns JSON: keys, count. search returns
+    entries with key, tags and a snippet, best first. If there are more, truncated is true and next is the call for the
+    next page. The current project is the nearest parent folder with a .git, or else the workspace. An empty string is a
+    valid value. Entries without expires_in never expire.
 
     Args:
         action: save (overwrites) needs key, value; recall, forget key; search query.
@@ -85,30 +85,32 @@ def memory(
         limit: Maximum entries. Default: 1000, search 20.
         offset: Entries to skip.
     """
-    kept = ctx.memory
-    bucket = kept.scope(scope)
+    store = ctx.memory
+    bucket = store.scope(scope)
     labels = [check_name("tag", tag, TAG_CHARACTERS) for tag in tags or ()]
     if action == "list":
-        page = kept.entries(bucket, tags=labels, whole=include_values, limit=limit or LIST_LIMIT, offset=offset)
+        page = store.entries(bucket, tags=labels, whole=include_values, limit=limit or LIST_LIMIT, offset=offset)
     elif action == "search":
         if query is None or not query.strip():
             raise _missing(action, "query")
-        page = kept.search(bucket, query, tags=labels, whole=include_values, limit=limit or SEARCH_LIMIT, offset=offset)
+        page = store.search(
+            bucket, query, tags=labels, whole=include_values, limit=limit or SEARCH_LIMIT, offset=offset
+        )
     else:
         page = None
     if page is not None:
-        again: dict[str, Any] = {"action": action, "query": query, "scope": scope, "tags": tags}
-        again |= {"include_values": include_values, "limit": limit}
-        output = _listed(page, offset, again, keys_only=action == "list" and not include_values)
+        next_args: dict[str, Any] = {"action": action, "query": query, "scope": scope, "tags": tags}
+        next_args |= {"include_values": include_values, "limit": limit}
+        output = _listed(page, offset, next_args, keys_only=action == "list" and not include_values)
     elif action == "save":
         output = _save(ctx, bucket, _key(action, key), value, labels, expires_in)
     elif action == "recall":
         output = _recall(ctx, bucket, _key(action, key))
     else:
         name = _key(action, key)
-        kept.forget(bucket, name, commit=ctx.fence.commit)
-        output = _said(f"forgotten: {name}")
-    notes = {"notes": list(kept.notes)} if kept.notes else {}
+        store.forget(bucket, name, commit=ctx.fence.commit)
+        output = _message(f"forgotten: {name}")
+    notes = {"notes": list(store.notes)} if store.notes else {}
     return output._replace(meta={"scope": scope or "project", **output.meta, **notes})
 
 
@@ -117,15 +119,15 @@ def _save(ctx: Context, scope: str, key: str, value: str | None, tags: list[str]
         raise _missing("save", "value")
     seconds = None if expires_in is None else _seconds(expires_in)
     ctx.memory.save(scope, key, value, tags=tags, seconds=seconds, commit=ctx.fence.commit)
-    return _said(f"saved: {key}")
+    return _message(f"saved: {key}")
 
 
 def _recall(ctx: Context, scope: str, key: str) -> Output:
-    found = ctx.memory.recall(scope, key)
-    if found is None:
+    entry = ctx.memory.recall(scope, key)
+    if entry is None:
         advice = 'use action="list" to see available keys'
         raise ToolError("not_found", f"key not found: {key}", suggestion=advice)
-    return Output(found.value, view=views.none(f"recalled: {key}"), meta=_facts(found))
+    return Output(entry.value, view=views.none(f"recalled: {key}"), meta=_facts(entry))
 
 
 def _key(action: str, key: str | None) -> str:
@@ -135,7 +137,7 @@ def _key(action: str, key: str | None) -> str:
 
 
 def _missing(action: str, name: str) -> ToolError:
-    return ToolError("invalid_args", f"{action} needs {name}.", suggestion=f"Send {name} as well.")
+    return ToolError("invalid_args", f"Missing required argument for {action}: {name}.", suggestion=f"Send {name}.")
 
 
 def _seconds(text: str) -> int:
@@ -144,13 +146,13 @@ def _seconds(text: str) -> int:
     if not 0 < seconds <= _LONGEST_SECONDS:
         raise ToolError(
             "invalid_args",
-            f"expires_in {text[:40]!r} is not a duration of up to 100 years.",
-            suggestion='Use a whole number and a unit: "90s", "15m", "12h", "30d" or "2w".',
+            f"expires_in {text[:40]!r} is not a valid duration; the maximum is 100 years.",
+            suggestion='Use an integer and a unit: "90s", "15m", "12h", "30d" or "2w".',
         )
     return seconds
 
 
-def _said(text: str) -> Output:
+def _message(text: str) -> Output:
     return Output(text, view=views.none(text))
 
 
@@ -163,19 +165,19 @@ def _facts(entry: MemoryEntry) -> dict[str, Any]:
     return facts
 
 
-def _listed(page: MemoryPage, offset: int, again: dict[str, Any], *, keys_only: bool) -> Output:
-    """Return as many entries as one answer holds, and how to get the others."""
+def _listed(page: MemoryPage, offset: int, next_args: dict[str, Any], *, keys_only: bool) -> Output:
+    """Return as many entries as one result holds, and the call for the rest."""
     items: list[Any] = []
     size = 0
     for entry in page.entries:
         size += len(entry.key) if keys_only else len(entry.key) + len(entry.value)
         if items and size > ANSWER_CHARACTERS:
             break
-        items.append(entry.key if keys_only else _item(entry, whole=again["include_values"]))
+        items.append(entry.key if keys_only else _item(entry, whole=next_args["include_values"]))
     data: dict[str, Any] = {"keys" if keys_only else "entries": items, "count": len(items)}
     after = offset + len(items)
     if items and after < page.total:
-        args = {name: value for name, value in {**again, "offset": after}.items() if value}
+        args = {name: value for name, value in {**next_args, "offset": after}.items() if value}
         data |= {"truncated": True, "total_count": page.total, "next": {"tool": "memory", "args": args}}
     return Output(data=data, view=_table(page.entries[: len(items)], page.total))
 

@@ -81,7 +81,7 @@ def multi_edit(
         for path, document in batch.documents.items():
             draft.write(path, document.data)
         if not draft.differs():
-            raise ToolError("edit_no_change", "The edits undo each other: nothing would change.")
+            raise ToolError("edit_no_change", "The edits cancel each other out: nothing would change.")
         undo = draft.commit()
     lines = [_line(done) for done in batch.done]
     text = f"applied {len(edits)} edit{'s' * (len(edits) != 1)}:\n" + "\n".join(lines)
@@ -112,7 +112,7 @@ class _Failure(NamedTuple):
 
 
 class _EditBatch:
-    """Edits checked one after the other, with everything that is wrong collected."""
+    """Edits checked one by one; failures are collected."""
 
     def __init__(self, draft: Draft, edits: Sequence[Edit]) -> None:
         self.documents: dict[str, Document] = {}
@@ -151,12 +151,12 @@ class _EditBatch:
         return self._opened[path]
 
     def _refuse_overlap(self, index: int, edit: Edit, document: Document) -> None:
-        """Refuse an edit whose place in the original text overlaps that of an earlier one."""
+        """Reject an edit whose range in the original text overlaps an earlier one."""
         if len(self._old_texts[document.path]) == 1:
             return
         span = document.original_span(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent)
         if span is None:
-            return  # it aims at what an earlier edit wrote, or fails below
+            return  # it matches text that an earlier edit wrote, or fails below
         taken = self._taken.setdefault(document.path, Ranges())
         others = taken.overlapping(span.start, span.end)
         if others:
@@ -169,15 +169,15 @@ class _EditBatch:
         taken.add(span.start, span.end, index)
 
     def refuse_failures(self, count: int) -> None:
-        """Raise when anything failed: the first error, with all of them told."""
+        """Raise the first error, with all failures in its message and details."""
         if not self._failures:
             return
         first = self._failures[0]
         lines = [f"edits[{failure.position}] {failure.path}: {failure.message}" for failure in self._failures]
-        told = [
+        reported = [
             {"index": failure.position, "path": failure.path, "error": failure.message, "error_code": failure.code}
             for failure in self._failures
         ]
-        message = f"{len(lines)} of {count} edits failed, nothing was changed:\n" + "\n".join(lines)
-        details = {**first.details, "failures": told}
+        message = f"{len(lines)} of {count} edits failed; nothing was changed:\n" + "\n".join(lines)
+        details = {**first.details, "failures": reported}
         raise ToolError(first.code, message, suggestion=first.suggestion, **details)

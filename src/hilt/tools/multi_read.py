@@ -47,14 +47,13 @@ _ANSWER = record(
 
 @tool(effects="read", partial=True, output=_ANSWER)
 def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> Output:
-    """Read up to 20 text files in one call, each as read_file does.
+    """Read up to 20 text files in one call, each like read_file.
 
     What fails is under errors, what exceeds 512 KB under next.
 
     Details:
-    The answer is JSON with three maps: files (path to text), errors (path to error) and truncation (path to what was
-    cut). Files that cannot be read do not spoil the others; the call fails only when all of them do. Of a path that is
-    named twice, the last window counts.
+    Returns JSON with three maps: files (path to text), errors (path to error) and truncation (path to what was cut).
+    The call fails only if all files fail. If a path is given twice, the last entry wins.
 
     Args:
         files: Files with their line ranges.

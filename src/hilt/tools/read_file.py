@@ -26,17 +26,16 @@ def read_file(
     if_checksum: str | None = None,
     max_bytes: Annotated[int, Bounds(minimum=0, maximum=1024 * 1024, clamp=True)] | None = None,
 ) -> Output:
-    """Read a text file with line numbers, or look at an image.
+    """Read a text file with line numbers, or view an image.
 
     At most 2,000 lines and 50 KB at once.
 
     Details:
-    A cut reply says which lines it shows, how to go on, and where the remainder is. Images come back as image blocks.
-    Reading a
-    file guards it: a later change is refused when the file was changed by somebody else in between. With if_checksum
-    and a file that still has it, the answer says so instead of the text. The checksum is in meta.sha256. What truncate
-    keeps is the head, the tail, both ends (middle), everything up to the byte limit (none), or up to the end of a block
-    (smart).
+    Truncated output states which lines it has, how to continue, and where the full text is. Images are returned as
+    image blocks. Once a session has read a file, hilt rejects its later changes if someone else has changed the file in
+    between. If the file still has the SHA-256 in if_checksum, the result says so and omits the text. The checksum is in
+    meta.sha256. truncate keeps the head, the tail, both ends (middle), everything up to the byte limit (none), or
+    everything up to the end of a block (smart).
 
     Args:
         path: File, or an output_file.

@@ -18,36 +18,36 @@ _HELP = """\
 A hook is a command that runs at an event, in the workspace, as bash -c COMMAND.
 
 It reads one JSON object on standard input:
-  event      the name of the event
-  session    the id of the session
-  tool       the tool, by its own name (events of calls)
-  arguments  the arguments, checked and with defaults filled; or what is about to be sent
+  event      name of the event
+  session    id of the session
+  tool       name of the tool (events of calls)
+  arguments  arguments, validated, with defaults filled in; or the data about to be sent
   touches    what the call touches: [{"effect": "write", "target": "src/a.py"}]
-  result     what came back, as text or JSON (after it succeeded)
-  error      {"code", "message"} (after it failed)
+  result     result, as text or JSON (after success)
+  error      {"code", "message"} (after failure)
 
-It prints nothing when it has nothing to say, or one JSON object with any of:
-  decision   allow: no objection; it never overrules a rule, a mode or another hook
-             ask: the user is asked; deny: not done, or the result withheld
-             skip: not done, and answered with result; stop: not done, and the agent ends here
+It prints nothing, or one JSON object with any of:
+  decision   allow: no objection; never overrides a rule, a mode or another hook
+             ask: prompt the user; deny: block the call, or withhold the result
+             skip: do not run the call, and return result instead; stop: block the call and end the agent
   reason     why, for the model and the user
-  context    text that the model gets beside the result
-  arguments  new arguments, which are checked and decided on again
-  result     a new result
+  context    text that the model gets in addition to the result
+  arguments  new arguments, which are validated and decided on again
+  result     new result
 
-Exit status 2 is deny, with standard error as the reason. Any other status but 0, a signal, the timeout, and output that
-is not such an object are failures of the hook: on_failure says whether that blocks or is ignored.
+Exit status 2 means deny, with standard error as the reason. Any other non-zero status, a signal, a timeout or invalid
+output is a failure of the hook: on_failure decides whether that blocks the call or is ignored.
 
-Hooks run in the order personal, project, session. Those of one event are counted from 0 in each. Hooks of a session run
-in the sandbox, with no network unless commands have it; they end with the session.
+Hooks run in the order personal, project, session. Each of the three numbers its hooks of an event from 0. Session hooks
+run in the sandbox, with no network unless commands have it; they end with the session.
 
-Event: its decisions; what can be changed; on_failure when it is not said
+Event: its decisions; what can be changed; default of on_failure
 """
 
 
 def _touches(args: dict[str, Any]) -> Iterator[Touch]:
     if args["action"] == "register" and args.get("command"):
-        # not now, but that is what it comes to: the person sees the command and its risk
+        # it runs later, but the prompt must show the command and its risk
         yield Touch("execute", args["command"])
 
 
@@ -95,8 +95,8 @@ def register_hook(
     The user is asked first. help: the protocol.
 
     Details:
-    register answers with JSON: event, index; list with hooks, those of the user and the project included. A hook counts
-    from the next call on.
+    register returns JSON: event, index. list returns hooks, including those of the user and the project. A hook takes
+    effect with the next call.
 
     Args:
         action: register needs event and command; remove needs event and index.
@@ -116,14 +116,14 @@ def register_hook(
     if action == "remove":
         if index is None:
             raise _missing(action, "index")
-        gone = ctx.hooks.remove(event, index, ctx.fence.commit)
-        return _said(f"removed: {event} {index}", {"removed": {"event": event, "index": index, **gone}})
+        removed = ctx.hooks.remove(event, index, ctx.fence.commit)
+        return _output(f"removed: {event} {index}", {"removed": {"event": event, "index": index, **removed}})
     if command is None:
         raise _missing(action, "command")
-    wanted = {"event": event, "match": match, "command": command, "timeout": timeout, "on_failure": on_failure}
-    given = {name: value for name, value in wanted.items() if value is not None}
-    hook = ctx.hooks.register(given, ctx.fence.commit)
-    return _said(f"registered: {event} {hook.number}", {"event": event, "index": hook.number})
+    fields = {"event": event, "match": match, "command": command, "timeout": timeout, "on_failure": on_failure}
+    entry = {name: value for name, value in fields.items() if value is not None}
+    hook = ctx.hooks.register(entry, ctx.fence.commit)
+    return _output(f"registered: {event} {hook.number}", {"event": event, "index": hook.number})
 
 
 def _listed(ctx: Context) -> Output:
@@ -143,12 +143,12 @@ def _listed(ctx: Context) -> Output:
     return Output(data=data, view={"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)})
 
 
-def _said(text: str, data: dict[str, Any]) -> Output:
+def _output(text: str, data: dict[str, Any]) -> Output:
     return Output(data=data, view=views.none(text))
 
 
 def _missing(action: str, name: str) -> ToolError:
-    return ToolError("invalid_args", f"{action} needs {name}.", suggestion=f"Send {name} as well.")
+    return ToolError("invalid_args", f"Missing required argument for {action}: {name}.", suggestion=f"Send {name}.")
 
 
 def _line(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Find what the user has written down about a subject."""
+"""Find the user's notes, skills, agents and commands related to a subject."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
 
 Kind = Literal["kb", "skill", "agent", "command"]
 
-_PROJECT = "workspace:"  # what the name of a shelf in the workspace begins with
+_PROJECT = "workspace:"  # prefix of the keys of shelves in the workspace
 
 
 _RESULT = record(
@@ -66,10 +66,10 @@ def related_context(
     Returns no contents: use read_file where readable.
 
     Details:
-    Looks into the user's own folders (shared ones, those of the client, configured ones) and .hilt/skills, agents and
-    commands of the workspace. Nothing that fits: no results. The answer is JSON: results with type, name, title,
-    description, path, score from 0 to 1 and the words that matched; index; warnings. The client all is for an overview
-    across clients.
+    Searches the user's own folders (shared, per client, configured) and .hilt/skills, .hilt/agents and .hilt/commands
+    of the workspace. Returns JSON: results with type, name, title, description, path, score from 0 to 1 and the words
+    that matched; index; warnings. results is empty if nothing matches. The client all searches the folders of every
+    client.
 
     Args:
         query: Prompt, task or error output.
@@ -79,7 +79,7 @@ def related_context(
         rebuild: Rebuild the index.
     """
     if not query.strip():
-        raise ToolError("invalid_args", "query is empty.", suggestion="Send the prompt or the failed output as query.")
+        raise ToolError("invalid_args", "query is empty.", suggestion="Send the prompt or the error output as query.")
     chosen, warnings = _client(ctx, client)
     answer = ctx.knowledge.related(
         query,
@@ -114,13 +114,13 @@ def _client(ctx: Context, client: str | None) -> tuple[str, list[str]]:
     declared = (ctx.client or "").strip().lower()
     if declared in CLIENTS:
         return declared, []
-    fact = f"client {declared[:40]!r} is not known" if declared else "client not provided"
+    fact = f"unknown client {declared[:40]!r}" if declared else "client not provided"
     return "none", [f"{fact}; pass top-level client=claude|codex|pi to include client-specific skills"]
 
 
 def _result(ctx: Context, entry: RankedDocument) -> dict[str, Any]:
     path = utf8_path(entry.path)
-    found = {
+    result = {
         "type": entry.kind,
         "name": entry.name,
         "title": entry.title,
@@ -130,7 +130,7 @@ def _result(ctx: Context, entry: RankedDocument) -> dict[str, Any]:
         "matched": list(entry.matched),
         "readable": _is_readable(ctx, entry.path),
     }
-    return {**found, "source": entry.source} if entry.source else found
+    return {**result, "source": entry.source} if entry.source else result
 
 
 def _is_readable(ctx: Context, path: str) -> bool:
@@ -143,14 +143,14 @@ def _is_readable(ctx: Context, path: str) -> bool:
 
 def _view(results: list[dict[str, Any]]) -> dict[str, Any]:
     if not results:
-        return views.none("nothing related was found")
+        return views.none("no related entries")
     columns = [{"key": name, "label": name.capitalize()} for name in ("type", "name", "title", "score", "path")]
-    rows = [{column["key"]: found[column["key"]] for column in columns} for found in results]
+    rows = [{column["key"]: result[column["key"]] for column in columns} for result in results]
     return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
 
 
 class _WorkspaceShelf:
-    """The skills, agents or commands of the workspace, reached through its door."""
+    """The skills, agents or commands of the workspace, read with its access checks."""
 
     def __init__(self, workspace: Workspace, name: str) -> None:
         self._workspace = workspace
@@ -168,12 +168,12 @@ class _WorkspaceShelf:
                 if seen >= FILES_MAX:
                     return Survey(files, {}, full=True)
                 if self._is_entry(path):
-                    with suppress(OSError):  # it vanished while it was looked at
+                    with suppress(OSError):  # deleted in the meantime
                         status = entry.stat(follow_symlinks=False)
                         if S_ISREG(status.st_mode):
                             files[path] = (status.st_size, status.st_mtime_ns)
         except ToolError:
-            check()  # the folder is not there, or closed to us
+            check()  # the folder is missing, or may not be read
         return Survey(files, {})
 
     def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LONGEST_SECONDS = 300
 CALL_SECONDS = 660.0  # longer than any command may take
-TELL_SECONDS = 0.5  # between two words to the caller on how far a command is
-TELL_BYTES = 400
+PROGRESS_SECONDS = 0.5  # between two progress messages
+PROGRESS_BYTES = 400
 
 
 def _touches(args: dict[str, Any]) -> Iterable[Touch]:
@@ -65,15 +65,15 @@ def run_shell(
     Dangerous ones (rm, sudo, git reset --hard …) need force.
 
     Details:
-    The answer is `[exit: N]`, the output (standard output and standard error as they came, without colours) and
-    `[classification: CLASS — reason]`, where the class is success, expected_nonzero (such as grep without a match),
-    error, timeout or signal. At the timeout everything the command started is ended and the exit code is 124. Of output
-    over 50,000 characters the beginning and the end are shown. A command that asks gets an end of file, unless it is a
-    job with a terminal. `[timeout: …]` and `[network: …]` say what to send when the time was too short or the network,
-    which the command seems to need, is off. `[disarmed: …]` names what would have run with the user's next git command
-    and was put aside. `force` leaves the sandbox as it is. The network loopback is shared by the commands of this
-    session, not with the machine. The timeout does not end a job in the background. A terminal is for programs that
-    insist on one.
+    Returns `[exit: N]`, the output (standard output and standard error interleaved, without colours) and
+    `[classification: CLASS — reason]`, where CLASS is success, expected_nonzero (such as grep without a match), error,
+    timeout or signal. At the timeout, hilt kills everything the command started and the exit code is 124. If the output
+    has more than 50,000 characters, only the beginning and the end are shown. A command that reads standard input gets
+    end of file, unless it is a job with a terminal. `[timeout: …]` and `[network: …]` suggest a call after a timeout,
+    or when the command seems to need the network and it is off. `[disarmed: …]` lists files that the user's next git
+    command would have run; hilt renamed them. `force` does not change the sandbox. The commands of a session share
+    one loopback network, separate from the machine's. The timeout does not apply to background jobs. Use tty only for
+    programs that need a terminal.
 
     Args:
         command: Command for bash -c; no standard input.
@@ -89,9 +89,9 @@ def run_shell(
     from hilt.commands.risk import classify
 
     if not command.strip():
-        raise ToolError("invalid_args", "The command is empty.", suggestion="Say what to run.")
+        raise ToolError("invalid_args", "The command is empty.", suggestion="Send a command to run.")
     if "\0" in command:
-        raise ToolError("invalid_args", "The command holds a NUL character, which no program can be given.")
+        raise ToolError("invalid_args", "The command contains a NUL character, which is not allowed.")
     risk = classify(command, sandboxed=ctx.settings["shell.sandbox"] != "full")
     if dry_run:
         return _preview(command, risk)
@@ -107,19 +107,19 @@ def run_shell(
 
 
 def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
-    """Return what tells the caller, when it can hear, the last line of the output now and then."""
+    """Return a function that reports the last output line as progress, or None if nobody receives progress."""
     if ctx.attendant is None:
         return None
     began = monotonic()
     tail = b""
-    next_time = began + TELL_SECONDS
+    next_time = began + PROGRESS_SECONDS
 
     def hear(chunk: bytes) -> None:
         nonlocal tail, next_time
-        tail = (tail + chunk)[-TELL_BYTES:]
+        tail = (tail + chunk)[-PROGRESS_BYTES:]
         now = monotonic()
         if now >= next_time:
-            next_time = now + TELL_SECONDS
+            next_time = now + PROGRESS_SECONDS
             lines = printed.plain(tail.decode("utf-8", "replace")).strip().split("\n")
             ctx.progress(now - began, None, lines[-1])
 
@@ -129,11 +129,13 @@ def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
 def _preview(command: str, risk: Risk) -> Output:
     lines = [f"[dry-run] would execute: {command}", f"[risk: {risk.level} — {risk.reason[:300]}]"]
     runs = [
-        part.words[0] or "something known only then" for part in risk.parts if part.kind == "command" and part.words
+        part.words[0] or "a program known only at run time"
+        for part in risk.parts
+        if part.kind == "command" and part.words
     ]
     writes = [path for part in risk.parts for path in part.writes]
     lines += [
-        f"[{key}: {', '.join(dict.fromkeys(found))}]" for key, found in (("runs", runs), ("writes", writes)) if found
+        f"[{key}: {', '.join(dict.fromkeys(names))}]" for key, names in (("runs", runs), ("writes", writes)) if names
     ]
     parts = [{"text": part.text, "risk": part.level, "reason": part.reason} for part in risk.parts]
     return Output("\n".join(lines), meta={"dry_run": True, "parts": parts}, risk=risk.level, classification="success")
@@ -167,8 +169,8 @@ def _answer(
     if finished.reason == "limit":
         raise ToolError(
             "resource_limit",
-            f"The command printed more than {output.total >> 20} MiB and was ended.",
-            suggestion=f"Make it print less, or into a file. What it printed is in {output.spill}.",
+            f"The command printed more than {output.total >> 20} MiB and was killed.",
+            suggestion=f"Reduce its output, or redirect it to a file. The output so far is in {output.spill}.",
             risk=risk.level,
             output_file=output.spill,
             **facts,
@@ -197,19 +199,19 @@ def _answer(
     advice = ""
     if finished.reason == "timeout":
         longer = f"send timeout, up to {LONGEST_SECONDS} seconds, or " if timeout < LONGEST_SECONDS else ""
-        advice = f"[timeout: {timeout} s were allowed; {longer}run_in_background: true for a longer command]"
+        advice = f"[timeout: after {timeout} s; {longer}run_in_background: true for a longer command]"
     elif network != "full" and _is_confined(ctx) and lacks_network(finished.exit_code, text):
         advice = f"[network: {network} in this sandbox; " + (
             "plan mode allows no more]"
             if ctx.mode == "plan"
-            else 'send network: "full", which asks the user, or have the user set shell.network = "full"]'
+            else 'send network: "full", which prompts the user, or have the user set shell.network = "full"]'
         )
     lines = [
         f"[exit: {finished.exit_code}]",
         text,
         f"[classification: {outcome.classification} — {outcome.reason}]",
         *([advice] if advice else []),
-        *(f"[disarmed: {found}]" for found in finished.notes),
+        *(f"[disarmed: {note}]" for note in finished.notes),
         *([note] if note else []),
     ]
     return Output(

@@ -14,7 +14,7 @@ from hilt.search.ripgrep import Pattern
 from hilt.search.selection import Selection
 from hilt.search.tree import MatchCounts, Matches, Tree, open_tree
 
-LITTLE = 3  # fewer matches than this make one wonder what ignore rules hide
+FEW_MATCHES = 3  # with fewer results than this, report how many files the ignore rules hide
 OFFSET_MAX = 100_000
 
 Format = Literal["text", "json", "filenames"]
@@ -71,12 +71,12 @@ def search_files(
     Skips binary files, .git, node_modules, vendor, dist, build and caches.
 
     Details:
-    Matches come in the order of paths and lines. Files that .gitignore hides are left out, and always the folders .git,
-    node_modules, vendor, `__pycache__`, .cache, dist and build. Long lines are cut at 200 characters around the match.
-    What was cut off is told, with the call that goes on. A glob without a slash is about names; with ! before it,
-    include leaves those files out. With multiline each match counts, not each line. The format json has results with
-    file, line, column, text; truncated; total_count. Sensitive files are never searched. Lines of files that changed
-    while the search ran are left out and counted in dropped.
+    Matches are sorted by path and line. Skips files that .gitignore hides, and always the folders .git, node_modules,
+    vendor, `__pycache__`, .cache, dist and build. Long lines are cut to 200 characters around the match. A truncated
+    result includes the call for the next page. A glob without a slash matches file names; with a leading !, include
+    excludes the files that match. With multiline, matches are counted instead of lines. The format json has results
+    with file, line, column, text; truncated; total_count. Sensitive files are never searched. Lines of files that
+    changed during the search are omitted and counted in dropped.
 
     Args:
         pattern: Regular expression; plain text if literal.
@@ -94,39 +94,40 @@ def search_files(
         hidden: Include dotfiles.
         timeout: Seconds; then a partial result.
     """
-    wanted = read_pattern(
+    regex = read_pattern(
         pattern, literal=literal, ignore_case=case_insensitive, multiline=multiline or (literal and "\n" in pattern)
     )
-    given: dict[str, Any] = {"include": include, "literal": literal, "case_insensitive": case_insensitive, "type": type}
-    given |= {"multiline": multiline, "no_ignore": no_ignore, "hidden": hidden, "context_lines": context_lines}
-    following = {"pattern": pattern, "path": path, "format": format, "max_matches": max_matches}
-    following |= {name: value for name, value in given.items() if value}
+    optional: dict[str, Any] = {"include": include, "literal": literal, "case_insensitive": case_insensitive}
+    optional |= {"type": type, "multiline": multiline, "no_ignore": no_ignore, "hidden": hidden}
+    optional |= {"context_lines": context_lines}
+    next_args = {"pattern": pattern, "path": path, "format": format, "max_matches": max_matches}
+    next_args |= {name: value for name, value in optional.items() if value}
     with open_tree(ctx, path) as tree:
-        chosen = [] if include is None else [tree.below(include.removeprefix("!"))]
-        only, never = ([], chosen) if include and include[0] == "!" else (chosen, [])
-        selection = Selection(include=only, exclude=never, kind=type, hidden=hidden, no_ignore=no_ignore)
-        page = _ResultPage(tree, wanted, selection, offset, max_matches, following)
+        globs = [] if include is None else [tree.below(include.removeprefix("!"))]
+        included, excluded = ([], globs) if include and include[0] == "!" else (globs, [])
+        selection = Selection(include=included, exclude=excluded, kind=type, hidden=hidden, no_ignore=no_ignore)
+        page = _ResultPage(tree, regex, selection, offset, max_matches, next_args)
         if format == "filenames":
             return page.filenames(timeout)
         return page.matches(timeout, context_lines, format)
 
 
 class _ResultPage:
-    """One page of an answer: from the offset on, as much as was asked for."""
+    """One page of results, starting at the offset."""
 
     def __init__(
-        self, tree: Tree, pattern: Pattern, selection: Selection, offset: int, most: int, following: dict[str, Any]
+        self, tree: Tree, pattern: Pattern, selection: Selection, offset: int, limit: int, next_args: dict[str, Any]
     ) -> None:
         self._tree = tree
         self._pattern = pattern
         self._selection = selection
         self._offset = offset
-        self._most = most
-        self._following = following
+        self._limit = limit
+        self._next_args = next_args
 
     def matches(self, timeout: float, around: int, format: Format) -> Output:
-        """Answer with matches, as text or JSON."""
-        keep = self._offset + self._most
+        """Return matches, as text or JSON."""
+        keep = self._offset + self._limit
         found = self._tree.matches(self._pattern, self._selection, keep=keep, context=around, seconds=timeout)
         files = _skipped(found.files, self._offset)
         results = [
@@ -139,12 +140,12 @@ class _ResultPage:
             return Output(data={"results": results, **facts}, view=view, meta={"backend": self._tree.backend})
         lines = [line for file in files for line in _listing(_one_line(self._tree.shown(file.path)), file, around)]
         if around and lines:
-            lines.pop(0)  # what divides a group from the one before
+            lines.pop(0)  # the separator before the first group
         return self._text(lines, len(results), "matches", facts, view)
 
     def filenames(self, timeout: float) -> Output:
-        """Answer with the files that match, and how often."""
-        keep = self._offset + self._most
+        """Return the files that match, with the number of matches."""
+        keep = self._offset + self._limit
         found = self._tree.counts(self._pattern, self._selection, keep=keep, seconds=timeout)
         shown = [(self._tree.shown(path), count) for path, count in found.files[self._offset :]]
         facts = self._facts(found, len(shown), found.total_files, "files")
@@ -159,20 +160,22 @@ class _ResultPage:
         if found.is_minimum:
             facts["total_is_minimum"] = True
             facts["hint"] = (
-                "There may be more: the search ended before everything was counted. Name a narrower path or include."
+                "There may be more: the search stopped before it counted everything. Narrow it with path or include."
             )
         elif total and not count:
             facts["hint"] = f"There are only {total} {noun}; offset {self._offset} is past the last."
-        elif total < LITTLE:
+        elif total < FEW_MATCHES:
             hidden = self._tree.hidden(self._selection)
             if hidden:
                 files = f"{hidden} file{'s' * (hidden != 1)}"
                 facts["ignored_files"] = hidden
-                facts["hint"] = f"Ignore rules kept {files} out of the search; no_ignore: true searches them too."
+                facts["hint"] = f"Ignore rules excluded {files}; send no_ignore: true to search them too."
         if end > OFFSET_MAX and end < total:
-            facts["hint"] = f"No offset is larger than {OFFSET_MAX}: name a narrower path or include to see the rest."
+            facts["hint"] = (
+                f"The largest offset is {OFFSET_MAX}; narrow the search with path or include to see the rest."
+            )
         elif count and end < total:
-            facts["next"] = {"tool": "search_files", "args": {**self._following, "offset": end}}
+            facts["next"] = {"tool": "search_files", "args": {**self._next_args, "offset": end}}
         if found.unreadable:
             facts["unreadable"] = found.unreadable
         if found.dropped:
@@ -193,7 +196,7 @@ class _ResultPage:
             notes.append(f"Use offset={facts['next']['args']['offset']} to continue.")
         if "dropped" in facts:
             what = f"{facts['dropped']} {'file' if noun == 'files' else 'line'}{'s' * (facts['dropped'] != 1)}"
-            notes.append(f"{what} left out: changed while the search ran.")
+            notes.append(f"{what} omitted: changed during the search.")
         if "hint" in facts:
             notes.append(facts["hint"])
         if notes:
@@ -203,7 +206,7 @@ class _ResultPage:
 
 
 def _skipped(files: list[MatchedFile], offset: int) -> list[MatchedFile]:
-    """Return the files without their first matches."""
+    """Return the files without the first `offset` matches."""
     left = []
     for file in files:
         rest = file.matches[offset:]
@@ -227,7 +230,7 @@ def _result(path: str, file: MatchedFile, match: SearchMatch, around: int) -> di
 
 
 def _listing(path: str, file: MatchedFile, around: int) -> list[str]:
-    """Return path:line:text of each match; with context, the lines around as path-line-text, in groups."""
+    """Return path:line:text for each match; with context, lines around a match as path-line-text, in groups."""
     matched: dict[int, str] = {}
     for match in file.matches:
         for number, text in enumerate(match.text.split("\n"), match.line):

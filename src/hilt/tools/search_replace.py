@@ -1,4 +1,4 @@
-"""Replace what matches, in many files at once."""
+"""Replace matches of a pattern in many files at once."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ from hilt.text.diffing import Hunk, compare
 from hilt.text.encodings import Span
 
 FILES_MAX = 50
-LINES_TOLD = 10
+LINES_LISTED = 10
 CONTEXT_LINES = 3
 
 _MAGIC = "*?[{"
@@ -50,8 +50,8 @@ def search_replace(
     """Replace every match of a regular expression in up to 50 files: all or nothing. `undo` takes it back.
 
     Details:
-    Expressions are those of search_files. Bytes outside the matches stay as they are. Binary files are passed over,
-    with an error for each.
+    The regular expression syntax is that of search_files. Bytes outside the matches do not change. Binary files are
+    skipped, with an error for each.
 
     Args:
         pattern: As in search_files; may span lines.
@@ -64,7 +64,7 @@ def search_replace(
         dry_run: Preview the diff only.
         force: Allow over 50 MB.
     """
-    wanted = _pattern(pattern, replacement, literal=literal, ignore_case=case_insensitive, lines=multiline)
+    compiled = _pattern(pattern, replacement, literal=literal, ignore_case=case_insensitive, lines=multiline)
     targets = _Targets(ctx, include)
     for target in _targets(files):
         targets.add(target)
@@ -76,7 +76,7 @@ def search_replace(
                 documents.append(Document(path, draft.old(path) or b""))
             except ToolError as error:
                 targets.fail(path, error)
-        work = _Replacing(ctx, wanted, documents)
+        work = _Replacing(ctx, compiled, documents)
         work.replace(limit=FORCED_BYTES if force else MAX_BYTES)
         changes = work.changes
         meta: dict[str, Any] = {
@@ -88,17 +88,17 @@ def search_replace(
             meta["errors"] = targets.errors
         notes = [f"skipped {path}: {error['error']}" for path, error in targets.errors.items()]
         if not changes:
-            text = "\n".join([_nothing(work, wanted, documents), *notes])
+            text = "\n".join([_nothing(work, compiled, documents), *notes])
             return Output(text, view=views.none(text), meta={**meta, "dry_run": True} if dry_run else meta)
         meta["edit"] = {"diff": diff_text(changes), "first_changed_line": work.first_line}
         if dry_run:
-            note = f"[dry-run: would replace {work.told()}: {', '.join(work.lines())}]"
+            note = f"[dry-run: would replace {work.summary()}: {', '.join(work.lines())}]"
             text = "\n".join([diff_text(changes) + note, *notes])
             return Output(text, view=diff_view(changes), meta={**meta, "dry_run": True})
         for document in work.changed:
             draft.write(document.path, document.data)
         undo = draft.commit()
-    return changed("\n".join([f"replaced {work.told()}:", *work.lines(), *notes]), changes, meta, undo)
+    return changed("\n".join([f"replaced {work.summary()}:", *work.lines(), *notes]), changes, meta, undo)
 
 
 def _targets(files: str | list[str]) -> list[str]:
@@ -110,7 +110,7 @@ def _is_glob(target: str) -> bool:
 
 
 def _base(glob: str) -> tuple[str, str]:
-    """Split a glob into the folder that it certainly starts in, and the rest."""
+    """Split a glob into the folder all its matches are in, and the rest."""
     parts = glob.split("/")
     plain = 0
     while plain < len(parts) - 1 and not _is_glob(parts[plain]) and "\\" not in parts[plain]:
@@ -121,7 +121,10 @@ def _base(glob: str) -> tuple[str, str]:
 
 def _pattern(text: str, replacement: str, *, literal: bool, ignore_case: bool, lines: bool) -> Pattern:
     if "\0" in replacement or any("\ud800" <= character <= "\udfff" for character in replacement):
-        raise ToolError("invalid_args", "The replacement holds a character that no text file holds.")
+        raise ToolError(
+            "invalid_args",
+            "The replacement contains a NUL character or a lone surrogate, which a text file cannot contain.",
+        )
     pattern = read_pattern(
         text, literal=literal, ignore_case=ignore_case, multiline=True, lines=lines, replacement=replacement
     )
@@ -138,7 +141,7 @@ def _pattern(text: str, replacement: str, *, literal: bool, ignore_case: bool, l
             )
             raise ToolError(
                 "invalid_args",
-                f"The replacement names the group ${name}, and the pattern has only {groups}.",
+                f"The replacement refers to the group ${name}; the pattern has only {groups}.",
                 suggestion="Write $$ for a dollar sign.",
                 position=position,
             )
@@ -146,24 +149,26 @@ def _pattern(text: str, replacement: str, *, literal: bool, ignore_case: bool, l
 
 
 class _Targets:
-    """The files that are meant, and those among them that are passed over."""
+    """The files to change, and those that are skipped."""
 
     def __init__(self, ctx: Context, include: str | None) -> None:
         self._ctx = ctx
-        self._wanted = None if include is None else Selection(include=[include])
+        self._include = None if include is None else Selection(include=[include])
         self._found: dict[str, int] = {}  # path to size
         self._missing: list[str] = []
         self.errors: dict[str, dict[str, str]] = {}
 
     @property
     def paths(self) -> list[str]:
-        """All files, in the order of paths."""
+        """All files, sorted by path."""
         return sorted(self._found)
 
     def add(self, target: str) -> None:
-        """Add what a path, folder or glob stands for."""
+        """Add the files that a path, folder or glob selects."""
         if not target:
-            raise ToolError("invalid_args", "files is empty.", suggestion='Name a path or glob; "." is everything.')
+            raise ToolError(
+                "invalid_args", "files is empty.", suggestion='Send a path or glob; "." selects everything.'
+            )
         try:
             shown, status = self._ctx.workspace.status(target)
         except ToolError as error:
@@ -175,7 +180,7 @@ class _Targets:
             if stat.S_ISDIR(status.st_mode):
                 self._expand(target, Selection(), target)
             elif self._accepts(shown):
-                with self._ctx.door.place(target, write=True) as place:  # which goes through no link
+                with self._ctx.door.place(target, write=True) as place:  # does not follow links
                     self._found[place.path] = status.st_size
             return
         base, rest = _base(target)
@@ -197,7 +202,7 @@ class _Targets:
                 full = prefix + path
                 if self._accepts(full):
                     self._take(full, size)
-        if found.total > len(found.paths) and len(self._found) <= FILES_MAX and self._wanted is None:
+        if found.total > len(found.paths) and len(self._found) <= FILES_MAX and self._include is None:
             raise _too_many(found.total)
         if len(self._found) == before:
             self._missing.append(target)
@@ -216,58 +221,58 @@ class _Targets:
     def _accepts(self, path: str) -> bool:
         from hilt.search import globs
 
-        return self._wanted is None or globs.matcher(self._wanted.include)(path)
+        return self._include is None or globs.matcher(self._include.include)(path)
 
     def fail(self, path: str, error: ToolError) -> None:
-        """Note that a file is passed over."""
+        """Record that a file is skipped."""
         self.errors[path] = {"error": error.message, "error_code": error.code, "suggestion": error.suggestion}
 
     def refuse(self) -> None:
-        """Raise when there is nothing to do, or too much."""
+        """Raise if no file matches, or too many do."""
         if len(self._found) > FILES_MAX:
             raise _too_many(len(self._found))
         if not self._found and not self.errors:
-            what = ", ".join(self._missing) or "what is left after include"
+            what = ", ".join(self._missing) or "both files and include"
             raise ToolError(
                 "file_not_found",
                 f"No file matches {what}.",
-                suggestion="Look with find_files; files that .gitignore hides must be named by their paths.",
+                suggestion="List files with find_files; files that .gitignore hides must be given by path.",
             )
         total = sum(self._found.values())
         if total > FORCED_BYTES and len(self._found) > 1:
             raise ToolError(
                 "resource_limit",
-                f"The files have {total >> 20} MB together; the limit is {FORCED_BYTES >> 20} MB.",
-                suggestion="Name fewer files at once.",
+                f"The files have {total >> 20} MB in total; the limit is {FORCED_BYTES >> 20} MB.",
+                suggestion="Replace in fewer files at once.",
             )
 
 
 def _too_many(count: int) -> ToolError:
     return ToolError(
         "resource_limit",
-        f"These are {count} files; at most {FILES_MAX} are changed at once.",
-        suggestion="Find the files that match with search_files, format filenames, and name those; or use include.",
+        f"{count} files match; the limit is {FILES_MAX} at once.",
+        suggestion="List the files with matches with search_files, format filenames, and send those; or use include.",
         count=count,
     )
 
 
 class _Replacing:
-    """Documents, and what is replaced in them."""
+    """Documents and their replacements."""
 
     def __init__(self, ctx: Context, pattern: Pattern, documents: list[Document]) -> None:
         self._ctx = ctx
         self._pattern = pattern
         self._documents = documents
         self.counts: dict[str, int] = {}
-        self._told: dict[str, list[int]] = {}
+        self._line_numbers: dict[str, list[int]] = {}
         self.matched: list[Document] = []
         self.changed: list[Document] = []
         self.changes: list[ShownChange] = []
 
     @property
     def first_line(self) -> int:
-        """The first line that changes in the first file."""
-        return self._told[self.changed[0].path][0]
+        """The first changed line of the first file."""
+        return self._line_numbers[self.changed[0].path][0]
 
     def replace(self, *, limit: int) -> None:
         """Find and replace in every document."""
@@ -277,7 +282,7 @@ class _Replacing:
             if chosen:
                 pattern = self._pattern
                 if crlf:
-                    # new lines end as those of the file do
+                    # new lines get the line ending of the file
                     new = replacement.replace("\r\n", "\n").replace("\n", "\r\n")
                     pattern = pattern._replace(replacement=new)
                 self._replace(pattern, chosen, limit)
@@ -299,43 +304,45 @@ class _Replacing:
             self._apply(document, text, found)
 
     def _apply(self, document: Document, text: bytes, found: list[Replaced]) -> None:
-        spans = [one for one in found if text[one.start : one.end] != one.new]
+        spans = [match for match in found if text[match.start : match.end] != match.new]
         if not spans:
             return
-        self._told[document.path] = [text.count(b"\n", 0, one.start) + 1 for one in spans[:LINES_TOLD]]
+        self._line_numbers[document.path] = [text.count(b"\n", 0, match.start) + 1 for match in spans[:LINES_LISTED]]
         chosen = _spans(document, text, spans)
         document.apply(chosen)
         self.changed.append(document)
         self.changes.append(_shown(document, chosen))
 
-    def told(self) -> str:
-        """Say how much is replaced."""
+    def summary(self) -> str:
+        """Return how many matches are replaced, in how many files."""
         total, files = sum(self.counts.values()), len(self.counts)
         return f"{total} match{'es' * (total != 1)} in {files} file{'s' * (files != 1)}"
 
     def lines(self) -> list[str]:
-        """Say for each file how much, and where."""
-        told = []
+        """Return the number of matches and their lines for each file."""
+        lines = []
         for document in self.matched:
             count = self.counts[document.path]
-            at = list(dict.fromkeys(self._told.get(document.path, [])))
+            numbers = list(dict.fromkeys(self._line_numbers.get(document.path, [])))
             where = (
-                f" (line{'s' * (len(at) != 1)} {', '.join(map(str, at))}{', …' * (count > LINES_TOLD)})" if at else ""
+                f" (line{'s' * (len(numbers) != 1)} {', '.join(map(str, numbers))}{', …' * (count > LINES_LISTED)})"
+                if numbers
+                else ""
             )
-            told.append(f"{document.path}: {count}{where}")
-        return told
+            lines.append(f"{document.path}: {count}{where}")
+        return lines
 
 
 def _nothing(work: _Replacing, pattern: Pattern, searched: list[Document]) -> str:
     files = f"{len(searched)} file{'s' * (len(searched) != 1)}"
     if work.counts:
-        return f"Nothing changes: the {work.told()} are already what they would be replaced by."
+        return f"Nothing changes: the {work.summary()} already equal their replacements."
     text = f"No matches in {files}; nothing was changed."
-    looked_for = pattern.text.replace("\\n", "\n").replace("\\r", "\r")
-    if "\n" in looked_for and "\r" not in looked_for:
+    searched_text = pattern.text.replace("\\n", "\n").replace("\\r", "\r")
+    if "\n" in searched_text and "\r" not in searched_text:
         crlf = sum(map(_is_crlf, searched))
         if crlf:
-            text += f" In {crlf} of them lines end with CRLF: \\r{'?' * (not pattern.literal)}\\n matches that."
+            text += f" {crlf} of them have CRLF line endings; match them with \\r{'?' * (not pattern.literal)}\\n."
     return text
 
 
@@ -345,17 +352,17 @@ def _is_crlf(document: Document) -> bool:
 
 
 def _errors(document: Document) -> str:
-    # bytes that are no characters: as they were in UTF-8, as three bytes each where the file is UTF-16
+    # invalid bytes: unchanged in UTF-8; three bytes each in a UTF-16 file
     return "surrogateescape" if document.encoding.name == "utf-8" else "surrogatepass"
 
 
 def _shown(document: Document, spans: list[Span]) -> ShownChange:
-    """Return the change with its hunks made from the places that are known, instead of by comparing whole files."""
+    """Return the change with its hunks built from the known spans, instead of comparing whole files."""
     shown = document.change
     old = shown.before or ""
-    shift = len(old) - len(document.before)  # a byte order mark that is shown
+    shift = len(old) - len(document.before)  # a visible byte order mark
     parts: list[tuple[int, int, list[Span]]] = []
-    feed = -1  # where the line of the last one ends
+    feed = -1  # end of the line of the last span
     for span in spans:
         start, end = span.start + shift, span.end + shift
         if parts and end <= feed:
@@ -363,7 +370,7 @@ def _shown(document: Document, spans: list[Span]) -> ShownChange:
             continue
         feed = old.find("\n", end)
         feed = len(old) if feed < 0 else feed
-        # as much around it as a diff shows
+        # the context lines that a diff shows
         first, last = start, end
         for _ in range(CONTEXT_LINES + 1):
             first = old.rfind("\n", 0, max(first - 1, 0)) + 1 if first else 0
@@ -380,7 +387,7 @@ def _shown(document: Document, spans: list[Span]) -> ShownChange:
 
 
 def _numbered(old: str, parts: list[tuple[int, int, list[Span]]]) -> Iterator[list[Hunk]]:
-    """Yield the hunks of each part, with the numbers of their lines in the whole."""
+    """Yield the hunks of each part, with line numbers of the whole file."""
     above = grown = done = 0
     for first, last, places in parts:
         above += old.count("\n", done, first)
@@ -399,24 +406,24 @@ def _numbered(old: str, parts: list[tuple[int, int, list[Span]]]) -> Iterator[li
 
 
 def _spans(document: Document, text: bytes, found: list[Replaced]) -> list[Span]:
-    """Return the spans in characters instead of bytes."""
+    """Convert byte spans to character spans."""
     spans = []
     errors = _errors(document)
     at = done = 0
     try:
-        for one in found:
-            at += len(text[done : one.start].decode("utf-8", errors))
-            size = len(text[one.start : one.end].decode("utf-8", errors))
-            spans.append(Span(at, at + size, one.new.decode("utf-8", errors)))
+        for match in found:
+            at += len(text[done : match.start].decode("utf-8", errors))
+            size = len(text[match.start : match.end].decode("utf-8", errors))
+            spans.append(Span(at, at + size, match.new.decode("utf-8", errors)))
             at += size
-            done = one.end
+            done = match.end
         whole = at + len(text[done:].decode("utf-8", errors)) == len(document.text)
     except UnicodeDecodeError:
         whole = False
     if not whole:
         raise ToolError(
             "encoding_error",
-            f"The pattern matches parts of characters in {document.path}.",
+            f"The pattern matches part of a multi-byte character in {document.path}.",
             suggestion="Use a pattern that matches whole characters.",
         )
     return spans

@@ -60,14 +60,14 @@ def shell_exec(
     timeout: Annotated[int, Bounds(1, LONGEST_MS, clamp=True)] = 120_000,
     force: bool = False,
 ) -> Output:
-    """Run one program of a fixed list without a shell: nothing is expanded. Sandboxed as run_shell.
+    """Run one program of a fixed list without a shell: nothing is expanded. Sandboxed like run_shell.
 
     Details:
-    No program of the list may start another one (find -exec, env with a command, tar --to-command …); git runs without
-    hooks, pagers, editors and helpers of a repository. The answer is JSON: stdout (up to 100 KB), stderr (up to 50 KB),
-    exitCode; truncated is true when more was printed. advice says what to send when the time was too short or the
-    network, which the program seems to need, is off. disarmed names what would have run with the user's
-    next git command and was put aside.
+    Programs may not start other programs (find -exec, env with a command, tar --to-command …); git runs without a
+    repository's hooks, pagers, editors and helpers. Returns JSON: stdout (up to 100 KB), stderr (up to 50 KB) and
+    exitCode; truncated is true when more was printed. advice suggests a call after a timeout, or when the program seems
+    to need the network and it is off. disarmed lists files that the user's next git command would have run; hilt
+    renamed them.
 
     Args:
         argv: Program, then arguments: git node npm npx bun deno python3 python pip ls cat grep find echo mkdir touch cp
@@ -84,7 +84,7 @@ def shell_exec(
     if refusal is not None:
         raise ToolError("command_blocked", refusal, suggestion="Use a program of the list, or run_shell.")
     if any("\0" in word for word in argv):
-        raise ToolError("invalid_args", "An argument holds a NUL character, which no program can be given.")
+        raise ToolError("invalid_args", "An argument contains a NUL character, which is not allowed.")
     command = shlex.join(argv)
     hardened, variables = harden_argv(argv)
     with ctx.processes.folder(cwd) as folder:
@@ -110,15 +110,15 @@ def shell_exec(
 
 
 def _advice(ctx: Context, finished: Finished, errors: str, timeout: int) -> str:
-    """Return what to send instead when the time was too short, or the program had no network."""
+    """Return what to send instead after a timeout, or when the program had no network."""
     from hilt.commands.exit_status import lacks_network
 
     if finished.reason == "timeout":
         longer = f"Send timeout, up to {LONGEST_MS} ms, or u" if timeout < LONGEST_MS else "U"
-        return f"{timeout} ms were allowed. {longer}se run_shell with run_in_background: true."
+        return f"Timed out after {timeout} ms. {longer}se run_shell with run_in_background: true."
     network = ctx.settings["shell.network"]
     if network != "full" and _is_confined(ctx) and lacks_network(finished.exit_code, errors):
-        return f'The network is {network} in this sandbox. Use run_shell with network: "full", which asks the user.'
+        return f'The network is {network} in this sandbox. Use run_shell with network: "full", which prompts the user.'
     return ""
 
 
@@ -127,7 +127,7 @@ def _is_confined(ctx: Context) -> bool:
 
 
 def _first(stream: Captured, size: int) -> str:
-    """Return the beginning of a stream as text; a character that is cut is left out."""
+    """Return the beginning of a stream as text, without a character that is cut off."""
     from codecs import getincrementaldecoder
 
     return getincrementaldecoder("utf-8")("replace").decode(stream.head[:size], final=stream.total <= size)

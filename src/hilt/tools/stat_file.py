@@ -1,4 +1,4 @@
-"""Look at a file without reading it."""
+"""Return the metadata of a file."""
 
 import stat
 
@@ -47,7 +47,7 @@ def stat_file(ctx: Context, path: ReadPath) -> Output:
         try:
             data.update(_contents(ctx, path))
         except ToolError as error:
-            if error.code != "permission_denied":  # what may not be read can still be looked at
+            if error.code != "permission_denied":  # metadata is available for a file that may not be read
                 raise
     data["modified"] = rfc3339(status.st_mtime_ns)
     data["mode"] = f"{stat.S_IMODE(status.st_mode):04o}"
@@ -61,7 +61,7 @@ def _contents(ctx: Context, path: str) -> dict[str, object]:
         for chunk in stream:
             head = head or chunk
             feeds += chunk.count(b"\n")
-            # an ending may lie across two chunks
+            # a line ending may be split across two chunks
             pairs += chunk.count(b"\r\n") + (last.endswith(b"\r") and chunk.startswith(b"\n"))
             returns += chunk.count(b"\r")
             last = chunk
@@ -71,7 +71,7 @@ def _contents(ctx: Context, path: str) -> dict[str, object]:
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
         return _wide(ctx, path)
     if head is not last:
-        # a character may lie across two chunks
+        # a character may be split across two chunks
         head = head[: head.rfind(b"\n") + 1] or head.rstrip(bytes(range(128, 256))) or head
     encoding = encodings.detect(head)
     facts["encoding"] = encoding.name
@@ -81,7 +81,7 @@ def _contents(ctx: Context, path: str) -> dict[str, object]:
 
 
 def _wide(ctx: Context, path: str) -> dict[str, object]:
-    """Return the facts of UTF-16 and UTF-32, whose bytes tell nothing before they are decoded."""
+    """Return the facts of a UTF-16 or UTF-32 file, which must be decoded first."""
     text, encoding = encodings.decode(ctx.workspace.read(path, remember=False).data)
     facts: dict[str, object] = {"lines": count_lines(text), "encoding": encoding.name, "bom": bool(encoding.bom)}
     facts["line_ending"] = _ending(text.count("\n"), text.count("\r\n"), text.count("\r"))

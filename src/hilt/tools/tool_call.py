@@ -9,13 +9,13 @@ from hilt.errors import ToolError
 
 @tool(effects="read write execute network control", traits=Traits(finds=True, forwards=True))
 def tool_call(name: str, arguments: dict[str, Any] | None = None) -> Output:
-    """Call a tool by name. tool_search gives the names, and the parameters that each takes.
+    """Call a tool by name. tool_search returns the names and parameters.
 
-    The call is the tool's own: checked, decided on and answered as if it had been called directly.
+    The call is validated, authorized and answered as if the tool had been called directly.
 
     Args:
         name: Name of the tool.
         arguments: The tool's own arguments, by name.
     """
-    # the pipeline puts the tool that is meant in the place of this one
+    # the pipeline replaces this tool by the named one, so this never runs
     raise ToolError("invalid_request", f"{name} cannot be called from here.")

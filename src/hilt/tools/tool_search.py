@@ -40,45 +40,47 @@ def tool_search(
     """
     if not query.strip():
         raise ToolError(
-            "invalid_args", "query is empty.", suggestion="Say in a few words what the tool should do, as query."
+            "invalid_args", "query is empty.", suggestion="Describe in a few words what the tool should do."
         )
     tools = visible(ctx.catalog, ctx.settings["dialect"], ctx.principal.hidden)
     if query.startswith(SELECT):
         names = [name.strip() for name in query.removeprefix(SELECT).split(",") if name.strip()]
         if len(names) > NAMES_MAX:
             raise ToolError("invalid_args", f"{SELECT} takes at most {NAMES_MAX} names, not {len(names):,}.")
-        found, missing = _selected(ctx, names, tools)
-        return _answer(ctx, found, tools, missing)
+        selected, missing = _selected(ctx, names, tools)
+        return _answer(ctx, selected, tools, missing)
     return _answer(ctx, _ranked(query, tools, limit), tools, [])
 
 
 def _selected(
     ctx: Context, names: Sequence[str], tools: Sequence[Shown]
 ) -> tuple[list[Shown], list[dict[str, str | None]]]:
-    """Return the tools of these names, and the names that no tool has with the nearest one each."""
+    """Return the tools with these names, and the unknown names, each with the nearest known name."""
     known = _by_name(tools)
-    found: dict[str, Shown] = {}
+    selected: dict[str, Shown] = {}
     missing = []
     for name in dict.fromkeys(names):
-        one = known.get(name) or known.get(_own_name(ctx, name))
-        if one is not None:
-            found[one.name] = one
+        shown = known.get(name) or known.get(_own_name(ctx, name))
+        if shown is not None:
+            selected[shown.name] = shown
         else:
             missing.append({"name": name[:100], "nearest": did_you_mean(name[:100], known)})
-    if not found:
-        near = [one["nearest"] for one in missing if one["nearest"]]
-        said = ", ".join(str(one["name"]) for one in missing[:10])
+    if not selected:
+        near = [entry["nearest"] for entry in missing if entry["nearest"]]
+        unknown = ", ".join(str(entry["name"]) for entry in missing[:10])
         raise ToolError(
             "unknown_tool",
-            f"There is no tool {said}." if said else "select: names no tool.",
-            suggestion=f"Use {SELECT}{','.join(near)}." if near else "Search by words for what the tool should do.",
+            f"Unknown tools: {unknown}." if unknown else f"{SELECT} needs at least one name.",
+            suggestion=f"Use {SELECT}{','.join(near)}."
+            if near
+            else "Search with words that describe what the tool should do.",
             nearest=near,
         )
-    return list(found.values()), missing
+    return list(selected.values()), missing
 
 
 def _own_name(ctx: Context, name: str) -> str:
-    """Return what a tool is called that a dialect gives another name."""
+    """Return the built-in name of a tool that a dialect renames."""
     try:
         return ctx.catalog.find(name, ctx.settings["dialect"]).tool.name
     except ToolError:
@@ -86,18 +88,18 @@ def _own_name(ctx: Context, name: str) -> str:
 
 
 def _ranked(query: str, tools: Sequence[Shown], limit: int) -> list[Shown]:
-    """Return what fits best, first of all the tools that the query names."""
+    """Return the best matches; tools that the query names come first."""
     known = _by_name(tools)
     named = {known[word].name: known[word] for word in query.split() if word in known}
-    texts = [(f"{one.name} {one.tool.name}", "", one.description, _parameters(one.schema)) for one in tools]
+    texts = [(f"{shown.name} {shown.tool.name}", "", shown.description, _parameters(shown.schema)) for shown in tools]
     for place in lookup.best(query, texts, limit + len(named)):
         named.setdefault(tools[place].name, tools[place])
     return list(named.values())[:limit]
 
 
 def _by_name(tools: Sequence[Shown]) -> dict[str, Shown]:
-    """Return the tools by the names they are shown with, and by their own where that is another."""
-    return {one.tool.name: one for one in reversed(tools)} | {one.name: one for one in tools}
+    """Return the tools by the name they are shown with, and by their built-in name."""
+    return {shown.tool.name: shown for shown in reversed(tools)} | {shown.name: shown for shown in tools}
 
 
 def _parameters(schema: Any) -> str:
@@ -118,20 +120,20 @@ def _parameters(schema: Any) -> str:
     return " ".join(texts)
 
 
-def _answer(ctx: Context, found: Sequence[Shown], tools: Sequence[Shown], missing: Sequence[Any]) -> Output:
-    """Return the definitions, as many as there is room for."""
+def _answer(ctx: Context, matches: Sequence[Shown], tools: Sequence[Shown], missing: Sequence[Any]) -> Output:
+    """Return as many definitions as fit."""
     room = ctx.overflow.limit
-    told: list[dict[str, Any]] = []
-    left: list[str] = []
-    for one in found:
-        room -= cost(definition(one))
-        if room >= 0 or not told:
-            told.append(definition(one))
+    definitions: list[dict[str, Any]] = []
+    omitted: list[str] = []
+    for shown in matches:
+        room -= cost(definition(shown))
+        if room >= 0 or not definitions:
+            definitions.append(definition(shown))
         else:
-            left.append(one.name)
-    data: dict[str, Any] = {"tools": told, "count": len(told), "searched": len(tools)}
-    if left:
-        data["left_out"] = left
+            omitted.append(shown.name)
+    data: dict[str, Any] = {"tools": definitions, "count": len(definitions), "searched": len(tools)}
+    if omitted:
+        data["left_out"] = omitted
     if missing:
         data["missing"] = missing
     return Output(data=data)

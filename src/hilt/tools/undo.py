@@ -1,4 +1,4 @@
-"""Look back and restore."""
+"""Browse snapshots and restore files."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
@@ -17,7 +17,7 @@ from hilt.state.history import RecordedChange, Snapshot
 
 
 def _touches(args: dict[str, Any]) -> Iterator[Touch]:
-    # what a restore writes is known only to the history: it counts as the whole workspace
+    # only the history knows which files a restore writes, so it counts as the whole workspace
     if args["action"] in ("restore", "clear"):
         yield Touch("write", ".")
     else:
@@ -32,7 +32,7 @@ def _writes(ctx: Context, args: dict[str, Any]) -> list[str]:
         change = ctx.workspace.find_change(args["id"])
         return [file.path for file in _chosen(change, None if path is None else ctx.workspace.resolve(path))]
     except ToolError:
-        return []  # the tool says what is wrong
+        return []  # the tool itself reports the error
 
 
 _SNAPSHOT = record(
@@ -66,7 +66,8 @@ def undo(
     One id is one call: restore puts back all its files, and can be undone.
 
     Details:
-    Files that the call created are removed, and deleted ones come back. Without limit all snapshots are listed.
+    A restore removes files that the call created and brings back files that it deleted. Without limit, list returns all
+    snapshots.
 
     Args:
         action: list: newest first; preview: diff to the snapshot; clear: delete all.
@@ -81,10 +82,14 @@ def undo(
         return _list(ctx, limit)
     if action == "clear":
         if dry_run:
-            return Output(f"[dry-run] would forget {ctx.workspace.snapshot_count()} snapshots")
+            return Output(f"[dry-run] would clear {ctx.workspace.snapshot_count()} snapshots")
         return Output(f"cleared {ctx.workspace.clear_history()} snapshots")
     if not id:
-        raise ToolError("invalid_args", f"{action} needs id.", suggestion='Use action "list" to see the ids.')
+        raise ToolError(
+            "invalid_args",
+            f"Missing required argument for {action}: id.",
+            suggestion='Use action "list" to see the ids.',
+        )
     change = ctx.workspace.find_change(id)
     files = _chosen(change, None if path is None else ctx.workspace.resolve(path))
     if action == "preview" or dry_run:
@@ -134,7 +139,7 @@ def _chosen(change: RecordedChange, path: str | None) -> list[Snapshot]:
 
 
 def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[ShownChange]:
-    """Put the old contents into the draft and return what that changes."""
+    """Write the old contents to the draft and return the resulting changes."""
     changes = []
     for file in files:
         ctx.fence.check()
@@ -153,9 +158,7 @@ def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[ShownCha
 def _preview(ctx: Context, change: RecordedChange, files: list[Snapshot], *, force: bool) -> Output:
     with ctx.workspace.change("undo", [file.path for file in files], force=force, fresh=False) as draft:
         changes = _drafted(ctx, draft, files)
-    text = (
-        diff_text(changes) or f"Nothing to restore: the files are as they were before {change.operation} {change.id}."
-    )
+    text = diff_text(changes) or f"Nothing to restore: the files are the same as before {change.operation} {change.id}."
     return Output(text, view=diff_view(changes) if changes else views.none(text), meta={"id": change.id})
 
 
@@ -165,12 +168,16 @@ def _restore(
     with ctx.workspace.change("undo", [file.path for file in files], force=force, fresh=False) as draft:
         if if_checksum:
             if len(files) != 1:
-                raise ToolError("invalid_args", f"if_checksum fits one file; {change.id} has {len(files)}.")
+                raise ToolError(
+                    "invalid_args",
+                    f"if_checksum applies to one file; {change.id} has {len(files)}.",
+                    suggestion="Send path to choose one file.",
+                )
             require(files[0].path, draft.old(files[0].path), if_checksum=if_checksum)
         changes = _drafted(ctx, draft, files)
         id = draft.commit(remove_folders=[folder for file in files if file.before is None for folder in file.folders])
     if not changes:
-        text = f"Nothing to restore: the files are as they were before {change.operation} {change.id}."
+        text = f"Nothing to restore: the files are the same as before {change.operation} {change.id}."
         return Output(text, view=views.none(text), meta={"id": change.id})
     lines = [
         f"{'deleted' if shown.after is None else 'recreated' if shown.before is None else 'restored'} {shown.path}"

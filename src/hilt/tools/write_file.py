@@ -24,8 +24,7 @@ def write_file(
     Refused if the file changed since you read it. For a part, use edit_file.
 
     Details:
-    A file that this session read and that somebody else changed since is not overwritten. The mode of an existing file
-    is kept.
+    Does not overwrite a file that someone else changed after this session read it. An existing file keeps its mode.
 
     Args:
         path: File in the workspace.
@@ -45,7 +44,7 @@ def write_file(
             if old is None:
                 text = f"[dry-run] would create {target} ({len(new)} bytes)"
                 return Output(text, view=change.view, meta={**meta, "dry_run": True})
-            same = "already holds exactly this" if old == new else "holds the same text; it becomes UTF-8"
+            same = "already has this content" if old == new else "already has this text; its encoding becomes UTF-8"
             return preview([change], meta, otherwise=f"[dry-run] {target} {same}.")
         draft.write(target, new)
         undo = draft.commit()

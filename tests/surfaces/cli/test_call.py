@@ -248,7 +248,7 @@ def test_advice_on_a_command_is_printed_below_its_output(command):
 
     lines = done.stdout.decode().splitlines()
     assert "begun" in lines
-    assert lines[-1].startswith("[timeout: 1 s were allowed; ")
+    assert lines[-1].startswith("[timeout: after 1 s; ")
 
 
 def test_a_window_of_a_file_says_how_to_go_on(command):
