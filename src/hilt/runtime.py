@@ -415,7 +415,8 @@ class Runtime:
         from hilt.authority.explanation import explain
 
         active = self._active(call)
-        prepared = pipeline.prepare(active.call, *pipeline.resolve(active, self))
+        found = pipeline.resolve(active, self)  # which may replace the call
+        prepared = pipeline.prepare(active.call, *found)
         ctx = self._context(active)
         return explain(prepared, ctx, self.voters(active, prepared), self.authority.hooks(ctx), self.authority)
 
