@@ -67,7 +67,7 @@ def _rate_guarded(rater: Rater, name: str, arguments: Sequence[ShellWord], place
             rated = worse(rated, Rated("caution", "date sets the clock"))
     elif name == "hostname":
         if programs.positionals(values) or programs.has_flag(values, "Fb", "file", "boot"):
-            rated = worse(rated, Rated("caution", "hostname sets the name"))
+            rated = worse(rated, Rated("caution", "hostname sets the name of the machine"))
     elif name == "uniq":
         if len(programs.positionals(values, programs.Options("fsw", ("skip-fields", "skip-chars")))) > 1:
             rated = worse(rated, Rated("caution", "uniq writes its second file"))
@@ -95,7 +95,7 @@ def _rate_chmod(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     if is_recursive and any(_opens_to_all(value or "") for value in values):
         return Rated("dangerous", "chmod -R opens a whole tree to everyone")
     if is_recursive and any(_locks_out(value or "") for value in values):
-        return Rated("dangerous", "chmod -R locks a whole tree")
+        return Rated("dangerous", "chmod -R locks the owner out of a whole tree")
     return Rated("caution", programs.CHANGERS[name])
 
 
@@ -147,7 +147,7 @@ def _rate_power(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
 def _rate_truncate(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     sizes = programs.option_values([word.value for word in arguments], "s", "size", stops="r")
     if any(size is None or size[:1] in ("-", "<", "/") or not size.strip("0") for size in sizes):
-        return Rated("dangerous", "truncate throws away what files hold")
+        return Rated("dangerous", "truncate discards the content of files")
     return Rated("caution", programs.CHANGERS[name])
 
 
@@ -165,7 +165,7 @@ def _rate_signed(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
     values = [word.value for word in arguments]
     letters, names, stops = programs.LOSSES[name]
     if programs.has_flag(values, letters, *names, values=stops):
-        return Rated("dangerous", f"{name} is told to delete or overwrite for good")
+        return Rated("dangerous", f"an option makes {name} delete or overwrite data permanently")
     return Rated("caution", programs.CHANGERS.get(name, f"{name} is not known to be harmless"))
 
 

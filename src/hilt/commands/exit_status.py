@@ -69,17 +69,17 @@ def classify_exit(
 ) -> Outcome:
     """Say what an exit status means; a process that a signal ended has the status -N, or 128 + N."""
     if timed_out:
-        return Outcome("timeout", "the command was stopped at its deadline")
+        return Outcome("timeout", "the command timed out")
     if signalled or code < 0:
-        return Outcome("signal", f"the command was ended by {_signal_name(abs(code))}")
+        return Outcome("signal", f"the command was terminated by {_signal_name(abs(code))}")
     if code == 0:
         return Outcome("success", "exit status 0")
     if code == 126:
-        return Outcome("error", "a program was found and could not be executed (exit status 126)")
+        return Outcome("error", "a program was found but could not be executed (exit status 126)")
     if code == 127:
         return Outcome("error", "a program was not found (exit status 127)")
     if code > 128 and (name := _signal_name(code)).startswith("SIG"):
-        return Outcome("signal", f"a program was ended by {name} (exit status {code})")
+        return Outcome("signal", f"a program was terminated by {name} (exit status {code})")
     if code == 1:
         return _classify_one(command, output)
     return Outcome("error", f"exit status {code}")
@@ -107,7 +107,7 @@ def _classify_one(command: str, output: str) -> Outcome:
         return Outcome("error", f"{name} failed with exit status 1" if name and len(loud) == 1 else "exit status 1")
     cause = loud[-1]
     if cause.negated:
-        return Outcome("expected_nonzero", f"{cause.name} succeeded, and ! turned that round")
+        return Outcome("expected_nonzero", f"{cause.name} succeeded, and ! negated it")
     return Outcome("expected_nonzero", f"{cause.name}: {ANSWERS[cause.name]}")
 
 

@@ -92,7 +92,7 @@ class _Rating:
         """Rate a source; one inside another, such as the argument of sh -c, stands where that one stands."""
         self._left -= len(text) + 100
         if self._left < 0:
-            raise Unparsed("it holds too many commands inside commands")
+            raise Unparsed("it has too many nested commands")
         script = read(text)
         self._redefined |= script.functions
         self._loops |= script.loops
@@ -135,7 +135,7 @@ class _Rating:
     def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
         """Add the command that another one starts as a part of its own, and rate it."""
         if place.depth > _MAX_WRAPPERS:
-            raise Unparsed("too many programs start one another")
+            raise Unparsed("too many nested commands start one another")
         at = len(self.parts)
         inner = place._replace(depth=place.depth + 1)
         rated = self._rate_words(words, inner)
@@ -148,9 +148,9 @@ class _Rating:
         if text is None:
             return self.start_unseen(place, f"{starter} runs text that is computed at run time")
         if place.depth > _MAX_WRAPPERS:
-            raise Unparsed("too many programs start one another")
+            raise Unparsed("too many nested commands start one another")
         self.rate_text(text, place)
-        return Rated("safe", f"{starter} runs a text that is rated on its own")
+        return Rated("safe", f"{starter} runs text that is rated separately")
 
     def start_unseen(self, place: CommandPlace, reason: str) -> Rated:
         """Add a part for code that a program runs and that is not rated: a rule for the program does not allow it."""
@@ -194,7 +194,7 @@ class _Rating:
         if name in programs.CHANGES_LOOKUP or name.startswith(programs.CHANGES_LOOKUP_STARTS):
             return Rated("caution", f"{name}= changes what programs do")
         if value is not None and "[" in value and any(sign in value for sign in _EVALUATED):
-            return Rated("dangerous", f"{name}= holds text that arithmetic would run")
+            return Rated("dangerous", f"{name}= contains text that arithmetic would run")
         return Rated("safe", f"sets {name}")
 
     def _rate_words(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -203,17 +203,17 @@ class _Rating:
         if name is None or verb.pattern:
             return Rated("dangerous", "the program is only known at run time")
         if place.depth > _MAX_WRAPPERS:
-            raise Unparsed("too many programs start one another")
+            raise Unparsed("too many nested commands start one another")
         rated = self._rate_program(name, words[1:], place)
         rated = worse(rated, _rate_disks(name, words[1:], rated.level))
         if place.fed and rated.level == "caution" and _names_a_shell(words[1:]):
-            rated = Rated("dangerous", f"{name} feeds its input to a shell")
+            rated = Rated("dangerous", f"{name} passes its input to a shell")
         if rated.level == "safe" and not _is_standard(verb):
-            return Rated("caution", f"{verb.text} is a file of its own, not the system's {name}")
+            return Rated("caution", f"{verb.text} is not the system's {name}")
         if name in self._loops:
             return Rated("dangerous", f"{name} is a function that calls itself")
         if rated.level == "safe" and name in self._redefined:
-            return Rated("caution", f"{name} has a new meaning here")
+            return Rated("caution", f"{name} is redefined here")
         return rated
 
     def _rate_program(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -237,7 +237,7 @@ class _Rating:
         if name in programs.READERS:
             return Rated("safe", programs.READERS[name])
         if name in programs.BUILTINS:
-            return Rated("safe", f"{name} changes nothing but this shell")
+            return Rated("safe", f"{name} changes only this shell")
         if lowered in programs.SHELLS:
             return starters.rate_shell(self, name, arguments, place)
         interpreter = programs.INTERPRETERS.get(name) or programs.INTERPRETERS.get(name.rstrip("0123456789.-"))
@@ -275,7 +275,7 @@ def _rate_redirection(redirection: Redirection) -> Rated | None:
         if not operator.startswith("<"):
             if target.text.startswith(">("):
                 return None
-            return Rated("caution", "writes a file that is named at run time")
+            return Rated("caution", "writes a file whose name is only known at run time")
         return None
     if operator in (">&", "<&") and value.rstrip("-").isdigit():
         return None

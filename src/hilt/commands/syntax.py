@@ -139,7 +139,7 @@ class Source:
         if self._failed and "extglob" in text:
             self._widen_patterns()
         if self._failed:
-            raise Unparsed("the shell syntax is not understood")
+            raise Unparsed("the shell syntax is invalid or not supported")
         if "#" in text:
             self._check_comments()
 
@@ -149,7 +149,7 @@ class Source:
             if node.type == "comment" and node.start_byte:
                 before = self._joined[node.start_byte - 1]
                 if before not in " \t\n;&|(<>" or (before in " \t" and self._is_escaped(node.start_byte - 1)):
-                    raise Unparsed("the end of a word is not certain")
+                    raise Unparsed("the end of a word is ambiguous")
 
     def _is_escaped(self, place: int) -> bool:
         start = place
@@ -190,7 +190,7 @@ class Source:
         if not all(self._is_opaque(place) for place in _continuations(self._joined)) or any(
             self._is_opaque(cut) and self._is_opaque(max(cut - 1, 0)) for cut in self._cuts
         ):
-            raise Unparsed("a line continuation changes how the text reads")
+            raise Unparsed("a line continuation changes the meaning of the text")
 
     def _is_opaque(self, place: int) -> bool:
         """Whether a continuation here is kept, being in quotes or a comment."""
@@ -204,7 +204,7 @@ class Source:
         else:
             is_kept = node.type in ("raw_string", "ansi_c_string", "comment")
         if is_kept and self._is_read_twice(node):
-            raise Unparsed("a line continuation changes how the text reads")
+            raise Unparsed("a line continuation changes the meaning of the text")
         return is_kept
 
     def _is_read_twice(self, node: Node) -> bool:
@@ -268,7 +268,7 @@ class _Reader:
     def read(self, source: str) -> Script:
         self._read(source, fed=False, depth=0)
         if self._evaluates and self._evaluable:
-            raise Unparsed("arithmetic or a subscript may run text that stands in quotes")
+            raise Unparsed("arithmetic or a subscript may run quoted text")
         commands = tuple(sorted(self._commands, key=lambda command: command.start))
         calls: dict[str | None, list[Command]] = {}
         for command in commands:
@@ -285,7 +285,7 @@ class _Reader:
     def _read(self, text: str, *, fed: bool, depth: int) -> None:
         self._left -= 1
         if self._left < 0:
-            raise Unparsed("it holds too many commands inside commands")
+            raise Unparsed("it has too many nested commands")
         source = Source(text)
         for body in source.bodies:
             self._body(source, body, depth)
@@ -293,10 +293,10 @@ class _Reader:
         while stack:
             node, fed, depth, quoted = stack.pop()
             if depth > MAX_DEPTH:
-                raise Unparsed("it is nested too deep")
+                raise Unparsed("it is nested too deeply")
             kind = node.type
             if node.is_missing:
-                raise Unparsed("the shell syntax is not understood")
+                raise Unparsed("the shell syntax is invalid or not supported")
             if kind in _STATEMENTS:
                 stack.extend(self._statement(source, node, fed=fed, depth=depth))
             elif kind == "command_substitution" and source.slice(node.start_byte, node.start_byte + 1) == "`":
@@ -316,7 +316,7 @@ class _Reader:
     def _body(self, source: Source, body: Body, depth: int) -> None:
         """Read the substitutions of a here-document as those of a string; only quotes differ between the two."""
         if '"' in body.text:
-            raise Unparsed("a here-document holds quotes and substitutions")
+            raise Unparsed("a here-document contains quotes and substitutions")
         outer, at = self._place, len(self._commands)
         if outer is None:
             self._place = body.start, body.end
@@ -387,7 +387,7 @@ class _Reader:
                 assignments += [_assignment(source, child) for child in node.children]
             elif node.type == "test_command":
                 if node.children[0].type == "[" and "\n" in source.text_of(node):
-                    raise Unparsed("part of the text is not understood")
+                    raise Unparsed("part of the syntax is not supported")
                 nodes = list(_operands(node))
             elif node.type not in _STATEMENTS:
                 raise Unparsed(f"a statement of an unknown kind ({node.type})")
@@ -409,7 +409,7 @@ class _Reader:
             if not words and not assignments:
                 raise Unparsed("a command without a name")
             if words and words[0].text in RESERVED:
-                raise Unparsed(f"{words[0].text} stands where it has no meaning")
+                raise Unparsed(f"{words[0].text} is not valid at this position")
         own = [part for part in (node, *extra) if part is not None]
         whole = [part for part in (node, *redirects) if part is not None]
         if not whole:
@@ -521,12 +521,12 @@ class _Reader:
         if node.type in _OPAQUE:
             # single quotes mean nothing inside "${x:-'...'}"
             if quoted and node.type in ("raw_string", "ansi_c_string") and ("`" in text or "$(" in text):
-                raise Unparsed("a substitution hides in quotes that do not quote")
+                raise Unparsed("a substitution is in quotes that do not quote")
             return
         if node.type == "heredoc_body" and _is_quoted_body(node):
             return
         if "\n" in text and node.type not in _MANY_LINES:
-            raise Unparsed("the end of a word is not certain")  # the grammar may take the next line into a word
+            raise Unparsed("the end of a word is ambiguous")  # the grammar may take the next line into a word
         self._text(source, node, text, depth)
 
     def _text(self, source: Source, node: Node, text: str, depth: int) -> None:
@@ -534,13 +534,13 @@ class _Reader:
         if "`" in text:
             pieces = _split_backticks(text)
             if len(pieces) % 2 == 0:
-                raise Unparsed("a backtick has no partner")
+                raise Unparsed("a backtick is not closed")
             for piece in pieces[1::2]:
                 self._inside(source, node, _unescape(piece, quoted=False), depth, fed=True)
         is_plain = node.type in ("string_content", "heredoc_body", "heredoc_content", "regex")
         for sign in ("$(",) if is_plain else ("$(", "<(", ">("):
             if _holds_unescaped(text, sign):
-                raise Unparsed("a substitution stands where the grammar shows none")
+                raise Unparsed("a substitution is where the grammar shows none")
 
 
 def chain(node: Node) -> list[Item]:
@@ -609,7 +609,7 @@ def _parser() -> Parser:
 
         return Parser(_language())
     except (ImportError, AttributeError, TypeError, ValueError, OSError) as error:
-        raise Unparsed(f"the shell parser does not load ({error})") from error
+        raise Unparsed(f"the shell parser cannot be loaded ({error})") from error
 
 
 _TRY = """
@@ -650,7 +650,7 @@ def _parses(data: bytes) -> bool:
     try:
         done = subprocess.run(command, input=data, capture_output=True, env={}, cwd="/", check=False)
     except OSError as error:
-        raise Unparsed(f"the shell parser does not start ({error})") from error
+        raise Unparsed(f"the shell parser cannot be started ({error})") from error
     return done.stdout.strip() == b"True"
 
 
@@ -660,7 +660,7 @@ def _check_characters(text: str) -> None:
     if not text.isprintable():
         for character in text:
             if (character < " " and character not in "\t\n") or character == "\x7f":
-                raise Unparsed(f"it holds the control character U+{ord(character):04X}")
+                raise Unparsed(f"it contains the control character U+{ord(character):04X}")
             if "\ud800" <= character <= "\udfff":
                 raise Unparsed("it is not valid Unicode")
     depth = deepest = 0
@@ -671,7 +671,7 @@ def _check_characters(text: str) -> None:
         elif character in ")}]":
             depth -= 1
     if deepest > 4 * MAX_DEPTH:
-        raise Unparsed("it is nested too deep")
+        raise Unparsed("it is nested too deeply")
 
 
 def _continuations(text: str) -> list[int]:
@@ -744,7 +744,7 @@ def _check_gaps(source: Source, node: Node) -> None:
     for start, end in _gaps(node):
         # a line of assignments before a command means the same as one command
         if source.slice(start, end).strip(" \t\n" if end <= words else blanks):
-            raise Unparsed("part of the text is not understood")
+            raise Unparsed("part of the syntax is not supported")
 
 
 def _gaps(node: Node) -> Iterator[tuple[int, int]]:
@@ -807,14 +807,14 @@ def _check_heredoc(source: Source, node: Node) -> None:
     parts = {child.type: child for child in node.children}
     start, body, end = parts.get("heredoc_start"), parts.get("heredoc_body"), parts.get("heredoc_end")
     if start is None or end is None:
-        raise Unparsed("a here-document has no end")
+        raise Unparsed("a here-document never ends")
     delimiter = unquote(source.text_of(start)).value
     closing = source.line_of(end)
     if not delimiter or delimiter != (closing.lstrip("\t") if "<<-" in parts else closing):
-        raise Unparsed("the end of a here-document is not certain")
+        raise Unparsed("the end of a here-document is ambiguous")
     lines = source.text_of(body).split("\n") if body is not None else []
     if delimiter in lines or ("<<-" in parts and delimiter in [line.lstrip("\t") for line in lines]):
-        raise Unparsed("the end of a here-document is not certain")
+        raise Unparsed("the end of a here-document is ambiguous")
 
 
 def _operator(node: Node) -> str:
@@ -897,7 +897,7 @@ def _words(source: Source, nodes: Sequence[Node], *, in_test: bool = False) -> t
             spans.append([node.start_byte, node.end_byte])
     words = tuple(unquote(source.slice(start, end)) for start, end in spans)
     if not in_test and any(word.broken for word in words):  # a test has < && ( among its words
-        raise Unparsed("the end of a word is not certain")
+        raise Unparsed("the end of a word is ambiguous")
     return words
 
 

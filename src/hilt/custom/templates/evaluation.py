@@ -20,8 +20,8 @@ from hilt.commands.quoting import ShellWord, unquote
 from hilt.commands.rating import CommandPlace, Rate, Rated, is_made_of_input
 from hilt.commands.syntax import Assignment, Command, Unparsed, read
 
-CALCULATES = "the shell calculates with text that may not be a number"
-NAMES = "the shell takes text that is not constant for the name of a variable"
+CALCULATES = "arithmetic uses text that may not be a number"
+NAMES = "the shell uses text that is not constant as a variable name"
 MAX_DEPTH = 20
 
 _RATED: dict[str, Rate] = {**starters.RATED, **argument_rules.RATED, **clients.RATED, **git.RATED}
@@ -153,12 +153,12 @@ class _Finder:
         if text in self._texts:
             return
         if depth > MAX_DEPTH:
-            raise Unparsed("too many programs start one another")
+            raise Unparsed("too many nested commands start one another")
         is_inner = bool(self._texts)
         self._texts[text] = start
         script = read(text)
         if not _COUNTERS.isdisjoint(script.functions):
-            raise Unparsed("a program that prints numbers has a new meaning")
+            raise Unparsed("a program that prints numbers is redefined")
         feeds_all = any(
             command.words and command.words[0].value == "exec" and _inputs(command) for command in script.commands
         )
@@ -290,7 +290,7 @@ class _Finder:
             self._add("the program to run is not constant")
             return
         if place.depth > MAX_DEPTH:
-            raise Unparsed("too many programs start one another")
+            raise Unparsed("too many nested commands start one another")
         if "/" in verb.text:
             self._file("the shell", ShellWord(verb.text, name, name=name))
         place = place._replace(fed=feed != "", depth=place.depth + 1)
@@ -333,7 +333,7 @@ class _Finder:
         elif rest and not reads_input and not starters.is_standard_input(rest[0]):
             self._file(name, rest[0], rest[1:])
         elif feed is None or (rest and rest[0].value is None and not reads_input):
-            self._add(f"{name} runs what it is fed")
+            self._add(f"{name} runs its standard input")
         elif feed:
             self._read(feed, place.start, depth=place.depth)
 
@@ -374,7 +374,7 @@ class _Finder:
             if name not in _QUERIES:
                 self._file(name, word, rest)
         elif feed is None and not (kind.quiet and word.text == "-" and not arguments):
-            self._add(f"{name} runs what it is fed")
+            self._add(f"{name} runs its standard input")
 
     def _builtin(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> bool:
         """Look at a command of the shell; return whether it is one that is known here."""
@@ -392,7 +392,7 @@ class _Finder:
             for word in operands[:1]:
                 self._file(name, word)
                 if starters.is_standard_input(word):
-                    self._add(f"{name} runs what it is fed")
+                    self._add(f"{name} runs its standard input")
         elif name == "trap":
             for word in [word for word in operands if word.value not in ("-l", "-p")][:1]:
                 self._code(name, word, place)
@@ -489,14 +489,14 @@ class _Finder:
         elif name in programs.ELEVATORS:
             starters.rate_elevator(self, name, arguments, place)
             if name in ("su", "runuser") and feed is None:
-                self._add(f"{name} runs what it is fed")
+                self._add(f"{name} runs its standard input")
         elif name in programs.WRAPPERS:
             starters.rate_wrapper(self, name, arguments, place)
             if name in ("parallel", "sem") and is_open:
                 self._add(f"{name} runs text that is not constant")
         elif name in _RATED:
             if name in ("make", "gmake") and feed is None and any(map(starters.is_standard_input, arguments)):
-                self._add(f"{name} runs what it is fed")
+                self._add(f"{name} runs its standard input")
             words = [part for word in arguments for part in _attached(word)]
             rated = _RATED[name](self, name, words, place)
             if rated.level == "dangerous" and (is_open or place.fed):
@@ -546,7 +546,7 @@ class _Finder:
             names = None if is_made_of_input(word) else self._leading(word.text, set())
             if names != ():
                 whose = f"the value of {' or '.join(names)}" if names else "text that is not constant"
-                self._add(f"{name} may take {whose} for an option that runs something", names or ())
+                self._add(f"{name} may read {whose} as an option that runs something", names or ())
 
     def _leading(self, text: str, seen: set[str]) -> tuple[str, ...] | None:
         """Return the parameters whose values a text may begin with; None when it may begin with anything else."""
