@@ -1,4 +1,4 @@
-"""What shell_exec refuses to start: programs off the allowlist, and allowed programs told to start others."""
+"""What shell_exec rejects: programs that are not on the allowlist, and allowed programs that would start others."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _GIT_SIGNS = ("show-signature", "verify-signatures", "gpg-sign", "local-user", "
 _GIT_OPTIONS = ("exec", "upload-pack", "receive-pack", "ext-diff", "textconv", "open-files-in-pager")
 _NPM_OPENS = frozenset(("explore", "edit", "docs", "home", "bugs", "issues", "repo"))
 _CARGO_HARMLESS = ("net.", "http.", "profile.", "term.", "build.jobs", "build.target")
-# Settings that only change how git speaks or records; any other might name a program.
+# Settings that only change git's output or what it records; any other might name a program.
 _GIT_HARMLESS = (
     *(
         "user.",
@@ -101,8 +101,8 @@ _GIT_HARMLESS = (
 )
 
 
-# What git is given with every call, so that nothing of a repository runs: no settings of a bare repository that merely
-# lies where git is started, no hooks, watchers, pagers, editors (":" is none to git) nor other transports.
+# Settings for every git call, so that git runs nothing from a repository: no settings of a bare repository in the
+# working folder, no hooks, file system monitors, pagers, editors (":" means none to git) or other transports.
 _GIT_SETTINGS = {
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
@@ -123,13 +123,13 @@ _GIT_VARIABLES = {
     **{f"GIT_CONFIG_KEY_{index}": key for index, key in enumerate(_GIT_SETTINGS)},
     **{f"GIT_CONFIG_VALUE_{index}": value for index, value in enumerate(_GIT_SETTINGS.values())},
 }
-# commands of git that show differences, and those of them that only convert
+# git commands that show diffs, and those that only convert text
 _GIT_SHOWS = frozenset(("diff", "log", "show", "whatchanged", "diff-files", "diff-index", "diff-tree", "range-diff"))
 _GIT_CONVERTS = frozenset(("blame", "annotate", "grep"))
 
 
 def harden_argv(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return what to run for an argv that is not refused, and the variables to set for it."""
+    """Return the argv to run for an allowed argv, and the variables to set for it."""
     if argv[0] != "git":
         return list(argv), {}
     at, _ = programs.command_at(argv[1:], programs.GIT_OPTIONS)
@@ -143,7 +143,7 @@ def harden_argv(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def refuse_argv(argv: Sequence[str]) -> str | None:
-    """Return why an argv must not run; None when it may."""
+    """Return why an argv must not run; None if it may."""
     if not argv:
         return "argv is empty; its first element names the program."
     if any("\0" in word for word in argv):

@@ -1,4 +1,4 @@
-"""Programs that are harmless or destructive by their arguments."""
+"""Programs whose arguments decide whether they are harmless or destructive."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _rate_find(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
 
 
 def _rate_guarded(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate programs that only read unless an option says otherwise."""
+    """Rate programs that only read, except with certain options."""
     values = [word.value for word in arguments]
     rated = Rated("safe", f"{name} only reads")
     if has_unknown(arguments):
@@ -110,7 +110,7 @@ def _opens_to_all(mode: str) -> bool:
 
 
 def _locks_out(mode: str) -> bool:
-    """Whether a mode takes a tree away from its own owner."""
+    """Whether a mode locks the owner out."""
     if mode.isdigit() and len(mode) < 5:
         return int(mode.zfill(4)[-3]) & 4 == 0
     for clause in mode.split(","):
@@ -152,10 +152,10 @@ def _rate_truncate(rater: Rater, name: str, arguments: Sequence[ShellWord], plac
 
 
 def _rate_moving(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate mv, ln and install, which replace a name, whatever it is: also that of a device."""
+    """Rate mv, ln and install, which replace any file, even a device."""
     for word in arguments:
         path = posixpath.normpath(word.value or "")
-        if path.startswith("/dev/") and not path.startswith("/dev/shm/"):  # noqa: S108 -- it is no device
+        if path.startswith("/dev/") and not path.startswith("/dev/shm/"):  # noqa: S108 -- not a device
             return Rated("dangerous", f"{name} would replace or move the device {path}")
     return Rated("caution", programs.CHANGERS[name])
 
@@ -170,7 +170,7 @@ def _rate_signed(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
 
 
 def rate_removal(name: str, values: Sequence[str | None]) -> Rated:
-    """Rate the removal of packages; safe when nothing is removed."""
+    """Rate the removal of packages; safe if nothing is removed."""
     operands = programs.positionals(values, programs.PACKAGE_OPTIONS)
     removals = programs.REMOVALS.get(name, frozenset())
     if operands[:1] and operands[0] in programs.PACKAGE_GROUPS:
@@ -187,7 +187,7 @@ def rate_removal(name: str, values: Sequence[str | None]) -> Rated:
 
 
 def _may_find(word: ShellWord) -> bool:
-    """Whether a wildcard could find a file whose name is an action of find."""
+    """Whether a wildcard could match a file whose name is an action of find."""
     if not word.pattern:
         return False
     from fnmatch import fnmatchcase

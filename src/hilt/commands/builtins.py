@@ -1,4 +1,4 @@
-"""Commands of the shell itself that run text or give names a meaning."""
+"""Shell builtins that run text or define names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _rate_alias(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
 
 
 def _rate_naming(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate commands that set or look at variables by name: a subscript in a name is run by the shell."""
+    """Rate commands that set or read variables by name: the shell evaluates a subscript in a name."""
     values = [word.value for word in arguments]
     is_test = name in ("test", "[", "[[")
     if _takes_names(name, values) and any(
@@ -62,8 +62,8 @@ def _rate_naming(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
             names = [value for value in programs.option_values(values[:2], "v") if value]
         else:
             names = [value for value in values if value]
-        for found in names:
-            rated = worse(rated, rater.rate_assignment(Assignment(found, None), place))
+        for variable in names:
+            rated = worse(rated, rater.rate_assignment(Assignment(variable, None), place))
     if name in ("mapfile", "readarray"):
         for code in programs.option_values(values, "C"):
             rated = worse(rated, rater.start_text(code, place, f"{name} -C"))
@@ -84,7 +84,7 @@ def _rate_naming(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
 
 
 def _takes_names(name: str, values: Sequence[str | None]) -> bool:
-    """Whether arguments are names or numbers; tests and printf mostly compare and print what they are given."""
+    """Whether arguments are names or numbers; tests and printf mostly compare and print their arguments."""
     if name not in ("test", "[", "[[", "printf"):
         return True
     operands = [value for value in values if value not in ("]", "]]")]

@@ -1,4 +1,4 @@
-"""Programs that act on something elsewhere: containers, clusters, clouds, databases and other machines."""
+"""Clients of remote systems: containers, clusters, clouds, databases and other machines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DESTRUCTIVE = {
     "helm": ("uninstall", "delete", "del", "un"),
 }
 
-# words of the command lines of clouds and stores that delete there
+# subcommands of cloud and storage clients that delete
 _CLOUD_DELETES = frozenset(
     (
         *("delete", "destroy", "rm", "rb", "remove", "purge", "terminate", "del", "drop", "wipe", "nuke", "undefine"),
@@ -87,14 +87,14 @@ _CLOUDS = (
 )
 _DISK_WORDS = ("luksformat", "erase", "format", "sanitize", "erasedisk", "erasevolume", "labelclear")
 
-# what an SQL text or a command of a client says when it deletes permanently, reaches files or runs a program
+# SQL and client commands that delete permanently, access files or run a program
 _SQL_LOSES = r"\b(?:drop|truncate|delete|shutdown|kill|purge|flush)\b"
 _SQL_RUNS = (
     r"\\!|\bprogram\s*'|(?:^|[;\n])\s*(?:system|source|\\\.|\\[io])|\bsys_(?:exec|eval)\b|\bxp_cmdshell\b|\bload_extension\b"
     r"|(?:^|[;\n])\s*\.(?:shell|system|sh|sy\w*|she\w*|load|excel|read|import|output|once|ou\w*|on\w*)\b.*"
     r"|\binto\s+(?:out|dump)file\b|\blo_(?:import|export)\b|\\g\s*\||\bwritefile\b|\bedit\s*\("
 )
-# the options of a database client that hold a text, and letters of others with a value
+# the options of a database client that take a query, and letters of other options with a value
 _DATABASES: dict[str, tuple[str, tuple[str, ...], str]] = {
     **dict.fromkeys(("mysql", "mariadb"), ("e", ("execute",), "hPuDS")),
     "psql": ("c", ("command",), "dfhpUvLoFRPT"),
@@ -133,13 +133,13 @@ def _rate_container(rater: Rater, name: str, arguments: Sequence[ShellWord], pla
     if None in verbs:
         return Rated("dangerous", f"the command of {name} is only known at run time")
     last = verbs[-1] if verbs else None
-    told = " ".join(verb for verb in verbs if verb)
+    subcommand = " ".join(verb for verb in verbs if verb)
     if last in _DELETES:
-        return Rated("dangerous", f"{name} {told} deletes")
+        return Rated("dangerous", f"{name} {subcommand} deletes")
     if last == "down" and programs.has_flag(values, "v", "volumes", "rmi"):
-        return Rated("dangerous", f"{name} {told} deletes volumes or images")
+        return Rated("dangerous", f"{name} {subcommand} deletes volumes or images")
     if last == "leave" and programs.has_flag(values, "f", "force"):
-        return Rated("dangerous", f"{name} {told} deletes the state of the swarm")
+        return Rated("dangerous", f"{name} {subcommand} deletes the state of the swarm")
     rated = Rated("caution", f"{name} runs containers")
     if last in ("run", "exec", "create", "unshare"):
         at = values.index(last, values.index(verbs[0])) + 1
@@ -148,7 +148,7 @@ def _rate_container(rater: Rater, name: str, arguments: Sequence[ShellWord], pla
 
 
 def _rate_inside(rater: Rater, name: str, verb: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate what a container is given, and the command that is started in it."""
+    """Rate the options of a container, and the command started in it."""
     rated = Rated("safe", "")
     index = 0
     while index < len(arguments):

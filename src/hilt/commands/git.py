@@ -1,4 +1,4 @@
-"""What a git command would do: read, change, throw away, or start a program."""
+"""Rates git commands: whether they read, change, discard, or start a program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAGERS = frozenset(("", "cat", "less", "more", "less -R", "less -FRX", "false",
 
 
 class _Loss(NamedTuple):
-    """Options with which a command throws something away for good: letters, names, letters with a value; and what."""
+    """Options that make a command discard data permanently: letters, names, letters with a value; and which data."""
 
     letters: str
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ _LOSSES = {
     "symbolic-ref": _Loss("d", ("delete",), "m", "a reference"),
     "update-ref": _Loss("d", ("stdin",), "m", "a reference"),
 }
-# commands of commands that throw away for good, with or without --force
+# subcommands that discard data permanently, with or without --force
 _LOSING = {
     "stash": ("drop", "clear"),
     "reflog": ("expire", "delete", "drop"),
@@ -89,7 +89,7 @@ def _rate_git_verb(rater: Rater, verb: str, arguments: Sequence[ShellWord], plac
 
 
 def _rate_loss(verb: str, arguments: Sequence[ShellWord]) -> Rated:
-    """Rate what a command throws away, so that no other command of git brings it back."""
+    """Rate what a command discards so that no other git command can restore it."""
     what = _loss(verb, arguments)
     return Rated("safe", "") if what is None else Rated("dangerous", f"git {verb} discards {what}")
 
@@ -132,7 +132,7 @@ def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
 
 
 def _checks_out_files(arguments: Sequence[ShellWord]) -> bool:
-    """Whether git checkout is given files, which it replaces, and not a branch alone."""
+    """Whether git checkout gets files, which it overwrites, and not only a branch."""
     values = [word.value for word in arguments]
     if "--" in values:
         return len(values) > values.index("--") + 1
@@ -156,7 +156,7 @@ def _is_file(word: ShellWord) -> bool:
 
 
 def _rate_reaching(rater: Rater, verb: str, values: Sequence[str | None], place: CommandPlace) -> Rated:
-    """Rate what starts a program to reach another repository."""
+    """Rate options that start a program to access another repository."""
     rated = Rated("safe", "")
     if any(value is not None and value.startswith("ext::") for value in values):
         rated = rater.start_unseen(place, f"git {verb} ext:: starts a program")
@@ -229,7 +229,7 @@ def _rate_git_config(rater: Rater, values: Sequence[str | None], place: CommandP
 
 
 def _rate_setting(rater: Rater, setting: str | None, place: CommandPlace) -> Rated:
-    """Rate a setting of git: some values are programs that git runs."""
+    """Rate a git setting: some values are programs that git runs."""
     if setting is None:
         return rater.start_unseen(place, "a setting of git is only known at run time")
     key, _, value = setting.partition("=")

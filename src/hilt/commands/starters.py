@@ -1,4 +1,4 @@
-"""Programs that start other programs, or run code of their own: what they start is rated too."""
+"""Programs that start other programs or run code: what they start is rated too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EDITOR_RUNS = (
 
 
 def rate_elevator(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate sudo and its like: dangerous, and what they start is a part of its own."""
+    """Rate sudo and similar programs: dangerous, and the command they start is a separate part."""
     texts = programs.option_values([word.value for word in arguments], "c", "command")
     if name in ("su", "runuser") and texts:
         rater.start_text(texts[0], place, name)
@@ -39,7 +39,7 @@ def rate_elevator(rater: Rater, name: str, arguments: Sequence[ShellWord], place
 
 
 def rate_wrapper(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate a program that starts the command behind its own options."""
+    """Rate a program that starts the command after its own options."""
     options = programs.WRAPPERS[name]
     base: Rated = (
         Rated("safe", f"{name} starts another command")
@@ -111,7 +111,7 @@ def _rate_feeder(
 
 
 def rate_runner(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate what `uv run X` and its like start."""
+    """Rate what `uv run X` and similar commands start."""
     verbs = programs.RUNNERS.get(name)
     values = [word.value for word in arguments]
     rated = Rated("safe", "")
@@ -143,7 +143,7 @@ def rate_runner(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
 
 
 def rate_shell(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate a shell by its script: a text, a file, or what it is fed."""
+    """Rate a shell by its script: an argument, a file, or standard input."""
     has_code, reads_input = False, False
     index = 0
     while index < len(arguments):
@@ -177,7 +177,7 @@ def rate_shell(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
 def rate_interpreter(
     rater: Rater, name: str, kind: programs.Interpreter, arguments: Sequence[ShellWord], place: CommandPlace
 ) -> Rated:
-    """Rate an interpreter by its program: inline code, a file, or what it is fed."""
+    """Rate an interpreter by its program: inline code, a file, or standard input."""
     codes: list[str | None] = []
     index = 0
     has_program = False
@@ -310,7 +310,7 @@ def _rate_tar(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
 
 
 def _with_dashes(values: Sequence[str | None]) -> list[str | None]:
-    """Return the arguments of tar with the letters of its old form, whose values follow in order, as options."""
+    """Return the arguments of tar with old-style letters, whose values follow in order, as options."""
     letters = values[0] if values else None
     if letters is None or letters.startswith("-"):
         return list(values)
@@ -370,7 +370,7 @@ def _rate_ssh(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
 
 
 def _rate_ssh_options(rater: Rater, name: str, values: Sequence[str | None], place: CommandPlace) -> Rated:
-    """Rate options that ssh and what uses it have in common: settings and libraries that start programs."""
+    """Rate the options common to ssh, scp and sftp: settings and libraries that start programs."""
     rated = Rated("caution", programs.CHANGERS.get(name, f"{name} connects to another machine"))
     stops = "BbcDEeFiJLlmOPpQRWw" + ("S" if name == "ssh" else "")
     for option in programs.option_values(values, "o", stops=stops + "I"):
@@ -432,7 +432,7 @@ def _rate_pager(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
 
 
 def _rate_small_language(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate programs whose own language starts a shell by `!`: dc, ed, ftp and their like."""
+    """Rate programs whose language starts a shell with `!`, such as dc, ed and ftp."""
     values = [word.value for word in arguments]
     codes = programs.option_values(values, "ec", "expression", "execute")
     if place.fed:
@@ -536,7 +536,7 @@ def _rate_hilt(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
 
 
 def match_option(value: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return which of the options a word is, with the value attached to it."""
+    """Return the option that a word matches, with the value attached to it."""
     for name in names:
         if value == name:
             return name, ""
@@ -553,7 +553,7 @@ def match_option(value: str, names: Sequence[str]) -> tuple[str, str]:
 
 
 def _is_fed_file(path: str) -> bool:
-    """Whether a path stands for what a program is fed."""
+    """Whether a path means standard input or another open descriptor."""
     return path in ("-", "/dev/stdin") or path.startswith("/dev/fd/") or (path.startswith("/proc/") and "/fd/" in path)
 
 
@@ -565,19 +565,19 @@ def _is_fed(arguments: Sequence[ShellWord], files: Sequence[str | None]) -> bool
 
 
 def is_standard_input(word: ShellWord) -> bool:
-    """Whether a file name stands for something that is fed: standard input, or a substitution."""
+    """Whether a file name means standard input or a process substitution."""
     if word.value is None:
         return "<(" in word.text or "/dev/" in word.text or "/proc/" in word.text
     return _is_fed_file(word.value)
 
 
 def is_computed(word: ShellWord) -> bool:
-    """Whether the shell computes a word from its first character on."""
+    """Whether a word starts with an expansion."""
     return word.text.lstrip('"')[:1] in ("$", "`")
 
 
 def _names_danger(values: Sequence[str | None]) -> bool:
-    """Whether any word could be the name of a program that must not start unseen."""
+    """Whether any word could name a program that must not start without a rating."""
     for value in values:
         name = (value or "").rpartition("/")[2].lower()
         if value is None or name in programs.DESTROYERS or name in programs.ELEVATORS or name in programs.SHELLS:

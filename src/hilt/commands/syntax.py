@@ -1,4 +1,4 @@
-"""Bash source as the simple commands it holds, each with its words; what the grammar does not show is refused."""
+"""Parses bash source into simple commands, each with its words; rejects what the grammar does not show."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 64 * 1024
 MAX_DEPTH = 60
-MAX_TEXTS = 200  # a text inside a text, such as the argument of sh -c, is parsed on its own
-TRIED_BYTES = 4096  # from here on a text is tried in another process before it is parsed in this one
-_TRIED_PIECE = 256  # bytes that the parser gets at once there
+MAX_TEXTS = 200  # a nested text, such as the argument of sh -c, is parsed separately
+TRIED_BYTES = 4096  # a text of this size or more is first parsed in another process
+_TRIED_PIECE = 256  # bytes that the parser gets at a time there
 _TRIED_SECONDS = 2  # of processor time; text without errors takes less than one
 
 _COMMANDS = frozenset(("command", "declaration_command", "unset_command", "test_command"))
@@ -58,11 +58,11 @@ RESERVED = frozenset(
 
 
 class Unparsed(Exception):
-    """Text whose commands cannot be told for sure; the message says why."""
+    """Text whose commands cannot be determined reliably; the message gives the reason."""
 
 
 class Assignment(NamedTuple):
-    """One assignment of a shell variable; the value is None where it is only known at run time."""
+    """One assignment of a shell variable; the value is None if it is only known at run time."""
 
     name: str
     value: str | None
@@ -70,7 +70,7 @@ class Assignment(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """Text that the shell itself evaluates once more: arithmetic, a subscript, or the name in an indirection."""
+    """Text that the shell itself evaluates again: arithmetic, a subscript, or the name in an indirection."""
 
     text: str
     start: int
@@ -99,7 +99,7 @@ class Command(NamedTuple):
 
 
 class Script(NamedTuple):
-    """Every simple command of a source, in its order, and the names that it gives a new meaning."""
+    """Every simple command of a source, in order, and the names that it redefines."""
 
     commands: tuple[Command, ...]
     functions: frozenset[str]
@@ -117,17 +117,17 @@ class Item(NamedTuple):
 
 
 def read(source: str) -> Script:
-    """Return the simple commands of a source; raise Unparsed when they cannot be told for sure."""
+    """Return the simple commands of a source; raise Unparsed if they cannot be determined reliably."""
     return _Reader().read(source)
 
 
 class Source:
-    """A parsed text. Line continuations are taken out as bash does it; offsets still speak of the text as it was."""
+    """A parsed text. Line continuations are removed as in bash; offsets still refer to the original text."""
 
     def __init__(self, text: str) -> None:
         _check_characters(text)
         self.text = text
-        self._cuts: list[int] = []  # offsets, in the joined text, of the continuations that were taken out
+        self._cuts: list[int] = []  # offsets, in the joined text, of the removed continuations
         self.bodies: tuple[Body, ...] = ()  # of here-documents that the grammar does not show
         self._parser = _parser()
         self._parse(text)
@@ -144,7 +144,7 @@ class Source:
             self._check_comments()
 
     def _check_comments(self) -> None:
-        """Refuse a comment that bash would take for the rest of a word."""
+        """Reject a comment that bash would read as the rest of a word."""
         for node in descendants(self.root):
             if node.type == "comment" and node.start_byte:
                 before = self._joined[node.start_byte - 1]
@@ -177,7 +177,7 @@ class Source:
             self._parse(outside.text)
 
     def _join(self) -> None:
-        """Take out every line continuation that bash would take out; both readings must agree on which these are."""
+        """Remove every line continuation that bash would remove; the grammar must agree on which these are."""
         text = self._joined
         places = [place for place in _continuations(text) if not self._is_opaque(place)]
         pieces = []
@@ -193,7 +193,7 @@ class Source:
             raise Unparsed("a line continuation changes the meaning of the text")
 
     def _is_opaque(self, place: int) -> bool:
-        """Whether a continuation here is kept, being in quotes or a comment."""
+        """Whether a continuation here is kept because it is in quotes or a comment."""
         node = self.root.descendant_for_byte_range(place, place + 1)
         if node is None:
             return False
@@ -208,7 +208,7 @@ class Source:
         return is_kept
 
     def _is_read_twice(self, node: Node) -> bool:
-        """Whether bash takes continuations out of the text around before it looks at the quotes in it."""
+        """Whether bash removes continuations from the surrounding text before it parses the quotes in it."""
         parent = node.parent
         while parent is not None:
             if parent.type == "heredoc_body" or (
@@ -219,7 +219,7 @@ class Source:
         return False
 
     def _separate_keywords(self) -> None:
-        """Blank out `time` and `coproc` before a compound command: the grammar takes them for programs."""
+        """Blank out `time` and `coproc` before a compound command: the grammar reads them as programs."""
         for _ in range(10):
             spans = [span for node in descendants(self.root) if (span := _keyword_span(node)) is not None]
             if not spans:
@@ -230,7 +230,7 @@ class Source:
             self._parse("".join(signs))
 
     def _widen_patterns(self) -> None:
-        """Read !(a|b) and its like as plain wildcards; quotes or a file to write could give them another meaning."""
+        """Read patterns such as !(a|b) as plain wildcards; quotes or a redirection could change their meaning."""
         import re
 
         if not any(sign in self._joined for sign in "'\"`>\\"):
@@ -251,7 +251,7 @@ class Source:
         return self._joined[start : end if end >= 0 else None]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return two offsets of the tree as offsets into the text as it was given."""
+        """Return two offsets of the tree as offsets into the original text."""
         return start + 2 * bisect_right(self._cuts, start), end + 2 * bisect_right(self._cuts, end - 1)
 
 
@@ -261,9 +261,9 @@ class _Reader:
         self._functions: dict[str, list[tuple[int, int]]] = {}
         self._evaluated: list[Evaluated] = []
         self._left = MAX_TEXTS
-        self._place: tuple[int, int] | None = None  # where a text inside the text stands
-        self._evaluates = False  # something is evaluated after quotes are gone, as arithmetic is
-        self._evaluable = False  # a text in quotes would then run a command
+        self._place: tuple[int, int] | None = None  # the offsets of a nested text
+        self._evaluates = False  # something is evaluated after quote removal, as arithmetic is
+        self._evaluable = False  # quoted text would then run a command
 
     def read(self, source: str) -> Script:
         self._read(source, fed=False, depth=0)
@@ -306,7 +306,7 @@ class _Reader:
                 stack.extend(self._children(source, node, fed=fed, depth=depth, quoted=quoted))
 
     def _inside(self, source: Source, node: Node, text: str, depth: int, *, fed: bool) -> None:
-        """Read a text that bash parses on its own; its commands stand where the text stands."""
+        """Read a text that bash parses separately; its commands have the offsets of the text."""
         outer = self._place
         if outer is None:
             self._place = source.span(node.start_byte, node.end_byte)
@@ -340,7 +340,7 @@ class _Reader:
                 self._add(source, item.node, words, redirects, fed=inner_fed)
             else:
                 if item.node.type == "function_definition":
-                    inner_fed = True  # who calls it decides what it reads
+                    inner_fed = True  # the caller decides what it reads
                     self._define(source, item.node)
                 self._compound(source, item.node, redirects, fed=inner_fed)
             for child in inner:
@@ -416,7 +416,7 @@ class _Reader:
             return
         start, end = _extent(whole)
         for redirect in redirects:
-            if redirect.type == "heredoc_redirect":  # what follows its first line is not the command's text
+            if redirect.type == "heredoc_redirect":  # the lines after the first are not the command's text
                 end = min(
                     end, max(part.end_byte if part is not redirect else _head(redirect) for part in (*own, redirect))
                 )
@@ -458,7 +458,7 @@ class _Reader:
     def _children(
         self, source: Source, node: Node, *, fed: bool, depth: int, quoted: bool
     ) -> Iterator[tuple[Node, bool, int, bool]]:
-        """Go into anything that is no statement, looking for commands that the grammar does not show."""
+        """Search anything that is not a statement for commands that the grammar does not show."""
         kind = node.type
         self._look_twice(source, node)
         if not node.children:
@@ -479,7 +479,7 @@ class _Reader:
             yield child, fed or is_sink, depth + 1 if nests else depth, inside and not nests
 
     def _look_twice(self, source: Source, node: Node) -> None:
-        """Take note of what the shell evaluates a second time, and of quoted text that would then run a command."""
+        """Record what the shell evaluates a second time, and quoted text that would then run a command."""
         kind = node.type
         if kind in _LITERALS:
             text = source.text_of(node)
@@ -502,7 +502,7 @@ class _Reader:
     def _evaluate(self, source: Source, node: Node) -> None:
         self._evaluates = True
         place = self._place or source.span(node.start_byte, node.end_byte)
-        # a loop has its body in commands of its own
+        # the body of a loop is in separate commands
         body = node.child_by_field_name("body") if node.type == "c_style_for_statement" else None
         text = source.slice(node.start_byte, body.start_byte if body is not None else node.end_byte)
         self._evaluated.append(Evaluated(text, place[0]))
@@ -530,7 +530,7 @@ class _Reader:
         self._text(source, node, text, depth)
 
     def _text(self, source: Source, node: Node, text: str, depth: int) -> None:
-        """Look for substitutions in text that the grammar takes for plain."""
+        """Find substitutions in text that the grammar reads as plain."""
         if "`" in text:
             pieces = _split_backticks(text)
             if len(pieces) % 2 == 0:
@@ -544,7 +544,7 @@ class _Reader:
 
 
 def chain(node: Node) -> list[Item]:
-    """Return the members of a list or pipeline in their order, whatever way the grammar nested them."""
+    """Return the members of a list or pipeline in order, however the grammar nested them."""
     items: list[Item] = []
     operator, negated = "", False
     work: list[Node | list[Node]] = [node]
@@ -686,7 +686,7 @@ def _continuations(text: str) -> list[int]:
 
 
 def descendants(root: Node) -> Iterator[Node]:
-    """Yield a node and all that are below it."""
+    """Yield a node and all its descendants."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -695,7 +695,7 @@ def descendants(root: Node) -> Iterator[Node]:
 
 
 def _keyword_span(node: Node) -> tuple[int, int] | None:
-    """Return the bytes of a `time` or `coproc` that stands before a compound command."""
+    """Return the bytes of a `time` or `coproc` before a compound command."""
     if node.type != "command" or not node.children or node.children[0].text not in (b"time", b"coproc"):
         return None
     texts = [(child.text or b"").decode() for child in node.children[:4]]
@@ -712,7 +712,7 @@ def _takes_names(values: Sequence[str | None]) -> bool:
 
 
 def _is_arithmetic(node: Node) -> bool:
-    """Whether a word stands in arithmetic or in a subscript."""
+    """Whether a word is in arithmetic or in a subscript."""
     parent = node.parent
     while parent is not None and parent.type not in ("command_substitution", "process_substitution", "command"):
         if parent.type in _ARITHMETIC or (parent.children and parent.children[0].type == "(("):
@@ -734,7 +734,7 @@ def _is_quoted_body(body: Node) -> bool:
 
 
 def _check_gaps(source: Source, node: Node) -> None:
-    """Refuse a node whose children leave out text: bash would read what we do not see."""
+    """Reject a node whose children do not cover its text: bash would read what we do not see."""
     if node.type in _LOOSE:
         return
     if node.type == "heredoc_redirect":
@@ -763,7 +763,7 @@ def _continues_chain(node: Node) -> bool:
 
 
 def _spread(source: Source, item: Item) -> tuple[list[Node], list[Node], list[Node]]:
-    """Return the words that stand behind redirections, all redirections, and what may hold further commands."""
+    """Return the words after redirections, all redirections, and the nodes that may contain further commands."""
     redirects: list[Node] = []
     words: list[Node] = []
     inner: list[Node] = []
@@ -803,7 +803,7 @@ def _spread(source: Source, item: Item) -> tuple[list[Node], list[Node], list[No
 
 
 def _check_heredoc(source: Source, node: Node) -> None:
-    """Refuse a here-document whose end bash may see elsewhere."""
+    """Reject a here-document that bash may end elsewhere."""
     parts = {child.type: child for child in node.children}
     start, body, end = parts.get("heredoc_start"), parts.get("heredoc_body"), parts.get("heredoc_end")
     if start is None or end is None:
@@ -842,7 +842,7 @@ def _behind_destination(node: Node) -> list[Node]:
 
 
 def _run(nodes: Sequence[Node]) -> list[bool]:
-    """Say of each node whether it belongs to the first word, that is touches the node before it."""
+    """Return for each node whether it belongs to the first word, that is, touches the node before it."""
     found = []
     is_first = True
     for index, node in enumerate(nodes):
@@ -859,7 +859,7 @@ def _redirect_end(node: Node) -> int:
 
 
 def _head(node: Node) -> int:
-    """Return where the word that ends a here-document's own operator ends."""
+    """Return the end of the delimiter word of a here-document operator."""
     for child in node.children:
         if child.type == "heredoc_start":
             return child.end_byte
@@ -877,7 +877,7 @@ def _last(node: Node, count: int) -> str:
 
 
 def _operands(node: Node) -> Iterator[Node]:
-    """Return the words of a test, out of the expressions the grammar nests them in."""
+    """Return the words of a test from the nested expressions of the grammar."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -910,7 +910,7 @@ def _assignment(source: Source, node: Node) -> Assignment:
 
 
 def _unescape(text: str, *, quoted: bool) -> str:
-    """Take the backslashes out that bash takes out of a text in backticks."""
+    """Remove the backslashes that bash removes from text in backticks."""
     pieces = []
     position = 0
     while position < len(text):
