@@ -1521,7 +1521,7 @@ DANGEROUS: list[tuple[str, str]] = [
     ("python src/hilt/__main__.py approve 1", "only a person"),
     ("env hilt approve 1", "only a person"),
     ("uv run hilt approve 1", "only a person"),
-    # what throws away for good, or runs what the rating cannot see
+    # commands that discard data permanently, or run code that cannot be rated
     ("git checkout -f", "discards"),
     ("git checkout -- .", "discards"),
     ("git checkout .", "discards"),
