@@ -144,7 +144,7 @@ def test_only_one_is_an_answer(command):
         ("diff a b", "diff: the files differ"),
         ("cmp a b", "cmp: the files differ"),
         ("[ -f x ]", "[: the condition is false"),
-        ("! grep x f", "grep succeeded, and ! turned that round"),
+        ("! grep x f", "grep succeeded, and ! negated it"),
         ("make", "make failed with exit status 1"),
         ("a && b", "exit status 1"),
     ],
@@ -208,5 +208,7 @@ def test_the_programs_really_answer_with_one(name, tmp_path):
 def test_a_child_that_a_signal_ended_is_told_from_the_status_of_the_shell():
     code = subprocess.run(["bash", "-c", "bash -c 'kill -SEGV $$'; exit $?"], capture_output=True).returncode
 
-    assert classify_exit("./program", code) == Outcome("signal", "a program was ended by SIGSEGV (exit status 139)")
+    assert classify_exit("./program", code) == Outcome(
+        "signal", "a program was terminated by SIGSEGV (exit status 139)"
+    )
     assert code - 128 == signal.SIGSEGV

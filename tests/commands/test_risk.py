@@ -159,9 +159,10 @@ def test_a_parser_that_does_not_load_makes_every_command_dangerous():
         "from hilt.commands.risk import classify; print(*classify('ls')[:2])"
     )
 
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert said.startswith("dangerous The command cannot be rated: the shell parser does not load")
+    assert printed.startswith("dangerous ")
+    assert "tree_sitter_bash" in printed
 
 
 # The property: however a dangerous command is wrapped, quoted or chained, it stays dangerous.
@@ -500,10 +501,7 @@ def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
     """Each of these keeps the parser busy for a minute and more when nothing ends it."""
     risk = classify(line)
 
-    assert (risk.level, risk.reason) == (
-        "dangerous",
-        "The command cannot be rated: the shell syntax is not understood.",
-    )
+    assert (risk.level, "syntax" in risk.reason) == ("dangerous", True)
 
 
 @pytest.mark.parametrize(

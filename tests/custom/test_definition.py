@@ -77,7 +77,7 @@ def test_a_tool_knows_its_definition():
         ({"network": "no"}, None, "network must be true or false"),
         ({"write": "a"}, None, "write must be a list of paths"),
         ({"read": [1]}, None, "read must be a list of paths"),
-        ({"reed": []}, None, "no key reed"),
+        ({"reed": []}, None, "sandbox.reed"),
     ],
 )
 def test_a_sandbox_is_understood_or_refused(value, sandbox, says):

@@ -154,9 +154,9 @@ def test_what_a_module_returns_arrives(module, execute, output):
     [
         ("() => { throw new TypeError('bad'); }", "t failed: TypeError: bad"),
         ("async () => { throw 'just text'; }", "t failed: just text"),
-        ("() => { process.exit(7); }", "ended with exit status 7"),
-        ("() => { const a = {}; a.a = a; return a; }", "what JSON cannot hold"),
-        ("() => 10n", "what JSON cannot hold"),
+        ("() => { process.exit(7); }", "status 7"),
+        ("() => { const a = {}; a.a = a; return a; }", "that JSON does not support"),
+        ("() => 10n", "that JSON does not support"),
     ],
 )
 def test_a_failure_is_an_answer_and_the_next_call_works(module, execute, says):
@@ -179,10 +179,10 @@ def test_a_failure_is_an_answer_and_the_next_call_works(module, execute, says):
         ("import './beside.js';", "beside.js"),
         ("export const x = 1;", "The default export must be an object with name and tool."),
         ("export default {name: 't'};", "The default export must be an object with name and tool."),
-        ("export default {name: 't', tool: {execute() {}}};", "Its tool.description must be text."),
-        ("export default {name: 't', tool: {description: 'd'}};", "Its tool.execute must be a function."),
-        (made("() => 1", more=", inputSchema: 'x'"), "Its inputSchema must be a JSON Schema"),
-        ("process.exit(3);", "ended with exit status 3"),
+        ("export default {name: 't', tool: {execute() {}}};", "The tool.description must be a non-empty string."),
+        ("export default {name: 't', tool: {description: 'd'}};", "The tool.execute must be a function."),
+        (made("() => 1", more=", inputSchema: 'x'"), "The tool.inputSchema must be a JSON Schema"),
+        ("process.exit(3);", "status 3"),
     ],
 )
 def test_a_broken_module_is_a_report(module, text, says):

@@ -229,7 +229,7 @@ def test_a_value_that_another_program_reads_as_code_is_noted():
     )
 
     (told,) = definition.notes
-    assert told.startswith("line 7: python3 -c runs text that is not constant; every call asks first; pass values as")
+    assert told.startswith("line 7: python3 -c runs text that is not constant; every call prompts; pass values as")
 
 
 def test_a_value_that_the_file_itself_lists_is_not_noted():
@@ -274,7 +274,7 @@ def test_a_readme_without_front_matter_is_ignored_quietly():
         (b"---\n" + b"# " * (1 << 19) + b"\n---\n", 1, "larger"),
         ("---\ndescription: A.\n---\necho hi\n", 2, "name is missing"),
         ("---\nname: small\n---\necho hi\n", 2, "description is missing"),
-        ("---\nname: small\ndescription: ''\n---\necho hi\n", 3, "description must be text"),
+        ("---\nname: small\ndescription: ''\n---\necho hi\n", 3, "description must be a non-empty string"),
         (declared("approval: sometimes"), 4, "approval must be one of never, always, destructive"),
         (declared("approval: true"), 4, "approval must be one of"),
         (declared("read_only: yes"), 4, "read_only must be true or false"),
@@ -285,18 +285,18 @@ def test_a_readme_without_front_matter_is_ignored_quietly():
         (declared("timeout_ms: 30s"), 4, "from 1 to 300000"),
         (declared("shell: zsh"), 4, "shell must be one of bash, sh"),
         (declared("cwd: [a]"), 4, "cwd must be a path"),
-        (declared("env: FOO"), 4, "env must be names"),
-        (declared("env:\n  FOO: a\n  A-B: c"), 6, "no name of an environment variable"),
-        (declared("env:\n  FOO: [a]"), 5, "must be text"),
+        (declared("env: FOO"), 4, "env must map"),
+        (declared("env:\n  FOO: a\n  A-B: c"), 6, '"A-B" is not a valid name'),
+        (declared("env:\n  FOO: [a]"), 5, "must be a string"),
         (declared("result: xml"), 4, "result must be one of text, json"),
         (declared("sandbox: true"), 4, "sandbox must be"),
         (declared("effects: fly"), 4, "effects must be"),
         (declared("examples: 1"), 4, "examples must be"),
-        (declared("parameters: a"), 4, "parameters must be"),
-        (declared("parameters:\n  a: string"), 5, "must be declared by keys"),
-        (declared("parameters:\n  1: {type: string}"), 5, "no name of a parameter"),
-        (declared("parameters:\n  a b: {type: string}"), 5, "no name of a parameter"),
-        (declared("parameters:\n  - type: string"), 5, "no name of a parameter"),
+        (declared("parameters: a"), 4, "parameters must map"),
+        (declared("parameters:\n  a: string"), 5, "parameter a must be an object"),
+        (declared("parameters:\n  1: {type: string}"), 5, "not a valid parameter name"),
+        (declared("parameters:\n  a b: {type: string}"), 5, "not a valid parameter name"),
+        (declared("parameters:\n  - type: string"), 5, "not a valid parameter name"),
         (declared("parameters:\n  - {name: a, type: string}\n  - {name: a, type: string}"), 6, "declared twice"),
         (declared("parameters:\n  b: {type: string}\n  a: {required: true}"), 6, "a has no type"),
         (declared("parameters:\n  a:\n    type: object"), 6, "type of a must be one of"),
@@ -304,16 +304,16 @@ def test_a_readme_without_front_matter_is_ignored_quietly():
         (declared("parameters:\n  a:\n    type: string\n    enum: []"), 7, "enum of a"),
         (declared("parameters:\n  a:\n    type: integer\n    enum: [1, b]"), 7, "In enum"),
         (declared("parameters:\n  a:\n    type: string\n    pattern: (a"), 7, "regular expression"),
-        (declared("parameters:\n  a:\n    type: integer\n    pattern: a"), 7, "only for string"),
-        (declared("parameters:\n  a:\n    type: string\n    min: 1"), 7, "only for number and integer"),
-        (declared("parameters:\n  a:\n    type: string\n    items: {type: string}"), 7, "only for array"),
-        (declared("parameters:\n  a:\n    type: string\n    maxLength: -1"), 7, "not negative"),
+        (declared("parameters:\n  a:\n    type: integer\n    pattern: a"), 7, "type string only"),
+        (declared("parameters:\n  a:\n    type: string\n    min: 1"), 7, "type number or integer only"),
+        (declared("parameters:\n  a:\n    type: string\n    items: {type: string}"), 7, "type array only"),
+        (declared("parameters:\n  a:\n    type: string\n    maxLength: -1"), 7, "maxLength of a must be an integer"),
         (declared("parameters:\n  a:\n    type: integer\n    max: ten"), 7, "must be a number"),
         (declared("parameters:\n  a:\n    type: array\n    items: {type: array}"), 7, "items of a"),
-        (declared("parameters:\n  a:\n    type: integer\n    max: 3\n    default: 4"), 8, "default does not fit"),
-        (declared("", body="\n \n"), 6, "no script"),
+        (declared("parameters:\n  a:\n    type: integer\n    max: 3\n    default: 4"), 8, "default is invalid"),
+        (declared("", body="\n \n"), 6, "script below the front matter"),
         (declared("", body="echo\nls \0\n"), 7, "NUL"),
-        (declared("", body="echo hi\n\necho {{ nobody }}\n"), 8, "names no parameter"),
+        (declared("", body="echo hi\n\necho {{ nobody }}\n"), 8, "is not a parameter"),
         (declared("parameters: {a: {type: string}}", body="echo\n{{# a }}x\n"), 7, "never closed"),
         (declared("parameters: {a: {type: string}}", body="\necho '{{ a }}\n"), 7, "never closed"),
     ],
@@ -330,7 +330,7 @@ def test_a_name_is_snake_case(name):
     (found,) = problems(f'---\nname: "{name}"\ndescription: A.\n---\necho hi\n')
 
     assert found[0] == 2
-    assert "small letter" in found[1]
+    assert "lowercase letter" in found[1]
 
 
 def test_all_that_is_wrong_is_told_at_once_with_the_name_of_the_tool():

@@ -33,7 +33,7 @@ def need(ctx) -> str:
 
 @tool(effects="read")
 def odd(ctx) -> str:
-    """Tell what JSON cannot hold."""
+    """Send a value that JSON does not support."""
     ctx.log("info", {1, 2})
     return "not reached"
 

@@ -171,10 +171,10 @@ def test_what_a_tool_returns_arrives(file, body, output):
         ("import sys; sys.exit(4)", "tool_failed", "t failed (made.py, line 5): SystemExit: 4"),
         ("import json; json.loads('{')", "tool_failed", "t failed (made.py, line 5): JSONDecodeError"),
         ("raise ToolError('not_found', 'No.', suggestion='Look.', where={1})", "not_found", "No."),
-        ("return object()", "tool_failed", "what JSON cannot hold"),
-        ("return {'x': float('nan')}", "tool_failed", "what JSON cannot hold"),
-        ("import os; os._exit(7)", "tool_failed", "ended with exit status 7"),
-        ("import ctypes; ctypes.string_at(0)", "tool_failed", "was ended by signal 11"),
+        ("return object()", "tool_failed", "that JSON does not support"),
+        ("return {'x': float('nan')}", "tool_failed", "that JSON does not support"),
+        ("import os; os._exit(7)", "tool_failed", "status 7"),
+        ("import ctypes; ctypes.string_at(0)", "tool_failed", "signal 11"),
         ("t = t.run; return t(None, {})", "tool_failed", "UnboundLocalError"),
     ],
 )
@@ -213,15 +213,15 @@ def test_an_endless_loop_hurts_nobody(file):
         ("x = (\n", 1, "never closed"),
         ("\n\nimport nothing_of_this_name\n", 3, "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("import sys\nsys.exit()\n", 2, "SystemExit"),
-        ("import os\nos._exit(5)\n", None, "ended with exit status 5"),
+        ("import os\nos._exit(5)\n", None, "status 5"),
         ("from hilt import tool\n@tool\nasync def t():\n    '''Do.'''\n", 3, "The function t is async"),
         ("from hilt import tool\n@tool\ndef t():\n    pass\n", 3, "The function t has no docstring"),
         ("from hilt import tool\n@tool\ndef t(a):\n    '''Do.'''\n", 3, "The parameter a of t has no type"),
         ("from hilt import tool\n@tool(effects='fly')\ndef t():\n    '''Do.'''\n", 2, "effects must be among"),
-        ("x = 1\n", None, "It declares no tool."),
-        ("", None, "It declares no tool."),
-        ("from hilt.tools.read_file import read_file\n", None, "It declares no tool."),
-        ("from hilt import tool\n@tool\ndef t(*a: int):\n    '''Do.'''\n", 3, "without a name for callers"),
+        ("x = 1\n", None, "The file declares no tool."),
+        ("", None, "The file declares no tool."),
+        ("from hilt.tools.read_file import read_file\n", None, "The file declares no tool."),
+        ("from hilt import tool\n@tool\ndef t(*a: int):\n    '''Do.'''\n", 3, "*args"),
         ("\x00", None, "null bytes"),
         ("# coding: nothing\n", None, "Unknown encoding"),
     ],
@@ -239,7 +239,7 @@ def test_a_file_that_loads_for_ever_is_a_report(file, monkeypatch):
 
     (problem,) = file.load("while True: pass\n").problems
 
-    assert "did not answer in time" in problem.message
+    assert "timed out" in problem.message
 
 
 @pytest.mark.parametrize(

@@ -76,20 +76,20 @@ BROKEN = {
     "exit 1": (says(allowed=True, requiresApproval=False) + "; exit 1", "failed (exit 1)"),
     "its error": ("echo 'boom: no such module' >&2; exit 3", "boom: no such module"),
     "killed": (says(allowed=True, requiresApproval=False) + "; kill -9 $$", "failed (exit 137)"),
-    "no output": ("cat > /dev/null", "not JSON"),
-    "no JSON": ("echo allowed", "not JSON: 'allowed\\n'"),
-    "noise before": ("echo checking; " + says(allowed=True, requiresApproval=False), "not JSON"),
-    "noise after": (says(allowed=True, requiresApproval=False) + "; echo done", "not JSON"),
-    "two keys": ('echo \'{"allowed": false, "allowed": true, "requiresApproval": false}\'', "not JSON"),
-    "a list": ("echo '[true]'", "did not answer with an object"),
+    "no output": ("cat > /dev/null", "invalid JSON"),
+    "no JSON": ("echo allowed", "invalid JSON: 'allowed\\n'"),
+    "noise before": ("echo checking; " + says(allowed=True, requiresApproval=False), "invalid JSON"),
+    "noise after": (says(allowed=True, requiresApproval=False) + "; echo done", "invalid JSON"),
+    "two keys": ('echo \'{"allowed": false, "allowed": true, "requiresApproval": false}\'', "invalid JSON"),
+    "a list": ("echo '[true]'", "did not print a JSON object"),
     "allowed is text": (says(allowed="true", requiresApproval=False), "allowed must be true or false"),
     "allowed is 1": (says(allowed=1, requiresApproval=False), "allowed must be true or false"),
     "allowed is missing": (says(requiresApproval=False), "allowed must be true or false"),
     "requiresApproval is null": (says(allowed=True, requiresApproval=None), "requiresApproval must be true or false"),
     "requiresApproval is missing": (says(allowed=True), "requiresApproval must be true or false"),
-    "no type": (says(allowed=True, requiresApproval=False, permissionType=None), "permissionType must be text"),
-    "key is a number": (says(allowed=True, requiresApproval=False, permissionKey=1), "permissionKey must be text"),
-    "message is a list": (says(allowed=True, requiresApproval=False, message=[]), "message must be text"),
+    "no type": (says(allowed=True, requiresApproval=False, permissionType=None), "permissionType must be a string"),
+    "key is a number": (says(allowed=True, requiresApproval=False, permissionKey=1), "permissionKey must be a string"),
+    "message is a list": (says(allowed=True, requiresApproval=False, message=[]), "message must be a string"),
     "an error": (says(allowed=True, requiresApproval=False, error="no database"), "no database"),
     "a flood": ("cat > /dev/null; yes | head -c 20000000", "printed too much"),
 }
@@ -119,7 +119,7 @@ def test_a_check_that_takes_too_long_is_ended_and_lets_nothing_run(bench):
     code, message = bench.error("guarded")
 
     assert (code, has_run(bench)) == ("tool_failed", False)
-    assert "took longer than 0.2 s" in message
+    assert "0.2 s" in message
     wait_until(lambda: not mark.alive())
 
 
@@ -253,7 +253,7 @@ def test_in_yolo_mode_a_rule_that_asks_still_does_and_tells_what_the_check_says(
 def test_a_check_that_blocks_without_a_message_says_so(bench):
     checked(bench, says(allowed=False, requiresApproval=False, message=None))
 
-    assert bench.error("guarded") == ("denied", "The security check of guarded blocked this call: it gives no reason")
+    assert bench.error("guarded") == ("denied", "The security check of guarded blocked this call: no reason given")
 
 
 def test_a_denial_carries_the_persons_reason(bench):
@@ -358,10 +358,10 @@ def test_a_tool_with_a_check_does_not_run_where_nobody_asked_it(bench):
     checked(bench, says(allowed=True, requiresApproval=False))
     tool = to_tool(bench.load("guarded"), folder_tools.executor(bench.environ, bench)(bench.load("guarded")))
 
-    with bench.runtime() as runtime, pytest.raises(ToolError, match="its security check was not asked"):
+    with bench.runtime() as runtime, pytest.raises(ToolError) as raised:
         tool.run(runtime._context(runtime._active(Call("guarded"))), {})
 
-    assert not has_run(bench)
+    assert (raised.value.code, has_run(bench)) == ("denied", False)
 
 
 def test_what_the_check_says_is_on_record(bench):

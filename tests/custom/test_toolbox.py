@@ -278,7 +278,7 @@ def test_a_rule_that_allows_a_tool_does_not_allow_its_values_to_be_code(base, pe
 
 def test_a_folder_whose_script_comes_later_is_mended_by_it(personal, runtime):
     personal.write("echo/tool.md", ECHO)
-    assert "run.py is not in the folder" in runtime.call("echo-back", text="a").error.message
+    assert "run.py is not in the tool's folder" in runtime.call("echo-back", text="a").error.message
 
     personal.write("echo/run.py", ECHO_SCRIPT)
     settle()

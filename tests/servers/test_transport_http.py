@@ -256,9 +256,9 @@ def failing(handler: Any, body: dict[str, Any]) -> bool:
     "misbehave, told",
     [
         (endless, "more than 8 MiB"),
-        (packed, "packed"),
+        (packed, "compressed"),
         (one_long_event, "limit"),
-        (many_events, "more than anybody had asked for"),
+        (many_events, "too many unsolicited messages"),
         (hanging_up, "disconnected"),
         (page, "text/html"),
         (broken, "parse"),

@@ -1,1 +1,1 @@
-"""Shell command lines, read and rated by risk. Pure: nothing is run."""
+"""Parses shell command lines and rates their risk. Pure: nothing is run."""

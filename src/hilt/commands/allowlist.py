@@ -1,4 +1,4 @@
-"""What shell_exec refuses to start: programs off the allowlist, and allowed programs told to start others."""
+"""What shell_exec rejects: programs that are not on the allowlist, and allowed programs that would start others."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _GIT_SIGNS = ("show-signature", "verify-signatures", "gpg-sign", "local-user", "
 _GIT_OPTIONS = ("exec", "upload-pack", "receive-pack", "ext-diff", "textconv", "open-files-in-pager")
 _NPM_OPENS = frozenset(("explore", "edit", "docs", "home", "bugs", "issues", "repo"))
 _CARGO_HARMLESS = ("net.", "http.", "profile.", "term.", "build.jobs", "build.target")
-# Settings that only change how git speaks or records; any other might name a program.
+# Settings that only change git's output or what it records; any other might name a program.
 _GIT_HARMLESS = (
     *(
         "user.",
@@ -101,8 +101,8 @@ _GIT_HARMLESS = (
 )
 
 
-# What git is given with every call, so that nothing of a repository runs: no settings of a bare repository that merely
-# lies where git is started, no hooks, watchers, pagers, editors (":" is none to git) nor other transports.
+# Settings for every git call, so that git runs nothing from a repository: no settings of a bare repository in the
+# working folder, no hooks, file system monitors, pagers, editors (":" means none to git) or other transports.
 _GIT_SETTINGS = {
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
@@ -123,13 +123,13 @@ _GIT_VARIABLES = {
     **{f"GIT_CONFIG_KEY_{index}": key for index, key in enumerate(_GIT_SETTINGS)},
     **{f"GIT_CONFIG_VALUE_{index}": value for index, value in enumerate(_GIT_SETTINGS.values())},
 }
-# commands of git that show differences, and those of them that only convert
+# git commands that show diffs, and those that only convert text
 _GIT_SHOWS = frozenset(("diff", "log", "show", "whatchanged", "diff-files", "diff-index", "diff-tree", "range-diff"))
 _GIT_CONVERTS = frozenset(("blame", "annotate", "grep"))
 
 
 def harden_argv(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return what to run for an argv that is not refused, and the variables to set for it."""
+    """Return the argv to run for an allowed argv, and the variables to set for it."""
     if argv[0] != "git":
         return list(argv), {}
     at, _ = programs.command_at(argv[1:], programs.GIT_OPTIONS)
@@ -143,14 +143,14 @@ def harden_argv(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def refuse_argv(argv: Sequence[str]) -> str | None:
-    """Return why an argv must not run; None when it may."""
+    """Return why an argv must not run; None if it may."""
     if not argv:
         return "argv is empty; its first element names the program."
     if any("\0" in word for word in argv):
-        return "An argument holds a NUL character."
+        return "An argument contains a NUL character."
     name = argv[0]
     if "/" in name or "\\" in name:
-        return f"{name!r} is a path; the program is given by its name alone."
+        return f"{name!r} is a path; use only the name of the program."
     if name not in ALLOWED_PROGRAMS:
         return f"{name!r} is not on the allowlist."
     check = _CHECKS.get(name)
@@ -161,15 +161,15 @@ def refuse_argv(argv: Sequence[str]) -> str | None:
 def _check_env(arguments: list[str]) -> str | None:
     at, _ = programs.command_at(arguments, programs.WRAPPERS["env"], assignments=True)
     if programs.has_flag(arguments[:at], "S", "split-string", values="uC"):
-        return "-S splits a text into a command"
+        return "-S splits a string into a command"
     if at < len(arguments):
-        return f"it is given the command {arguments[at]}"
+        return f"it would run the command {arguments[at]}"
     return None
 
 
 def _check_find(arguments: list[str]) -> str | None:
     found = next((word for word in arguments if word in _FIND_ACTIONS), None)
-    return None if found is None else f"it is given {found}"
+    return None if found is None else f"it uses {found}"
 
 
 def _check_awk(arguments: list[str]) -> str | None:
@@ -218,7 +218,7 @@ def _check_tar(arguments: list[str]) -> str | None:
 def _check_git(arguments: list[str]) -> str | None:
     at, is_known = programs.command_at(arguments, programs.GIT_OPTIONS)
     if not is_known or programs.has_flag(arguments[:at], "", *_GIT_LEADS, values="Cc"):
-        return "an option of git tells it where its programs or its settings are, or is not known"
+        return "an option of git is unknown, or sets where its programs or settings are"
     for setting in programs.option_values(arguments[:at], "c", stops="C"):
         reason = _check_setting(setting)
         if reason is not None:
@@ -227,7 +227,7 @@ def _check_git(arguments: list[str]) -> str | None:
         return None
     verb, rest = arguments[at], arguments[at + 1 :]
     if verb not in _GIT_COMMANDS:
-        return f"{verb} is not a plain command of git"
+        return f"{verb} is not an allowed git command"
     return _check_git_command(verb, rest)
 
 
@@ -236,9 +236,9 @@ def _check_git_command(verb: str, arguments: list[str]) -> str | None:
     if programs.has_flag(words, "", *_GIT_OPTIONS):
         return "an option names a program"
     if verb in ("clone", "init") and programs.has_flag(words, "", "template"):
-        return "--template brings hooks"
+        return "--template installs hooks"
     if verb in ("clone", "init") and programs.has_flag(words, "", "separate-git-dir"):
-        return "--separate-git-dir keeps settings that name programs in a folder as any other"
+        return "--separate-git-dir puts settings that may name programs in an ordinary folder"
     if "--help" in words or (verb == "help" and programs.positionals(words)):
         return "help would start a viewer"
     if verb in ("verify-commit", "verify-tag") or any("%G" in word for word in words):
@@ -247,7 +247,7 @@ def _check_git_command(verb: str, arguments: list[str]) -> str | None:
     if programs.has_flag(words, letters.get(verb, ""), *_GIT_SIGNS, values="mFCct"):
         return "signatures are made and checked by another program"
     if verb == "maintenance" and any(word in ("start", "stop", "register", "unregister") for word in words):
-        return "maintenance would change what runs by time"
+        return "maintenance would change scheduled commands"
     if any(word.startswith("ext::") or "=ext::" in word for word in words):
         return "ext:: is a transport that runs a command"
     if verb == "rebase" and programs.has_flag(words, "x", values="sXC"):
@@ -319,13 +319,13 @@ def _check_npm(arguments: list[str]) -> str | None:
     if verb in _NPM_OPENS or (verb in ("config", "c") and "edit" in arguments):
         return f"npm {verb} starts an editor, a browser or a command"
     if verb in ("exec", "x") and programs.has_flag(own, "c", "call"):
-        return "-c is a text for a shell"
+        return "-c runs text in a shell"
     return None
 
 
 def _check_npx(arguments: list[str]) -> str | None:
     at, _ = programs.command_at(arguments, programs.Options("pw", ("package", "workspace")))
-    return "-c is a text for a shell" if programs.has_flag(arguments[:at], "c", "call", values="pw") else None
+    return "-c runs text in a shell" if programs.has_flag(arguments[:at], "c", "call", values="pw") else None
 
 
 def _check_pip(arguments: list[str]) -> str | None:
@@ -334,12 +334,12 @@ def _check_pip(arguments: list[str]) -> str | None:
 
 
 def _check_bun(arguments: list[str]) -> str | None:
-    return "bun exec runs a text as a shell does" if "exec" in programs.positionals(arguments)[:1] else None
+    return "bun exec runs text as a shell script" if "exec" in programs.positionals(arguments)[:1] else None
 
 
 def _check_make(arguments: list[str]) -> str | None:
     if programs.has_flag(arguments, "E", "eval", values="CfIjloW"):
-        return "--eval is a text that it runs"
+        return "--eval runs text as a makefile"
     found = next((word for word in arguments if word.lstrip().startswith(("SHELL", ".SHELLFLAGS", "MAKEFLAGS"))), None)
     return None if found is None or "=" not in found else f"{found} names a program"
 

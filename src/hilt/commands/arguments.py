@@ -1,4 +1,4 @@
-"""Programs that are harmless or destructive by their arguments."""
+"""Programs whose arguments decide whether they are harmless or destructive."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _rate_find(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
 
 
 def _rate_guarded(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate programs that only read unless an option says otherwise."""
+    """Rate programs that only read, except with certain options."""
     values = [word.value for word in arguments]
     rated = Rated("safe", f"{name} only reads")
     if has_unknown(arguments):
@@ -67,7 +67,7 @@ def _rate_guarded(rater: Rater, name: str, arguments: Sequence[ShellWord], place
             rated = worse(rated, Rated("caution", "date sets the clock"))
     elif name == "hostname":
         if programs.positionals(values) or programs.has_flag(values, "Fb", "file", "boot"):
-            rated = worse(rated, Rated("caution", "hostname sets the name"))
+            rated = worse(rated, Rated("caution", "hostname sets the name of the machine"))
     elif name == "uniq":
         if len(programs.positionals(values, programs.Options("fsw", ("skip-fields", "skip-chars")))) > 1:
             rated = worse(rated, Rated("caution", "uniq writes its second file"))
@@ -95,7 +95,7 @@ def _rate_chmod(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     if is_recursive and any(_opens_to_all(value or "") for value in values):
         return Rated("dangerous", "chmod -R opens a whole tree to everyone")
     if is_recursive and any(_locks_out(value or "") for value in values):
-        return Rated("dangerous", "chmod -R locks a whole tree")
+        return Rated("dangerous", "chmod -R locks the owner out of a whole tree")
     return Rated("caution", programs.CHANGERS[name])
 
 
@@ -110,7 +110,7 @@ def _opens_to_all(mode: str) -> bool:
 
 
 def _locks_out(mode: str) -> bool:
-    """Whether a mode takes a tree away from its own owner."""
+    """Whether a mode locks the owner out."""
     if mode.isdigit() and len(mode) < 5:
         return int(mode.zfill(4)[-3]) & 4 == 0
     for clause in mode.split(","):
@@ -147,15 +147,15 @@ def _rate_power(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
 def _rate_truncate(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     sizes = programs.option_values([word.value for word in arguments], "s", "size", stops="r")
     if any(size is None or size[:1] in ("-", "<", "/") or not size.strip("0") for size in sizes):
-        return Rated("dangerous", "truncate throws away what files hold")
+        return Rated("dangerous", "truncate discards the content of files")
     return Rated("caution", programs.CHANGERS[name])
 
 
 def _rate_moving(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate mv, ln and install, which replace a name, whatever it is: also that of a device."""
+    """Rate mv, ln and install, which replace any file, even a device."""
     for word in arguments:
         path = posixpath.normpath(word.value or "")
-        if path.startswith("/dev/") and not path.startswith("/dev/shm/"):  # noqa: S108 -- it is no device
+        if path.startswith("/dev/") and not path.startswith("/dev/shm/"):  # noqa: S108 -- not a device
             return Rated("dangerous", f"{name} would replace or move the device {path}")
     return Rated("caution", programs.CHANGERS[name])
 
@@ -165,12 +165,12 @@ def _rate_signed(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
     values = [word.value for word in arguments]
     letters, names, stops = programs.LOSSES[name]
     if programs.has_flag(values, letters, *names, values=stops):
-        return Rated("dangerous", f"{name} is told to delete or overwrite for good")
+        return Rated("dangerous", f"an option makes {name} delete or overwrite data permanently")
     return Rated("caution", programs.CHANGERS.get(name, f"{name} is not known to be harmless"))
 
 
 def rate_removal(name: str, values: Sequence[str | None]) -> Rated:
-    """Rate the removal of packages; safe when nothing is removed."""
+    """Rate the removal of packages; safe if nothing is removed."""
     operands = programs.positionals(values, programs.PACKAGE_OPTIONS)
     removals = programs.REMOVALS.get(name, frozenset())
     if operands[:1] and operands[0] in programs.PACKAGE_GROUPS:
@@ -187,7 +187,7 @@ def rate_removal(name: str, values: Sequence[str | None]) -> Rated:
 
 
 def _may_find(word: ShellWord) -> bool:
-    """Whether a wildcard could find a file whose name is an action of find."""
+    """Whether a wildcard could match a file whose name is an action of find."""
     if not word.pattern:
         return False
     from fnmatch import fnmatchcase

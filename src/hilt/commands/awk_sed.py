@@ -1,4 +1,4 @@
-"""What awk and sed programs would start and write: the two small languages that hide commands in their arguments."""
+"""Finds the commands that awk and sed programs start, and the files they write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SED_FLAGS = frozenset("gpiImM0123456789we")
 
 
 def awk_starts(program: str) -> list[str | None]:
-    """Return the commands that an awk program hands to a shell; None for one that it computes."""
+    """Return the commands that an awk program passes to a shell; None for one that it computes."""
     tokens = _awk_tokens(program)
     found: list[str | None] = []
     for index, (kind, text) in enumerate(tokens):
@@ -131,7 +131,7 @@ def _awk_regex_end(program: str, position: int) -> int:
 
 
 def _awk_string(token: str) -> str | None:
-    """Return the value of a string; None when it holds an escape that is not plain."""
+    """Return the value of a string; None if it contains an unsupported escape."""
     pieces = []
     body = iter(token[1:-1])
     for character in body:
@@ -146,7 +146,7 @@ def _awk_string(token: str) -> str | None:
 
 
 def sed_starts(script: str) -> bool:
-    """Whether a sed script runs a command, or is not understood."""
+    """Whether a sed script runs a command, or cannot be parsed."""
     # implementations differ on whether a delimiter inside [...] ends a field
     return _SedReading(script, classes=True).runs(or_unknown=True) or _SedReading(script, classes=False).runs(
         or_unknown=False
@@ -161,7 +161,7 @@ def sed_writes(script: str) -> list[str]:
 
 
 class _SedUnknown(Exception):
-    """The script cannot be read further."""
+    """The script cannot be parsed further."""
 
 
 class _SedReading:
@@ -174,7 +174,7 @@ class _SedReading:
         self.writes: list[str] = []
 
     def runs(self, *, or_unknown: bool) -> bool:
-        """Whether the e command or the e flag of s is met; `or_unknown` is the answer for what cannot be read."""
+        """Whether the script has an e command or s///e; `or_unknown` is returned if it cannot be parsed."""
         try:
             while self._position < len(self._script):
                 if self._peek() in " \t\n;":
@@ -211,7 +211,7 @@ class _SedReading:
                 return
 
     def _pass_field(self, delimiter: str, *, pattern: bool) -> None:
-        """Go behind the delimiter that ends a field."""
+        """Skip to after the delimiter that ends a field."""
         while (character := self._take()) != delimiter:
             if character == "\\":
                 self._position += 1
@@ -225,7 +225,7 @@ class _SedReading:
             pass
 
     def _command(self) -> bool:
-        """Go behind one command; whether it runs something."""
+        """Skip one command; return whether it runs something."""
         letter = self._take()
         if letter == "e":
             return True

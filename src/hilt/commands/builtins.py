@@ -1,4 +1,4 @@
-"""Commands of the shell itself that run text or give names a meaning."""
+"""Shell builtins that run text or define names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _rate_source(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
 def _rate_trap(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     operands = [word for word in arguments if word.value not in ("-l", "-p", "--")]
     if len(operands) < 2 or operands[0].value in ("-", ""):
-        return Rated("safe", "trap changes nothing but this shell")
+        return Rated("safe", "trap changes only this shell")
     return rater.start_text(operands[0].value, place, name)
 
 
@@ -40,7 +40,7 @@ def _rate_alias(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     rated = Rated("caution", programs.CHANGERS[name])
     for word in arguments:
         if word.value is None:
-            return Rated("dangerous", "alias gives a name a meaning that is computed at run time")
+            return Rated("dangerous", "alias redefines a name with text that is computed at run time")
         key, equals, text = word.value.partition("=")
         if equals:
             rater.redefine(key)
@@ -49,21 +49,21 @@ def _rate_alias(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
 
 
 def _rate_naming(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate commands that set or look at variables by name: a subscript in a name is run by the shell."""
+    """Rate commands that set or read variables by name: the shell evaluates a subscript in a name."""
     values = [word.value for word in arguments]
     is_test = name in ("test", "[", "[[")
     if _takes_names(name, values) and any(
         value is not None and any(sign in value for sign in _EVALUATED[:2]) for value in values
     ):
         return Rated("dangerous", f"{name} would run the subscript of a name")
-    rated = Rated("safe", f"{name} compares" if is_test else f"{name} changes nothing but this shell")
+    rated = Rated("safe", f"{name} compares" if is_test else f"{name} changes only this shell")
     if name in ("read", "mapfile", "readarray", "printf", "getopts"):
         if name == "printf":
             names = [value for value in programs.option_values(values[:2], "v") if value]
         else:
             names = [value for value in values if value]
-        for found in names:
-            rated = worse(rated, rater.rate_assignment(Assignment(found, None), place))
+        for variable in names:
+            rated = worse(rated, rater.rate_assignment(Assignment(variable, None), place))
     if name in ("mapfile", "readarray"):
         for code in programs.option_values(values, "C"):
             rated = worse(rated, rater.start_text(code, place, f"{name} -C"))
@@ -84,7 +84,7 @@ def _rate_naming(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
 
 
 def _takes_names(name: str, values: Sequence[str | None]) -> bool:
-    """Whether arguments are names or numbers; tests and printf mostly compare and print what they are given."""
+    """Whether arguments are names or numbers; tests and printf mostly compare and print their arguments."""
     if name not in ("test", "[", "[[", "printf"):
         return True
     operands = [value for value in values if value not in ("]", "]]")]
@@ -97,8 +97,8 @@ def _rate_lookup(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
     values = [word.value for word in arguments]
     risky = {"hash": "p", "enable": "f", "bind": "xf", "complete": "CF", "compgen": "CFW"}[name]
     if None in values or programs.has_flag(values, risky):
-        return Rated("dangerous", f"{name} -{risky[0]} gives a name a new meaning")
-    return Rated("caution", f"{name} changes how names are looked up")
+        return Rated("dangerous", f"{name} -{risky[0]} redefines a name")
+    return Rated("caution", f"{name} changes how names are resolved")
 
 
 RATED: dict[str, Rate] = {

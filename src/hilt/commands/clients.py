@@ -1,4 +1,4 @@
-"""Programs that act on something elsewhere: containers, clusters, clouds, databases and other machines."""
+"""Clients of remote systems: containers, clusters, clouds, databases and other machines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DESTRUCTIVE = {
     "helm": ("uninstall", "delete", "del", "un"),
 }
 
-# words of the command lines of clouds and stores that delete there
+# subcommands of cloud and storage clients that delete
 _CLOUD_DELETES = frozenset(
     (
         *("delete", "destroy", "rm", "rb", "remove", "purge", "terminate", "del", "drop", "wipe", "nuke", "undefine"),
@@ -87,14 +87,14 @@ _CLOUDS = (
 )
 _DISK_WORDS = ("luksformat", "erase", "format", "sanitize", "erasedisk", "erasevolume", "labelclear")
 
-# what an SQL text or a command of a client says when it deletes for good, reaches files or runs a program
+# SQL and client commands that delete permanently, access files or run a program
 _SQL_LOSES = r"\b(?:drop|truncate|delete|shutdown|kill|purge|flush)\b"
 _SQL_RUNS = (
     r"\\!|\bprogram\s*'|(?:^|[;\n])\s*(?:system|source|\\\.|\\[io])|\bsys_(?:exec|eval)\b|\bxp_cmdshell\b|\bload_extension\b"
     r"|(?:^|[;\n])\s*\.(?:shell|system|sh|sy\w*|she\w*|load|excel|read|import|output|once|ou\w*|on\w*)\b.*"
     r"|\binto\s+(?:out|dump)file\b|\blo_(?:import|export)\b|\\g\s*\||\bwritefile\b|\bedit\s*\("
 )
-# the options of a database client that hold a text, and letters of others with a value
+# the options of a database client that take a query, and letters of other options with a value
 _DATABASES: dict[str, tuple[str, tuple[str, ...], str]] = {
     **dict.fromkeys(("mysql", "mariadb"), ("e", ("execute",), "hPuDS")),
     "psql": ("c", ("command",), "dfhpUvLoFRPT"),
@@ -133,13 +133,13 @@ def _rate_container(rater: Rater, name: str, arguments: Sequence[ShellWord], pla
     if None in verbs:
         return Rated("dangerous", f"the command of {name} is only known at run time")
     last = verbs[-1] if verbs else None
-    told = " ".join(verb for verb in verbs if verb)
+    subcommand = " ".join(verb for verb in verbs if verb)
     if last in _DELETES:
-        return Rated("dangerous", f"{name} {told} deletes")
+        return Rated("dangerous", f"{name} {subcommand} deletes")
     if last == "down" and programs.has_flag(values, "v", "volumes", "rmi"):
-        return Rated("dangerous", f"{name} {told} deletes volumes or images")
+        return Rated("dangerous", f"{name} {subcommand} deletes volumes or images")
     if last == "leave" and programs.has_flag(values, "f", "force"):
-        return Rated("dangerous", f"{name} {told} deletes what it leaves")
+        return Rated("dangerous", f"{name} {subcommand} deletes the state of the swarm")
     rated = Rated("caution", f"{name} runs containers")
     if last in ("run", "exec", "create", "unshare"):
         at = values.index(last, values.index(verbs[0])) + 1
@@ -148,7 +148,7 @@ def _rate_container(rater: Rater, name: str, arguments: Sequence[ShellWord], pla
 
 
 def _rate_inside(rater: Rater, name: str, verb: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate what a container is given, and the command that is started in it."""
+    """Rate the options of a container, and the command started in it."""
     rated = Rated("safe", "")
     index = 0
     while index < len(arguments):
@@ -167,7 +167,7 @@ def _rate_inside(rater: Rater, name: str, verb: str, arguments: Sequence[ShellWo
             given = f"{value}={following}"
             index += 1
         if given.startswith(_ESCAPES) or _mounts_the_machine(given):
-            rated = Rated("dangerous", f"{name} {verb} {given[:80]} opens this machine to a container")
+            rated = Rated("dangerous", f"{name} {verb} {given[:80]} exposes this machine to the container")
     inner = arguments[index + (verb != "unshare") :]
     if inner:
         rater.start(inner, place)
@@ -203,10 +203,10 @@ def _rate_cluster(rater: Rater, name: str, arguments: Sequence[ShellWord], place
         first not in ("plan", "preview", "refresh")
         and any((v or "").startswith(("-destroy", "--destroy")) for v in values)
     ):
-        return Rated("dangerous", f"{name} {destructive[0]} deletes what it manages")
+        return Rated("dangerous", f"{name} {destructive[0]} deletes the resources it manages")
     if (first == "replace" and "--force" in values) or (first == "apply" and "--prune" in values):
-        return Rated("dangerous", f"{name} {first} deletes what it manages")
-    rated = Rated("caution", f"{name} can change what it manages")
+        return Rated("dangerous", f"{name} {first} deletes the resources it manages")
+    rated = Rated("caution", f"{name} can change the resources it manages")
     for text in programs.long_values(values, "post-renderer", exact=True):
         rated = worse(rated, rater.start_text(text, place, f"{name} --post-renderer"))
     if name in ("kubectl", "oc") and first in ("exec", "rsh", "debug"):
@@ -229,10 +229,10 @@ def _rate_cloud(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
             or verb in _DISK_WORDS
             or (name == "aws" and verb.partition("-")[0] in _CLOUD_DELETES)
         ):
-            return Rated("dangerous", f"{name} {word} deletes for good")
+            return Rated("dangerous", f"{name} {word} deletes permanently")
     methods = programs.option_values(values, "X", "method", stops="fFHq") if name in ("gh", "glab") else []
     if "DELETE" in [(method or "").upper() for method in methods]:
-        return Rated("dangerous", f"{name} deletes for good")
+        return Rated("dangerous", f"{name} deletes permanently")
     if ("sync" in operands and (name == "rclone" or "--delete" in values)) or (
         name == "gsutil" and "rsync" in operands and programs.has_flag(values, "d")
     ):
@@ -261,7 +261,7 @@ def _rate_database(rater: Rater, name: str, arguments: Sequence[ShellWord], plac
         texts += [values[at + 1] for at, value in enumerate(values[:-1]) if value in ("-cmd", "-c")]
         texts += programs.positionals(values, programs.Options("", ("cmd", "init", "separator", "nullvalue")))[1:]
     if place.fed:
-        return rater.start_unseen(place, f"{name} runs what it is fed")
+        return rater.start_unseen(place, f"{name} runs its standard input")
     if name in ("mysql", "mariadb"):
         for text in programs.long_values(values, "pager", exact=True):
             rater.start_text(text, place, f"{name} --pager")
@@ -273,9 +273,9 @@ def _rate_database(rater: Rater, name: str, arguments: Sequence[ShellWord], plac
             if any(sign in lowered for sign in _SCRIPT_LOSES):
                 return rater.start_unseen(place, f"{name} deletes or runs code")
         elif re.search(_SQL_RUNS, lowered):
-            return rater.start_unseen(place, f"{name} runs a program, or reaches files")
+            return rater.start_unseen(place, f"{name} runs a program, or accesses files")
         elif re.search(_SQL_LOSES, lowered):
-            return Rated("dangerous", f"{name} deletes for good")
+            return Rated("dangerous", f"{name} deletes permanently")
     return Rated("caution", f"{name} is not known to be harmless")
 
 
@@ -284,13 +284,13 @@ def _rate_store(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     values = [word.value for word in arguments]
     operands = programs.positionals(values, programs.Options("hpasunrdDix", ("user", "pass", "eval")))
     if place.fed and not operands:
-        return rater.start_unseen(place, f"{name} runs what it is fed")
+        return rater.start_unseen(place, f"{name} runs its standard input")
     if programs.has_flag(values, "", "eval", "pipe", "functions-rdb"):
         return rater.start_unseen(place, f"{name} runs a script")
     if any((operand or "").lower() in _REDIS for operand in operands[:1]):
-        return Rated("dangerous", f"{name} {operands[0]} deletes for good, or changes the server")
+        return Rated("dangerous", f"{name} {operands[0]} deletes permanently, or changes the server")
     if name.endswith("admin") and any(operand in ("drop", "shutdown", "kill") for operand in operands):
-        return Rated("dangerous", f"{name} deletes for good, or stops the server")
+        return Rated("dangerous", f"{name} deletes permanently, or stops the server")
     return Rated("caution", f"{name} is not known to be harmless")
 
 

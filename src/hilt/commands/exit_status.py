@@ -1,4 +1,4 @@
-"""What the exit status of a shell command means, told from the command that set it."""
+"""What the exit status of a shell command means, derived from the command that set it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-# Programs whose status 1 is an answer and no failure.
+# Programs whose status 1 is an answer, not a failure.
 ANSWERS = {
     "grep": "no line matched",
     "egrep": "no line matched",
@@ -25,14 +25,14 @@ ANSWERS = {
     "[": "the condition is false",
     "[[": "the condition is false",
 }
-# What programs and their libraries print when a name does not resolve or no network is there, in lower case.
+# What programs and their libraries print when a name does not resolve or the network is missing, in lower case.
 _NO_NETWORK = (
     *("could not resolve host", "couldn't resolve host", "unable to resolve host", "temporary failure resolving"),
     *("temporary failure in name resolution", "name or service not known", "no address associated with hostname"),
     *("failed to lookup address", "no such host", "network is unreachable", "network unreachable"),
     *("enetunreach", "eai_again", "getaddrinfo enotfound"),
 )
-# Commands that prepare for the next one and are not taken for the cause of a failure beside it.
+# Commands that only prepare for the next one, and so are not considered the cause of a failure.
 _QUIET = frozenset((":", "true", "cd", "pushd", "popd", "set", "shopt", "echo", "printf", "export", "declare", "local"))
 _MOVERS = frozenset(("cd", "pushd", "popd"))
 _SEEN_THROUGH = programs.TRANSPARENT - {"xargs", "exec"} | {"exec", "sudo"}
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 
 
 class _Undecided(Exception):
-    """Which command set the status cannot be told."""
+    """The command that set the status cannot be determined."""
 
 
 class _Cause(NamedTuple):
@@ -67,26 +67,26 @@ class _Cause(NamedTuple):
 def classify_exit(
     command: str, code: int, *, timed_out: bool = False, signalled: bool = False, output: str = ""
 ) -> Outcome:
-    """Say what an exit status means; a process that a signal ended has the status -N, or 128 + N."""
+    """Classify an exit status; a process terminated by a signal has the status -N, or 128 + N."""
     if timed_out:
-        return Outcome("timeout", "the command was stopped at its deadline")
+        return Outcome("timeout", "the command timed out")
     if signalled or code < 0:
-        return Outcome("signal", f"the command was ended by {_signal_name(abs(code))}")
+        return Outcome("signal", f"the command was terminated by {_signal_name(abs(code))}")
     if code == 0:
         return Outcome("success", "exit status 0")
     if code == 126:
-        return Outcome("error", "a program was found and could not be executed (exit status 126)")
+        return Outcome("error", "a program was found but could not be executed (exit status 126)")
     if code == 127:
         return Outcome("error", "a program was not found (exit status 127)")
     if code > 128 and (name := _signal_name(code)).startswith("SIG"):
-        return Outcome("signal", f"a program was ended by {name} (exit status {code})")
+        return Outcome("signal", f"a program was terminated by {name} (exit status {code})")
     if code == 1:
         return _classify_one(command, output)
     return Outcome("error", f"exit status {code}")
 
 
 def lacks_network(code: int, output: str) -> bool:
-    """Whether a command that failed says that it has no network."""
+    """Whether a failed command reports that it has no network."""
     if code == 0:
         return False
     lowered = output.casefold()
@@ -107,12 +107,12 @@ def _classify_one(command: str, output: str) -> Outcome:
         return Outcome("error", f"{name} failed with exit status 1" if name and len(loud) == 1 else "exit status 1")
     cause = loud[-1]
     if cause.negated:
-        return Outcome("expected_nonzero", f"{cause.name} succeeded, and ! turned that round")
+        return Outcome("expected_nonzero", f"{cause.name} succeeded, and ! negated it")
     return Outcome("expected_nonzero", f"{cause.name}: {ANSWERS[cause.name]}")
 
 
 def _complains(output: str, name: str) -> bool:
-    """Whether bash itself says that a command of its own failed."""
+    """Whether bash reports that this builtin failed."""
     return any(line.startswith("bash: line ") and f": {name}: " in line for line in output.split("\n"))
 
 
@@ -146,7 +146,7 @@ def _options_set(words: Sequence[ShellWord]) -> Iterator[str]:
 
 
 class _Statuses:
-    """Finds the commands that may have set the status of a node, when that status is not 0."""
+    """Finds the commands that may have set the nonzero status of a node."""
 
     def __init__(self, source: Source, functions: frozenset[str], *, every_stage: bool) -> None:
         self._source = source

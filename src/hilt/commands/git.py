@@ -1,4 +1,4 @@
-"""What a git command would do: read, change, throw away, or start a program."""
+"""Rates git commands: whether they read, change, discard, or start a program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAGERS = frozenset(("", "cat", "less", "more", "less -R", "less -FRX", "false",
 
 
 class _Loss(NamedTuple):
-    """Options with which a command throws something away for good: letters, names, letters with a value; and what."""
+    """Options that make a command discard data permanently: letters, names, letters with a value; and which data."""
 
     letters: str
     names: tuple[str, ...]
@@ -21,7 +21,7 @@ class _Loss(NamedTuple):
     what: str
 
 
-_CHANGES = "changes that are not committed"
+_CHANGES = "uncommitted changes"
 _LOSSES = {
     "checkout": _Loss("f", ("force", "ours", "theirs", "pathspec-from-file"), "bB", _CHANGES),
     "switch": _Loss("f", ("force", "discard-changes"), "cC", _CHANGES),
@@ -34,7 +34,7 @@ _LOSSES = {
     "symbolic-ref": _Loss("d", ("delete",), "m", "a reference"),
     "update-ref": _Loss("d", ("stdin",), "m", "a reference"),
 }
-# commands of commands that throw away for good, with or without --force
+# subcommands that discard data permanently, with or without --force
 _LOSING = {
     "stash": ("drop", "clear"),
     "reflog": ("expire", "delete", "drop"),
@@ -52,13 +52,13 @@ def _rate_git(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
     at, is_known = programs.command_at(values, programs.GIT_OPTIONS)
     rated = Rated("safe", "git only reads")
     if not is_known:
-        rated = Rated("caution", "git has an option that is not known")
+        rated = Rated("caution", "git has an unknown option")
     if programs.has_flag(values[:at], "p", "git-dir", "work-tree", "paginate", values="Cc"):
-        rated = worse(rated, Rated("caution", "git is given settings of another place, or starts a pager"))
+        rated = worse(rated, Rated("caution", "git uses settings from another location, or starts a pager"))
     for setting in programs.option_values(values[:at], "c"):
         rated = worse(rated, _rate_setting(rater, setting, place))
     if programs.has_flag(values[:at], "", "config-env", "exec-path", values="Cc"):
-        rated = worse(rated, rater.start_unseen(place, "git is told to run other programs"))
+        rated = worse(rated, rater.start_unseen(place, "an option makes git run other programs"))
     if at >= len(values):
         return worse(rated, Rated("caution", programs.CHANGERS["git"]))
     verb = values[at]
@@ -80,18 +80,18 @@ def _rate_git_verb(rater: Rater, verb: str, arguments: Sequence[ShellWord], plac
     if verb in ("rebase", "bisect", "submodule", "filter-branch", "difftool", "mergetool", "grep", "send-email"):
         return worse(rated, _rate_git_starting(rater, verb, values, place))
     if verb in ("clone", "init") and programs.has_flag(values, "", "template", values="bcjou"):
-        return rater.start_unseen(place, f"git {verb} --template brings hooks that git runs")
+        return rater.start_unseen(place, f"git {verb} --template installs hooks that git runs")
     if verb == "maintenance" and "start" in values[:1]:
-        return Rated("dangerous", "git maintenance start makes commands run by time")
+        return Rated("dangerous", "git maintenance start schedules commands")
     if verb in programs.SHELL_WORDS_OF_GIT:
         return worse(rated, _rate_git_reading(rater, verb, arguments))
     return worse(Rated("caution", f"git {verb} can change the repository"), rated)
 
 
 def _rate_loss(verb: str, arguments: Sequence[ShellWord]) -> Rated:
-    """Rate what a command throws away, so that no other command of git brings it back."""
+    """Rate what a command discards so that no other git command can restore it."""
     what = _loss(verb, arguments)
-    return Rated("safe", "") if what is None else Rated("dangerous", f"git {verb} throws away {what}")
+    return Rated("safe", "") if what is None else Rated("dangerous", f"git {verb} discards {what}")
 
 
 def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
@@ -99,22 +99,22 @@ def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
     first = next(iter(programs.positionals(values)), None)
     is_forced = programs.has_flag(values, "f", "force")
     if verb == "reset" and programs.has_flag(values, "", "hard"):
-        return "changes: reset --hard"
+        return "uncommitted changes: reset --hard"
     if verb == "clean":
-        return "files: git clean deletes them"
+        return "untracked files"
     if verb in ("filter-branch", "filter-repo"):
         return "the history that it rewrites"
     known = _LOSSES.get(verb)
     if known is not None and programs.has_flag(values, known.letters, *known.names, values=known.values):
         return known.what
     if first in _LOSING.get(verb, ()) or (is_forced and first in _LOSING_BY_FORCE.get(verb, ())):
-        return f"what it {first}s" if first != "expire" else "what could be brought back"
+        return f"what it {first}s" if first != "expire" else "recoverable commits"
     if verb == "rm" and is_forced and not programs.has_flag(values, "", "cached"):
         return _CHANGES
     if verb == "branch" and (
         programs.has_flag(values, "D", values="u") or (is_forced and programs.has_flag(values, "d", "delete"))
     ):
-        return "a branch that may not be merged"
+        return "a branch that may be unmerged"
     if verb == "restore" and (
         programs.has_flag(values, "W", "worktree", values="s")
         or not programs.has_flag(values, "S", "staged", values="s")
@@ -125,14 +125,14 @@ def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
     is_trial = programs.has_flag(values, "n", "dry-run")
     expires_early = any((value or "").startswith("--pr") and "=" in (value or "") for value in values)
     if (verb == "prune" and not is_trial) or (verb == "gc" and expires_early and "--prune=never" not in values):
-        return "commits that nothing names"
+        return "unreachable commits"
     if verb == "repack" and programs.has_flag(values, "a") and programs.has_flag(values, "d"):
-        return "commits that nothing names"
+        return "unreachable commits"
     return None
 
 
 def _checks_out_files(arguments: Sequence[ShellWord]) -> bool:
-    """Whether git checkout is given files, which it replaces, and not a branch alone."""
+    """Whether git checkout gets files, which it overwrites, and not only a branch."""
     values = [word.value for word in arguments]
     if "--" in values:
         return len(values) > values.index("--") + 1
@@ -156,7 +156,7 @@ def _is_file(word: ShellWord) -> bool:
 
 
 def _rate_reaching(rater: Rater, verb: str, values: Sequence[str | None], place: CommandPlace) -> Rated:
-    """Rate what starts a program to reach another repository."""
+    """Rate options that start a program to access another repository."""
     rated = Rated("safe", "")
     if any(value is not None and value.startswith("ext::") for value in values):
         rated = rater.start_unseen(place, f"git {verb} ext:: starts a program")
@@ -221,7 +221,7 @@ def _rate_git_config(rater: Rater, values: Sequence[str | None], place: CommandP
     if operands[:1] in (["set"], ["add"]):
         operands = operands[1:]
     if programs.has_flag(values, "e", "edit") or operands[:1] in ([None], ["edit"]):
-        return Rated("dangerous", "git config is not known before it runs")
+        return Rated("dangerous", "the change of git config is only known at run time")
     if len(operands) >= 2:
         setting = None if operands[1] is None else f"{operands[0]}={operands[1]}"
         return worse(Rated("caution", "git config changes settings"), _rate_setting(rater, setting, place))
@@ -229,7 +229,7 @@ def _rate_git_config(rater: Rater, values: Sequence[str | None], place: CommandP
 
 
 def _rate_setting(rater: Rater, setting: str | None, place: CommandPlace) -> Rated:
-    """Rate a setting of git: some values are programs that git runs."""
+    """Rate a git setting: some values are programs that git runs."""
     if setting is None:
         return rater.start_unseen(place, "a setting of git is only known at run time")
     key, _, value = setting.partition("=")
@@ -251,7 +251,7 @@ def _rate_push(values: Sequence[str | None]) -> Rated:
     ):
         return Rated("dangerous", "git push --force overwrites or deletes what others have")
     if programs.has_flag(values, "", "receive-pack", "exec"):
-        return Rated("dangerous", "git push is told to start a program")
+        return Rated("dangerous", "an option makes git push start a program")
     return Rated("caution", "git push changes the remote repository")
 
 

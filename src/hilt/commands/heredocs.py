@@ -1,4 +1,4 @@
-"""Here-documents taken out of bash source: the grammar reads one that ends its line, and little else."""
+"""Removes here-documents from bash source: the grammar supports little more than one that ends its line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
 
-# Only what leaves no doubt where quotes, comments and subscripts end; any other text is left as it is.
+# Only text in which the ends of quotes, comments and subscripts are unambiguous; any other text is left unchanged.
 _TOKENS = r"""
     (?P<comment>(?<![^ \t\n;&|()<>])\#[^\n]*)
   | <<(?!<)(?P<dash>-?)[ \t]*
@@ -42,9 +42,9 @@ class Outside(NamedTuple):
 
 
 def take_out(text: str) -> Outside | None:
-    """Return a source without its here-documents; None when their ends are not certain."""
+    """Return a source without its here-documents; None if their ends are ambiguous."""
     if "=~" in text:
-        return None  # a regular expression has quotes of its own
+        return None  # a regular expression has its own quoting rules
     signs = list(text)
     bodies: list[Body] = []
     pending: list[re.Match[str]] = []
@@ -71,7 +71,7 @@ def take_out(text: str) -> Outside | None:
 
 
 def _body(text: str, begin: int, token: re.Match[str]) -> tuple[Body | None, int]:
-    """Return what the shell expands of a here-document, nothing when it is quoted, and where the next line begins."""
+    """Return what the shell expands of a here-document, "" if it is quoted, and the offset of the next line."""
     delimiter = unquote(token["word"]).value
     is_quoted = any(sign in token["word"] for sign in "'\"\\")
     start = begin

@@ -1,4 +1,4 @@
-"""What is known of programs: which only read, which destroy, which start other programs, and their options."""
+"""Facts about programs: which only read, which destroy, which start other programs, and their options."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ READERS = {
     "seq": "seq prints numbers",
 }
 
-# Commands of the shell that change nothing but the shell that is about to end.
+# Shell builtins that change only the shell, which is about to end.
 BUILTINS = frozenset(
     (
         *(":", "cd", "pushd", "popd", "dirs", "exit", "return", "break", "continue", "shift", "wait", "jobs"),
@@ -87,31 +87,31 @@ DESTROYERS = {
     "groupdel": "groupdel deletes a group",
     "delgroup": "delgroup deletes a group",
     "chpasswd": "chpasswd changes passwords",
-    "visudo": "visudo changes who has more rights",
+    "visudo": "visudo changes sudo privileges",
     "insmod": "insmod loads code into the kernel",
     "modprobe": "modprobe loads code into the kernel",
-    "rmmod": "rmmod takes code out of the kernel",
+    "rmmod": "rmmod unloads code from the kernel",
     "kexec": "kexec starts another kernel",
     "dropdb": "dropdb deletes a database",
     "dropuser": "dropuser deletes a database user",
-    "pg_resetwal": "pg_resetwal throws away the log of a database",
+    "pg_resetwal": "pg_resetwal discards the write-ahead log of a database",
 }
 
 ELEVATORS = {
-    "sudo": "sudo runs with more rights",
+    "sudo": "sudo runs with elevated privileges",
     "su": "su runs as another user",
-    "doas": "doas runs with more rights",
-    "pkexec": "pkexec runs with more rights",
+    "doas": "doas runs with elevated privileges",
+    "pkexec": "pkexec runs with elevated privileges",
     "runuser": "runuser runs as another user",
-    "sudoedit": "sudoedit edits with more rights",
+    "sudoedit": "sudoedit edits with elevated privileges",
 }
 
 CHANGERS = {
     "cp": "cp copies files",
     "mv": "mv moves files",
-    "mkdir": "mkdir makes folders",
-    "touch": "touch makes files",
-    "ln": "ln makes links",
+    "mkdir": "mkdir creates folders",
+    "touch": "touch creates files",
+    "ln": "ln creates links",
     "chmod": "chmod changes permissions",
     "chown": "chown changes owners",
     "chgrp": "chgrp changes groups",
@@ -121,21 +121,21 @@ CHANGERS = {
     "tar": "tar packs and unpacks files",
     "zip": "zip packs files",
     "unzip": "unzip unpacks files",
-    "curl": "curl reaches the network",
-    "wget": "wget reaches the network",
-    "ssh": "ssh reaches another machine",
-    "scp": "scp reaches another machine",
+    "curl": "curl accesses the network",
+    "wget": "wget accesses the network",
+    "ssh": "ssh connects to another machine",
+    "scp": "scp connects to another machine",
     "rsync": "rsync copies files",
     "git": "git can change the repository",
-    "alias": "alias gives a name a new meaning",
+    "alias": "alias redefines a name",
     "unalias": "unalias changes what a name means",
     "make": "make runs the commands of a Makefile",
     "npm": "npm runs scripts of packages",
     "truncate": "truncate cuts files",
-    "shopt": "shopt changes how the shell reads",
+    "shopt": "shopt changes how the shell parses commands",
 }
 
-# Programs that have a g before their names where another system has its own of that name.
+# GNU programs that have a g before their names on systems with another program of that name.
 _GNU = (
     *(
         "rm",
@@ -167,7 +167,7 @@ STANDARD_FOLDERS = frozenset(
 
 
 class Options(NamedTuple):
-    """The options of a program that take a value, and how many operands stand before a command it starts."""
+    """The options of a program that take a value, and the number of operands before a command it starts."""
 
     short: str = ""  # letters whose value is the rest of the word or the next word
     long: tuple[str, ...] = ()
@@ -284,7 +284,7 @@ WRAPPERS: dict[str, Options] = {
         plain=("ignore-environment", "null", "debug", "block-signal", "default-signal", "ignore-signal"),
     ),
 }
-# Wrappers that give a word with blanks to a shell.
+# Wrappers that pass a word with blanks to a shell.
 SHELL_WRAPPERS = frozenset(("entr", "watchexec", "concurrently", "cross-env-shell"))
 # Wrappers through which a harmless command stays harmless.
 TRANSPARENT = frozenset(
@@ -294,7 +294,7 @@ TRANSPARENT = frozenset(
     )
 )
 
-# Programs with a word in front of the command they start: uv run X, bundle exec X.
+# Programs with a subcommand before the command they start: uv run X, bundle exec X.
 RUNNERS: dict[str, tuple[str, ...]] = {
     "uv": ("run",),
     "poetry": ("run",),
@@ -350,7 +350,7 @@ TEXT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "ansible": ("a", ("args",), "imulCtfeM"),
     "nodemon": ("x", ("exec",), "ew"),
 }
-# Programs that run code because of one option, by how it begins, or by what a text of theirs holds.
+# Programs that run code because of one argument, by its start or by what it contains.
 _COMPILES = ("-fplugin", "-wrapper", "-Xclang", "-load", "-specs=", "-B")
 _TEX = ("-shell-escape", "--shell-escape", "-enable-write18", "--enable-write18")
 TELLING: dict[str, tuple[str, ...]] = {
@@ -435,13 +435,13 @@ _RISKY_PHP = (
 
 
 class Interpreter(NamedTuple):
-    """How an interpreter takes its program: options with code, options with another value, options that name a file."""
+    """How an interpreter gets its program: options with code, options with another value, options that name a file."""
 
     code: tuple[str, ...]
     values: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()  # the program is a module or file named here
     quiet: bool = False  # without a program it does not read one from its input
-    risky: tuple[str, ...] = _RISKY  # what its code says when it deletes, starts programs, or runs text as code
+    risky: tuple[str, ...] = _RISKY  # signs in its code that it deletes, starts programs, or runs text as code
 
 
 _PYTHON = Interpreter(("-c",), ("-W", "-X", "-Q", "--check-hash-based-pycs"), ("-m",), risky=_RISKY_PYTHON)
@@ -596,7 +596,7 @@ STOPS: dict[str, frozenset[str]] = {
     "fuser": frozenset(),
     "journalctl": frozenset(),
 }
-# Options with which a program destroys for good: letters, long names, and letters that take a value.
+# Options that make a program destroy data permanently: letters, long names, and letters that take a value.
 LOSSES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "iptables": ("FXD", ("flush", "delete-chain", "delete"), "AIjpsdioPtm"),
     "ip6tables": ("FXD", ("flush", "delete-chain", "delete"), "AIjpsdioPtm"),
@@ -674,7 +674,7 @@ CHANGES_LOOKUP = frozenset(
 
 
 def positionals(words: Sequence[str | None], options: Options = Options()) -> list[str | None]:  # noqa: B008
-    """Return the operands among arguments: what is neither an option nor the value of one."""
+    """Return the operands among arguments: neither options nor their values."""
     found: list[str | None] = []
     index = 0
     while index < len(words):
@@ -700,7 +700,7 @@ def takes_next(word: str, short: str) -> bool:
 
 
 def has_flag(words: Sequence[str | None], letters: str, *names: str, values: str = "") -> bool:
-    """Whether arguments hold one of these short letters or long options; a long one may be shortened, as GNU has it."""
+    """Whether arguments contain one of these short or long options; long ones may be abbreviated, as GNU allows."""
     for word in words:
         if word == "--":
             return False
@@ -720,7 +720,7 @@ def has_flag(words: Sequence[str | None], letters: str, *names: str, values: str
 
 
 def option_values(words: Sequence[str | None], letters: str, *names: str, stops: str = "") -> list[str | None]:
-    """Return the values that arguments give these options, attached or as the next word."""
+    """Return the values of these options, attached or in the next word."""
     found: list[str | None] = []
     for index, word in enumerate(words):
         if word == "--":
@@ -742,7 +742,7 @@ def option_values(words: Sequence[str | None], letters: str, *names: str, stops:
 
 
 def long_values(values: Sequence[str | None], name: str, *, exact: bool = False) -> list[str | None]:
-    """Return the values that are given to one long option, shortened or not."""
+    """Return the values of one long option, abbreviated or not."""
     found: list[str | None] = []
     for index, value in enumerate(values):
         if value == "--":
@@ -756,7 +756,7 @@ def long_values(values: Sequence[str | None], name: str, *, exact: bool = False)
 
 
 def command_at(values: Sequence[str | None], options: Options, *, assignments: bool = False) -> tuple[int, bool]:
-    """Return where the command that a wrapper starts begins, and whether every option before it is known."""
+    """Return the index of the command that a wrapper starts, and whether every option before it is known."""
     is_known = True
     operands = options.operands
     index = 0

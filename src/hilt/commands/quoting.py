@@ -9,17 +9,17 @@ _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n"
 
 
 class ShellWord(NamedTuple):
-    """One word: its source, and its value after quote removal where that is known before the command runs."""
+    """One word: its source, and its value after quote removal, if known before the command runs."""
 
     text: str
     value: str | None
-    pattern: bool = False  # holds an unquoted wildcard
+    pattern: bool = False  # contains an unquoted wildcard
     name: str | None = None  # what follows the last slash, known more often than the whole value
-    broken: bool = False  # holds an unquoted sign that ends a word
+    broken: bool = False  # contains an unquoted character that ends a word
 
 
 def unquote(text: str) -> ShellWord:
-    """Return a word with its value after quote removal; None as value when the shell would compute it."""
+    """Return a word with its value after quote removal; the value is None if the shell would compute it."""
     if text.translate(_LITERAL) == text or text == "((":
         return ShellWord(text, text, pattern=False, name=text.rpartition("/")[2])
     return _Unquoting(text).word()
@@ -30,7 +30,7 @@ class _Unquoting:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._pieces: list[str | None] = []  # None stands for a quoted expansion
+        self._pieces: list[str | None] = []  # None for a quoted expansion
         self._computed = False
         self._splits = False  # an unquoted expansion or brace: may become several words
         self._pattern = False
@@ -49,7 +49,7 @@ class _Unquoting:
         return ShellWord(self._text, value, pattern=self._pattern, name=name, broken=self._broken)
 
     def _name(self) -> str | None:
-        """What follows the last slash, when no expansion can reach it."""
+        """The text after the last slash, if no expansion can change it."""
         if self._splits:
             return None
         tail = ""
@@ -134,7 +134,7 @@ class _Unquoting:
         return position
 
     def _quoted_expansion(self, position: int) -> int:
-        """Pass a plain "$name" or "${name}"; anything richer makes the rest of the word unknown."""
+        """Skip a plain "$name" or "${name}"; anything more complex makes the rest of the word unknown."""
         text = self._text
         self._computed = True
         self._pieces.append(None)
@@ -154,7 +154,7 @@ class _Unquoting:
 
 
 def _ansi(text: str, position: int) -> tuple[str, int]:
-    """Return the value of a $'...' string whose text starts here, and the offset behind it."""
+    """Return the value of a $'...' string whose text starts here, and the offset after it."""
     pieces: list[str] = []
     while position < len(text):
         character = text[position]

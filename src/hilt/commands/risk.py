@@ -1,4 +1,4 @@
-"""How risky a shell command is: safe, caution or dangerous, with the reason and the part that caused it."""
+"""Rates the risk of a shell command: safe, caution or dangerous, with the reason and the part that caused it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REMEMBERED_LENGTH = 2000
 
 
 class CommandPart(NamedTuple):
-    """One simple command of a command line, one file that it writes, or code that it runs and that is not rated."""
+    """One simple command of a command line, one file that it writes, or code that it runs and that cannot be rated."""
 
     text: str
     words: tuple[str | None, ...]
@@ -34,7 +34,7 @@ class CommandPart(NamedTuple):
     reason: str
     start: int
     end: int
-    kind: Literal["command", "redirection", "unseen"] = "command"  # unseen: code that is no command of its own here
+    kind: Literal["command", "redirection", "unseen"] = "command"  # unseen: code that cannot be rated
     writes: tuple[str, ...] = ()
 
 
@@ -48,8 +48,8 @@ class Risk(NamedTuple):
 
 
 def classify(command: str, *, sandboxed: bool = True) -> Risk:
-    """Rate a bash command line by its worst part; what cannot be parsed is dangerous."""
-    # one call is rated by several who vote on it
+    """Rate a bash command line by its worst part; a command that cannot be parsed is dangerous."""
+    # several voters rate the same call
     return (_remembered if len(command) <= _REMEMBERED_LENGTH else _classify)(command, sandboxed)
 
 
@@ -86,13 +86,13 @@ class _Rating:
         self.sandboxed = sandboxed
         self._redefined: set[str] = set()
         self._loops: frozenset[str] = frozenset()
-        self._left = 4 * MAX_LENGTH  # characters of texts inside texts: the time stays linear
+        self._left = 4 * MAX_LENGTH  # characters of nested texts: keeps the time linear
 
     def rate_text(self, text: str, place: CommandPlace | None) -> None:
-        """Rate a source; one inside another, such as the argument of sh -c, stands where that one stands."""
+        """Rate a source; a nested one, such as the argument of sh -c, has the offsets of its command."""
         self._left -= len(text) + 100
         if self._left < 0:
-            raise Unparsed("it holds too many commands inside commands")
+            raise Unparsed("it has too many nested commands")
         script = read(text)
         self._redefined |= script.functions
         self._loops |= script.loops
@@ -133,9 +133,9 @@ class _Rating:
                 )
 
     def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
-        """Add the command that another one starts as a part of its own, and rate it."""
+        """Add the command that another one starts as a separate part, and rate it."""
         if place.depth > _MAX_WRAPPERS:
-            raise Unparsed("too many programs start one another")
+            raise Unparsed("too many nested commands start one another")
         at = len(self.parts)
         inner = place._replace(depth=place.depth + 1)
         rated = self._rate_words(words, inner)
@@ -144,21 +144,21 @@ class _Rating:
         return rated
 
     def start_text(self, text: str | None, place: CommandPlace, starter: str) -> Rated:
-        """Rate a text that a program hands to a shell; None is a text that is computed at run time."""
+        """Rate text that a program passes to a shell; None is text that is computed at run time."""
         if text is None:
             return self.start_unseen(place, f"{starter} runs text that is computed at run time")
         if place.depth > _MAX_WRAPPERS:
-            raise Unparsed("too many programs start one another")
+            raise Unparsed("too many nested commands start one another")
         self.rate_text(text, place)
-        return Rated("safe", f"{starter} runs a text that is rated on its own")
+        return Rated("safe", f"{starter} runs text that is rated separately")
 
     def start_unseen(self, place: CommandPlace, reason: str) -> Rated:
-        """Add a part for code that a program runs and that is not rated: a rule for the program does not allow it."""
+        """Add a part for code that cannot be rated: a rule that allows the program does not allow it."""
         self.parts.append(CommandPart("", (), "dangerous", reason, place.start, place.end, "unseen"))
         return Rated("dangerous", reason)
 
     def write(self, path: str | None, place: CommandPlace) -> Rated:
-        """Add a file that a program writes by an option or its script as a part of its own, and rate it."""
+        """Add a file that a program writes by an option or its script as a separate part, and rate it."""
         target = ShellWord(path or "", path)
         rated = _rate_redirection(Redirection(">", target, place.start, place.end, f"> {path}"))
         if rated is None:
@@ -168,11 +168,11 @@ class _Rating:
         return rated
 
     def redefine(self, name: str) -> None:
-        """Take note that a name no longer means the program of that name."""
+        """Record that a name no longer means the program of that name."""
         self._redefined.add(name)
 
     def rate_assignment(self, assignment: Assignment, place: CommandPlace) -> Rated:
-        """Rate the setting of a variable."""
+        """Rate the assignment of a variable."""
         name, value = assignment[:2]
         if variables.loads_code(name, value):
             return self.start_unseen(place, f"{name}= makes programs run other code")
@@ -194,7 +194,7 @@ class _Rating:
         if name in programs.CHANGES_LOOKUP or name.startswith(programs.CHANGES_LOOKUP_STARTS):
             return Rated("caution", f"{name}= changes what programs do")
         if value is not None and "[" in value and any(sign in value for sign in _EVALUATED):
-            return Rated("dangerous", f"{name}= holds text that arithmetic would run")
+            return Rated("dangerous", f"{name}= contains text that arithmetic would run")
         return Rated("safe", f"sets {name}")
 
     def _rate_words(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -203,17 +203,17 @@ class _Rating:
         if name is None or verb.pattern:
             return Rated("dangerous", "the program is only known at run time")
         if place.depth > _MAX_WRAPPERS:
-            raise Unparsed("too many programs start one another")
+            raise Unparsed("too many nested commands start one another")
         rated = self._rate_program(name, words[1:], place)
         rated = worse(rated, _rate_disks(name, words[1:], rated.level))
         if place.fed and rated.level == "caution" and _names_a_shell(words[1:]):
-            rated = Rated("dangerous", f"{name} feeds its input to a shell")
+            rated = Rated("dangerous", f"{name} passes its input to a shell")
         if rated.level == "safe" and not _is_standard(verb):
-            return Rated("caution", f"{verb.text} is a file of its own, not the system's {name}")
+            return Rated("caution", f"{verb.text} is not the system's {name}")
         if name in self._loops:
             return Rated("dangerous", f"{name} is a function that calls itself")
         if rated.level == "safe" and name in self._redefined:
-            return Rated("caution", f"{name} has a new meaning here")
+            return Rated("caution", f"{name} is redefined here")
         return rated
 
     def _rate_program(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -223,7 +223,7 @@ class _Rating:
         lowered = name.lower()
         usual = programs.GNU.get(lowered, lowered)
         if usual != name and (usual in _RATED or usual in programs.WRAPPERS or usual in programs.DESTROYERS):
-            # some systems find a program by another spelling
+            # some systems resolve a program by another spelling
             unsure = Rated("caution", f"{name} is not known to be harmless")
             return worse(unsure, self._rate_program(usual, arguments, place))
         rate = _RATED.get(name)
@@ -237,7 +237,7 @@ class _Rating:
         if name in programs.READERS:
             return Rated("safe", programs.READERS[name])
         if name in programs.BUILTINS:
-            return Rated("safe", f"{name} changes nothing but this shell")
+            return Rated("safe", f"{name} changes only this shell")
         if lowered in programs.SHELLS:
             return starters.rate_shell(self, name, arguments, place)
         interpreter = programs.INTERPRETERS.get(name) or programs.INTERPRETERS.get(name.rstrip("0123456789.-"))
@@ -251,7 +251,7 @@ class _Rating:
 
 
 def _feeds_the_shell(command: Command) -> bool:
-    """Whether `exec <file` turns the input of the shell itself."""
+    """Whether `exec <file` redirects the input of the shell itself."""
     return (
         bool(command.words)
         and command.words[0].value == "exec"
@@ -260,13 +260,13 @@ def _feeds_the_shell(command: Command) -> bool:
 
 
 def _path(redirection: Redirection) -> str | None:
-    """Return the file that a redirection opens; None where a wildcard or an expansion decides at run time."""
+    """Return the file that a redirection opens; None if it is only known at run time."""
     target = redirection.target
     return None if target is None or target.pattern else target.value
 
 
 def _rate_redirection(redirection: Redirection) -> Rated | None:
-    """Rate what a redirection writes; None when it writes no file."""
+    """Rate what a redirection writes; None if it writes no file."""
     operator, target = redirection.operator, redirection.target
     if target is None or operator in (">&-", "<&-"):
         return None
@@ -275,7 +275,7 @@ def _rate_redirection(redirection: Redirection) -> Rated | None:
         if not operator.startswith("<"):
             if target.text.startswith(">("):
                 return None
-            return Rated("caution", "writes a file that is named at run time")
+            return Rated("caution", "writes a file whose name is only known at run time")
         return None
     if operator in (">&", "<&") and value.rstrip("-").isdigit():
         return None
@@ -299,7 +299,7 @@ def _normal(path: str) -> str:
 
 
 def _device(path: str) -> str:
-    """Return the name of a device, out of a path that leads to /dev; nothing for any other."""
+    """Return the name of the device for a path below /dev; "" for any other."""
     climbed = path
     while climbed.startswith("../"):
         climbed = climbed[3:]
@@ -309,7 +309,7 @@ def _device(path: str) -> str:
 
 
 def _rate_disks(name: str, arguments: Sequence[ShellWord], level: Level) -> Rated:
-    """Rate the naming of a disk, alone, behind = or behind a short option."""
+    """Rate an argument that names a disk, alone, after = or after a short option."""
     for word in arguments if level != "safe" else ():
         if word.value is None or "dev/" not in word.value:
             continue

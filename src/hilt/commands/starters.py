@@ -1,4 +1,4 @@
-"""Programs that start other programs, or run code of their own: what they start is rated too."""
+"""Programs that start other programs or run code: what they start is rated too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EDITOR_RUNS = (
 
 
 def rate_elevator(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate sudo and its like: dangerous, and what they start is a part of its own."""
+    """Rate sudo and similar programs: dangerous, and the command they start is a separate part."""
     texts = programs.option_values([word.value for word in arguments], "c", "command")
     if name in ("su", "runuser") and texts:
         rater.start_text(texts[0], place, name)
@@ -39,7 +39,7 @@ def rate_elevator(rater: Rater, name: str, arguments: Sequence[ShellWord], place
 
 
 def rate_wrapper(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate a program that starts the command behind its own options."""
+    """Rate a program that starts the command after its own options."""
     options = programs.WRAPPERS[name]
     base: Rated = (
         Rated("safe", f"{name} starts another command")
@@ -97,7 +97,7 @@ def _rate_feeder(
         if any(option is not None and option.startswith(("--rpl", "--tmpl")) for option in options) or any(
             "{=" in word.text for word in inner
         ):
-            return rater.start_unseen(place, f"{name} runs code of its own language")
+            return rater.start_unseen(place, f"{name} runs code in its own language")
         if (inner[0].value or "").startswith(":::"):
             return rater.start_unseen(place, "parallel runs its arguments")
         inner = inner[: next((index for index, word in enumerate(inner) if word.value in _SOURCES), None)]
@@ -111,7 +111,7 @@ def _rate_feeder(
 
 
 def rate_runner(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate what `uv run X` and its like start."""
+    """Rate what `uv run X` and similar commands start."""
     verbs = programs.RUNNERS.get(name)
     values = [word.value for word in arguments]
     rated = Rated("safe", "")
@@ -129,7 +129,7 @@ def rate_runner(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
         for text in programs.long_values(values, "script-shell", exact=True):
             rated = worse(rated, rater.start_text(text, place, f"{name} --script-shell"))
         if "config" in values[:1] and any((value or "").startswith("script-shell") for value in values):
-            rated = rater.start_unseen(place, f"{name} is told which shell runs its scripts")
+            rated = rater.start_unseen(place, f"a setting changes the shell that runs the scripts of {name}")
     for index, value in enumerate(values):
         if verbs is None or value is None:
             break
@@ -143,7 +143,7 @@ def rate_runner(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
 
 
 def rate_shell(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate a shell by its script: a text, a file, or what it is fed."""
+    """Rate a shell by its script: an argument, a file, or standard input."""
     has_code, reads_input = False, False
     index = 0
     while index < len(arguments):
@@ -170,14 +170,14 @@ def rate_shell(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
     if rest and not reads_input and not is_standard_input(rest[0]):
         return Rated("caution", f"{name} runs a script")
     if place.fed or rest or reads_input:
-        return Rated("dangerous", f"{name} runs what it is fed")
+        return Rated("dangerous", f"{name} runs its standard input")
     return Rated("caution", f"{name} starts a shell")
 
 
 def rate_interpreter(
     rater: Rater, name: str, kind: programs.Interpreter, arguments: Sequence[ShellWord], place: CommandPlace
 ) -> Rated:
-    """Rate an interpreter by its program: inline code, a file, or what it is fed."""
+    """Rate an interpreter by its program: inline code, a file, or standard input."""
     codes: list[str | None] = []
     index = 0
     has_program = False
@@ -189,7 +189,7 @@ def rate_interpreter(
             return Rated("dangerous", f"{name} runs the programs that its input names")
         if value is None:
             if is_standard_input(arguments[index - 1]) and not codes:
-                return Rated("dangerous", f"{name} runs what it is fed")
+                return Rated("dangerous", f"{name} runs its standard input")
             has_program = True
             break
         option, attached = match_option(value, kind.code)
@@ -208,13 +208,13 @@ def rate_interpreter(
             if option == "-m" and module and module[0].value in _MODULES:
                 return worse(Rated("caution", f"{name} runs a module"), rater.start(module, place))
             if option == "-m" and module and module[0].value in _FED_MODULES and place.fed:
-                return Rated("dangerous", f"{name} runs what it is fed")
+                return Rated("dangerous", f"{name} runs its standard input")
             break
         option, attached = match_option(value, kind.values)
         if option:
             given = attached or following or ""
             if given.startswith(_CODE_VALUES):
-                return rater.start_unseen(place, f"{name} {option} runs code that is given there")
+                return rater.start_unseen(place, f"{name} {option} runs code in its value")
             index += not attached
             continue
         if value == "--":
@@ -231,7 +231,7 @@ def rate_interpreter(
         if value.endswith(("/hilt", "hilt/__main__.py")):
             return _rate_hilt(rater, "hilt", arguments[index:], place)
         if not has_program:
-            return Rated("dangerous", f"{name} runs what it is fed")
+            return Rated("dangerous", f"{name} runs its standard input")
         break
     for code in codes:
         if code is None:
@@ -239,18 +239,18 @@ def rate_interpreter(
         lowered = code.lower()
         sign = next((sign for sign in kind.risky if sign in lowered), None)
         if sign is not None:
-            return Rated("dangerous", f"the code of {name} holds {sign.strip()!r}")
+            return Rated("dangerous", f"the code of {name} contains {sign.strip()!r}")
     if codes:
         return Rated("caution", f"{name} runs inline code")
     if place.fed and kind.quiet and any(word.value in ("-", "/dev/stdin") for word in arguments):
-        return Rated("dangerous", f"{name} runs what it is fed")
+        return Rated("dangerous", f"{name} runs its standard input")
     if not has_program and place.fed and not kind.quiet:
-        return Rated("dangerous", f"{name} runs what it is fed")
+        return Rated("dangerous", f"{name} runs its standard input")
     return Rated("caution", f"{name} runs a program")
 
 
 def _rate_awk(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    rated = Rated("caution", f"{name} runs a program of its own language")
+    rated = Rated("caution", f"{name} runs a program in its own language")
     values = [word.value for word in arguments]
     texts = programs.option_values(values, "e", "source", stops="FfvilE")
     operands = programs.positionals(
@@ -262,7 +262,7 @@ def _rate_awk(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
     if programs.has_flag(values, "l", "load", values="Fvife"):
         rated = Rated("dangerous", f"{name} loads code")
     if _is_fed(arguments, programs.option_values(values, "fE", "file", "exec", stops="Fviel")):
-        rated = Rated("dangerous", f"{name} runs what it is fed")
+        rated = Rated("dangerous", f"{name} runs its standard input")
     for text in texts:
         if text is None:
             rated = worse(rated, Rated("dangerous", f"{name} runs a program that is computed at run time"))
@@ -278,7 +278,7 @@ def _rate_sed(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
     values = [word.value for word in arguments]
     found = SedScripts(values)
     if _is_fed(arguments, programs.option_values(values, "f", "file", stops="eliI")):
-        return Rated("dangerous", "sed runs what it is fed")
+        return Rated("dangerous", "sed runs its standard input")
     rated = Rated("caution", "sed -i changes files" if found.in_place else programs.CHANGERS["sed"])
     for script in found.scripts:
         if script is None:
@@ -305,12 +305,12 @@ def _rate_tar(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
         for text in programs.option_values(values, "IF", stops=_TAR_VALUES):
             rated = worse(rated, rater.start_text(text, place, "tar -I"))
     if programs.has_flag(values, "", "remove-files", "delete", "recursive-unlink"):
-        rated = worse(rated, Rated("dangerous", "tar is told to delete files"))
+        rated = worse(rated, Rated("dangerous", "an option makes tar delete files"))
     return rated
 
 
 def _with_dashes(values: Sequence[str | None]) -> list[str | None]:
-    """Return the arguments of tar with the letters of its old form, whose values follow in order, as options."""
+    """Return the arguments of tar with old-style letters, whose values follow in order, as options."""
     letters = values[0] if values else None
     if letters is None or letters.startswith("-"):
         return list(values)
@@ -334,7 +334,7 @@ def _rate_zip(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
     for text in texts:
         rated = worse(rated, rater.start_text(text, place, "zip -TT"))
     if programs.has_flag(values, "md", "move", "delete", values="bnPtsixO"):
-        rated = worse(rated, Rated("dangerous", f"{name} is told to delete files"))
+        rated = worse(rated, Rated("dangerous", f"an option makes {name} delete files"))
     return rated
 
 
@@ -364,14 +364,14 @@ def _rate_ssh(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
     rated = _rate_ssh_options(rater, name, values[:at], place)
     if len(values) <= at:
         is_feeding = place.fed and not programs.has_flag(values, "nNfT")
-        return Rated("dangerous", "ssh feeds its input to a remote shell") if is_feeding else rated
+        return Rated("dangerous", "ssh passes its input to a remote shell") if is_feeding else rated
     words = values[at + (values[at] == "--") :]
     return worse(rated, rater.start_text(joined(words), place, name))
 
 
 def _rate_ssh_options(rater: Rater, name: str, values: Sequence[str | None], place: CommandPlace) -> Rated:
-    """Rate options that ssh and what uses it have in common: settings and libraries that start programs."""
-    rated = Rated("caution", programs.CHANGERS.get(name, f"{name} reaches another machine"))
+    """Rate the options common to ssh, scp and sftp: settings and libraries that start programs."""
+    rated = Rated("caution", programs.CHANGERS.get(name, f"{name} connects to another machine"))
     stops = "BbcDEeFiJLlmOPpQRWw" + ("S" if name == "ssh" else "")
     for option in programs.option_values(values, "o", stops=stops + "I"):
         lowered = (option or "").lower().replace(" ", "").replace("=", "")
@@ -389,7 +389,7 @@ def _rate_copying(rater: Rater, name: str, arguments: Sequence[ShellWord], place
     for text in programs.option_values(values, "SD", stops="BbcFiJloPR"):
         rated = worse(rated, rater.start_text(text, place, f"{name} -S"))
     if name == "sftp" and place.fed:
-        return rater.start_unseen(place, "sftp runs what it is fed")
+        return rater.start_unseen(place, "sftp runs its standard input")
     return rated
 
 
@@ -406,7 +406,7 @@ def _rate_rsync(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     names = [value[2:].partition("=")[0] for value in values if value is not None and value.startswith("--")]
     deletes = any(option == "del" or option.startswith(("delete", "remove-s", "force-d")) for option in names)
     if deletes and not programs.has_flag(values, "n", "dry-run", values="eBfMT"):
-        rated = worse(rated, Rated("dangerous", "rsync is told to delete files"))
+        rated = worse(rated, Rated("dangerous", "an option makes rsync delete files"))
     return rated
 
 
@@ -415,37 +415,37 @@ def _rate_editor(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
     codes = [value[1:] for value in values if value is not None and value.startswith("+")]
     codes += [value or "!" for value in programs.option_values(values, "cS", "cmd")]
     if any(sign in code for code in codes for sign in _EDITOR_RUNS):
-        return rater.start_unseen(place, f"{name} is told to run a command")
+        return rater.start_unseen(place, f"an argument makes {name} run a command")
     is_scripted = name == "ex" or programs.has_flag(values, "eE", values="cSuUTtws")
     if place.fed and is_scripted:
-        return rater.start_unseen(place, f"{name} runs what it is fed")
+        return rater.start_unseen(place, f"{name} runs its standard input")
     return Rated("caution", f"{name} opens files")
 
 
 def _rate_pager(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     if any(value is not None and value.startswith("+") and any(sign in value for sign in "!|#sv") for value in values):
-        return rater.start_unseen(place, f"{name} is told to run a command")
+        return rater.start_unseen(place, f"an argument makes {name} run a command")
     if programs.has_flag(values, "k", "lesskey-file", "lesskey-src", "lesskey-content", values="bhjoOpPtTxyz"):
-        return rater.start_unseen(place, f"{name} takes commands from a file of keys")
+        return rater.start_unseen(place, f"{name} reads commands from a lesskey file")
     return Rated("caution", f"{name} opens files")
 
 
 def _rate_small_language(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate programs whose own language starts a shell by `!`: dc, ed, ftp and their like."""
+    """Rate programs whose language starts a shell with `!`, such as dc, ed and ftp."""
     values = [word.value for word in arguments]
     codes = programs.option_values(values, "ec", "expression", "execute")
     if place.fed:
-        return rater.start_unseen(place, f"{name} runs what it is fed")
+        return rater.start_unseen(place, f"{name} runs its standard input")
     if any(code is None or "!" in code or "system" in code or "shell" in code for code in codes):
-        return rater.start_unseen(place, f"{name} is told to run a command")
+        return rater.start_unseen(place, f"an argument makes {name} run a command")
     return Rated("caution", f"{name} is not known to be harmless")
 
 
 def _rate_make(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     if _is_fed(arguments, programs.option_values(values, "f", "file", "makefile")):
-        return Rated("dangerous", f"{name} runs what it is fed")
+        return Rated("dangerous", f"{name} runs its standard input")
     for text in programs.option_values(values, "E", "eval", stops="CfIjloW"):
         return rater.start_unseen(place, f"{name} --eval runs {text!r}")
     rated = Rated("caution", programs.CHANGERS["make"])
@@ -458,8 +458,8 @@ def _rate_make(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
 def _rate_timer(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     if "-l" in values and not programs.has_flag(values, "er"):
-        return Rated("caution", f"{name} -l lists timed commands")
-    return Rated("dangerous", f"{name} changes the commands that run by time")
+        return Rated("caution", f"{name} -l lists scheduled commands")
+    return Rated("dangerous", f"{name} changes scheduled commands")
 
 
 def _rate_texts(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -490,7 +490,7 @@ def _rate_texts(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
 
 
 def _rate_socat(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    rated = Rated("caution", f"{name} reaches the network")
+    rated = Rated("caution", f"{name} accesses the network")
     for word in arguments:
         kind, colon, rest = (word.value or "").partition(":")
         if colon and kind.lower() in ("exec", "system", "shell"):
@@ -503,7 +503,7 @@ def _rate_told(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
     for word in arguments:
         value = word.value or ""
         if value.startswith(programs.TELLING[name]) or any(sign in value for sign in programs.TELLING_TEXT[name]):
-            return rater.start_unseen(place, f"{name} is told to run code")
+            return rater.start_unseen(place, f"an argument makes {name} run code")
     return Rated("caution", programs.CHANGERS.get(name, f"{name} is not known to be harmless"))
 
 
@@ -531,12 +531,12 @@ def _rate_hilt(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
     verbs = ("approve", "deny", "trust", "grants", "config")
     operands = programs.positionals(values)
     if None in operands[:2] or any(operand in verbs for operand in operands[:2]):
-        return Rated("dangerous", "hilt must be told its permissions by a person")
+        return Rated("dangerous", "only a person may change the permissions of hilt")
     return Rated("caution", "hilt runs tools")
 
 
 def match_option(value: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return which of the options a word is, with the value attached to it."""
+    """Return the option that a word matches, with the value attached to it."""
     for name in names:
         if value == name:
             return name, ""
@@ -553,7 +553,7 @@ def match_option(value: str, names: Sequence[str]) -> tuple[str, str]:
 
 
 def _is_fed_file(path: str) -> bool:
-    """Whether a path stands for what a program is fed."""
+    """Whether a path means standard input or another open descriptor."""
     return path in ("-", "/dev/stdin") or path.startswith("/dev/fd/") or (path.startswith("/proc/") and "/fd/" in path)
 
 
@@ -565,19 +565,19 @@ def _is_fed(arguments: Sequence[ShellWord], files: Sequence[str | None]) -> bool
 
 
 def is_standard_input(word: ShellWord) -> bool:
-    """Whether a file name stands for something that is fed: standard input, or a substitution."""
+    """Whether a file name means standard input or a process substitution."""
     if word.value is None:
         return "<(" in word.text or "/dev/" in word.text or "/proc/" in word.text
     return _is_fed_file(word.value)
 
 
 def is_computed(word: ShellWord) -> bool:
-    """Whether the shell computes a word from its first character on."""
+    """Whether a word starts with an expansion."""
     return word.text.lstrip('"')[:1] in ("$", "`")
 
 
 def _names_danger(values: Sequence[str | None]) -> bool:
-    """Whether any word could be the name of a program that must not start unseen."""
+    """Whether any word could name a program that must not start without a rating."""
     for value in values:
         name = (value or "").rpartition("/")[2].lower()
         if value is None or name in programs.DESTROYERS or name in programs.ELEVATORS or name in programs.SHELLS:

@@ -1,4 +1,4 @@
-"""Bash source as the simple commands it holds, each with its words; what the grammar does not show is refused."""
+"""Parses bash source into simple commands, each with its words; rejects what the grammar does not show."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 64 * 1024
 MAX_DEPTH = 60
-MAX_TEXTS = 200  # a text inside a text, such as the argument of sh -c, is parsed on its own
-TRIED_BYTES = 4096  # from here on a text is tried in another process before it is parsed in this one
-_TRIED_PIECE = 256  # bytes that the parser gets at once there
+MAX_TEXTS = 200  # a nested text, such as the argument of sh -c, is parsed separately
+TRIED_BYTES = 4096  # a text of this size or more is first parsed in another process
+_TRIED_PIECE = 256  # bytes that the parser gets at a time there
 _TRIED_SECONDS = 2  # of processor time; text without errors takes less than one
 
 _COMMANDS = frozenset(("command", "declaration_command", "unset_command", "test_command"))
@@ -58,11 +58,11 @@ RESERVED = frozenset(
 
 
 class Unparsed(Exception):
-    """Text whose commands cannot be told for sure; the message says why."""
+    """Text whose commands cannot be determined reliably; the message gives the reason."""
 
 
 class Assignment(NamedTuple):
-    """One assignment of a shell variable; the value is None where it is only known at run time."""
+    """One assignment of a shell variable; the value is None if it is only known at run time."""
 
     name: str
     value: str | None
@@ -70,7 +70,7 @@ class Assignment(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """Text that the shell itself evaluates once more: arithmetic, a subscript, or the name in an indirection."""
+    """Text that the shell itself evaluates again: arithmetic, a subscript, or the name in an indirection."""
 
     text: str
     start: int
@@ -99,7 +99,7 @@ class Command(NamedTuple):
 
 
 class Script(NamedTuple):
-    """Every simple command of a source, in its order, and the names that it gives a new meaning."""
+    """Every simple command of a source, in order, and the names that it redefines."""
 
     commands: tuple[Command, ...]
     functions: frozenset[str]
@@ -117,17 +117,17 @@ class Item(NamedTuple):
 
 
 def read(source: str) -> Script:
-    """Return the simple commands of a source; raise Unparsed when they cannot be told for sure."""
+    """Return the simple commands of a source; raise Unparsed if they cannot be determined reliably."""
     return _Reader().read(source)
 
 
 class Source:
-    """A parsed text. Line continuations are taken out as bash does it; offsets still speak of the text as it was."""
+    """A parsed text. Line continuations are removed as in bash; offsets still refer to the original text."""
 
     def __init__(self, text: str) -> None:
         _check_characters(text)
         self.text = text
-        self._cuts: list[int] = []  # offsets, in the joined text, of the continuations that were taken out
+        self._cuts: list[int] = []  # offsets, in the joined text, of the removed continuations
         self.bodies: tuple[Body, ...] = ()  # of here-documents that the grammar does not show
         self._parser = _parser()
         self._parse(text)
@@ -139,17 +139,17 @@ class Source:
         if self._failed and "extglob" in text:
             self._widen_patterns()
         if self._failed:
-            raise Unparsed("the shell syntax is not understood")
+            raise Unparsed("the shell syntax is invalid or not supported")
         if "#" in text:
             self._check_comments()
 
     def _check_comments(self) -> None:
-        """Refuse a comment that bash would take for the rest of a word."""
+        """Reject a comment that bash would read as the rest of a word."""
         for node in descendants(self.root):
             if node.type == "comment" and node.start_byte:
                 before = self._joined[node.start_byte - 1]
                 if before not in " \t\n;&|(<>" or (before in " \t" and self._is_escaped(node.start_byte - 1)):
-                    raise Unparsed("the end of a word is not certain")
+                    raise Unparsed("the end of a word is ambiguous")
 
     def _is_escaped(self, place: int) -> bool:
         start = place
@@ -177,7 +177,7 @@ class Source:
             self._parse(outside.text)
 
     def _join(self) -> None:
-        """Take out every line continuation that bash would take out; both readings must agree on which these are."""
+        """Remove every line continuation that bash would remove; the grammar must agree on which these are."""
         text = self._joined
         places = [place for place in _continuations(text) if not self._is_opaque(place)]
         pieces = []
@@ -190,10 +190,10 @@ class Source:
         if not all(self._is_opaque(place) for place in _continuations(self._joined)) or any(
             self._is_opaque(cut) and self._is_opaque(max(cut - 1, 0)) for cut in self._cuts
         ):
-            raise Unparsed("a line continuation changes how the text reads")
+            raise Unparsed("a line continuation changes the meaning of the text")
 
     def _is_opaque(self, place: int) -> bool:
-        """Whether a continuation here is kept, being in quotes or a comment."""
+        """Whether a continuation here is kept because it is in quotes or a comment."""
         node = self.root.descendant_for_byte_range(place, place + 1)
         if node is None:
             return False
@@ -204,11 +204,11 @@ class Source:
         else:
             is_kept = node.type in ("raw_string", "ansi_c_string", "comment")
         if is_kept and self._is_read_twice(node):
-            raise Unparsed("a line continuation changes how the text reads")
+            raise Unparsed("a line continuation changes the meaning of the text")
         return is_kept
 
     def _is_read_twice(self, node: Node) -> bool:
-        """Whether bash takes continuations out of the text around before it looks at the quotes in it."""
+        """Whether bash removes continuations from the surrounding text before it parses the quotes in it."""
         parent = node.parent
         while parent is not None:
             if parent.type == "heredoc_body" or (
@@ -219,7 +219,7 @@ class Source:
         return False
 
     def _separate_keywords(self) -> None:
-        """Blank out `time` and `coproc` before a compound command: the grammar takes them for programs."""
+        """Blank out `time` and `coproc` before a compound command: the grammar reads them as programs."""
         for _ in range(10):
             spans = [span for node in descendants(self.root) if (span := _keyword_span(node)) is not None]
             if not spans:
@@ -230,7 +230,7 @@ class Source:
             self._parse("".join(signs))
 
     def _widen_patterns(self) -> None:
-        """Read !(a|b) and its like as plain wildcards; quotes or a file to write could give them another meaning."""
+        """Read patterns such as !(a|b) as plain wildcards; quotes or a redirection could change their meaning."""
         import re
 
         if not any(sign in self._joined for sign in "'\"`>\\"):
@@ -251,7 +251,7 @@ class Source:
         return self._joined[start : end if end >= 0 else None]
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return two offsets of the tree as offsets into the text as it was given."""
+        """Return two offsets of the tree as offsets into the original text."""
         return start + 2 * bisect_right(self._cuts, start), end + 2 * bisect_right(self._cuts, end - 1)
 
 
@@ -261,14 +261,14 @@ class _Reader:
         self._functions: dict[str, list[tuple[int, int]]] = {}
         self._evaluated: list[Evaluated] = []
         self._left = MAX_TEXTS
-        self._place: tuple[int, int] | None = None  # where a text inside the text stands
-        self._evaluates = False  # something is evaluated after quotes are gone, as arithmetic is
-        self._evaluable = False  # a text in quotes would then run a command
+        self._place: tuple[int, int] | None = None  # the offsets of a nested text
+        self._evaluates = False  # something is evaluated after quote removal, as arithmetic is
+        self._evaluable = False  # quoted text would then run a command
 
     def read(self, source: str) -> Script:
         self._read(source, fed=False, depth=0)
         if self._evaluates and self._evaluable:
-            raise Unparsed("arithmetic or a subscript may run text that stands in quotes")
+            raise Unparsed("arithmetic or a subscript may run quoted text")
         commands = tuple(sorted(self._commands, key=lambda command: command.start))
         calls: dict[str | None, list[Command]] = {}
         for command in commands:
@@ -285,7 +285,7 @@ class _Reader:
     def _read(self, text: str, *, fed: bool, depth: int) -> None:
         self._left -= 1
         if self._left < 0:
-            raise Unparsed("it holds too many commands inside commands")
+            raise Unparsed("it has too many nested commands")
         source = Source(text)
         for body in source.bodies:
             self._body(source, body, depth)
@@ -293,10 +293,10 @@ class _Reader:
         while stack:
             node, fed, depth, quoted = stack.pop()
             if depth > MAX_DEPTH:
-                raise Unparsed("it is nested too deep")
+                raise Unparsed("it is nested too deeply")
             kind = node.type
             if node.is_missing:
-                raise Unparsed("the shell syntax is not understood")
+                raise Unparsed("the shell syntax is invalid or not supported")
             if kind in _STATEMENTS:
                 stack.extend(self._statement(source, node, fed=fed, depth=depth))
             elif kind == "command_substitution" and source.slice(node.start_byte, node.start_byte + 1) == "`":
@@ -306,7 +306,7 @@ class _Reader:
                 stack.extend(self._children(source, node, fed=fed, depth=depth, quoted=quoted))
 
     def _inside(self, source: Source, node: Node, text: str, depth: int, *, fed: bool) -> None:
-        """Read a text that bash parses on its own; its commands stand where the text stands."""
+        """Read a text that bash parses separately; its commands have the offsets of the text."""
         outer = self._place
         if outer is None:
             self._place = source.span(node.start_byte, node.end_byte)
@@ -316,7 +316,7 @@ class _Reader:
     def _body(self, source: Source, body: Body, depth: int) -> None:
         """Read the substitutions of a here-document as those of a string; only quotes differ between the two."""
         if '"' in body.text:
-            raise Unparsed("a here-document holds quotes and substitutions")
+            raise Unparsed("a here-document contains quotes and substitutions")
         outer, at = self._place, len(self._commands)
         if outer is None:
             self._place = body.start, body.end
@@ -340,7 +340,7 @@ class _Reader:
                 self._add(source, item.node, words, redirects, fed=inner_fed)
             else:
                 if item.node.type == "function_definition":
-                    inner_fed = True  # who calls it decides what it reads
+                    inner_fed = True  # the caller decides what it reads
                     self._define(source, item.node)
                 self._compound(source, item.node, redirects, fed=inner_fed)
             for child in inner:
@@ -387,7 +387,7 @@ class _Reader:
                 assignments += [_assignment(source, child) for child in node.children]
             elif node.type == "test_command":
                 if node.children[0].type == "[" and "\n" in source.text_of(node):
-                    raise Unparsed("part of the text is not understood")
+                    raise Unparsed("part of the syntax is not supported")
                 nodes = list(_operands(node))
             elif node.type not in _STATEMENTS:
                 raise Unparsed(f"a statement of an unknown kind ({node.type})")
@@ -409,14 +409,14 @@ class _Reader:
             if not words and not assignments:
                 raise Unparsed("a command without a name")
             if words and words[0].text in RESERVED:
-                raise Unparsed(f"{words[0].text} stands where it has no meaning")
+                raise Unparsed(f"{words[0].text} is not valid at this position")
         own = [part for part in (node, *extra) if part is not None]
         whole = [part for part in (node, *redirects) if part is not None]
         if not whole:
             return
         start, end = _extent(whole)
         for redirect in redirects:
-            if redirect.type == "heredoc_redirect":  # what follows its first line is not the command's text
+            if redirect.type == "heredoc_redirect":  # the lines after the first are not the command's text
                 end = min(
                     end, max(part.end_byte if part is not redirect else _head(redirect) for part in (*own, redirect))
                 )
@@ -458,7 +458,7 @@ class _Reader:
     def _children(
         self, source: Source, node: Node, *, fed: bool, depth: int, quoted: bool
     ) -> Iterator[tuple[Node, bool, int, bool]]:
-        """Go into anything that is no statement, looking for commands that the grammar does not show."""
+        """Search anything that is not a statement for commands that the grammar does not show."""
         kind = node.type
         self._look_twice(source, node)
         if not node.children:
@@ -479,7 +479,7 @@ class _Reader:
             yield child, fed or is_sink, depth + 1 if nests else depth, inside and not nests
 
     def _look_twice(self, source: Source, node: Node) -> None:
-        """Take note of what the shell evaluates a second time, and of quoted text that would then run a command."""
+        """Record what the shell evaluates a second time, and quoted text that would then run a command."""
         kind = node.type
         if kind in _LITERALS:
             text = source.text_of(node)
@@ -502,7 +502,7 @@ class _Reader:
     def _evaluate(self, source: Source, node: Node) -> None:
         self._evaluates = True
         place = self._place or source.span(node.start_byte, node.end_byte)
-        # a loop has its body in commands of its own
+        # the body of a loop is in separate commands
         body = node.child_by_field_name("body") if node.type == "c_style_for_statement" else None
         text = source.slice(node.start_byte, body.start_byte if body is not None else node.end_byte)
         self._evaluated.append(Evaluated(text, place[0]))
@@ -521,30 +521,30 @@ class _Reader:
         if node.type in _OPAQUE:
             # single quotes mean nothing inside "${x:-'...'}"
             if quoted and node.type in ("raw_string", "ansi_c_string") and ("`" in text or "$(" in text):
-                raise Unparsed("a substitution hides in quotes that do not quote")
+                raise Unparsed("a substitution is in quotes that do not quote")
             return
         if node.type == "heredoc_body" and _is_quoted_body(node):
             return
         if "\n" in text and node.type not in _MANY_LINES:
-            raise Unparsed("the end of a word is not certain")  # the grammar may take the next line into a word
+            raise Unparsed("the end of a word is ambiguous")  # the grammar may take the next line into a word
         self._text(source, node, text, depth)
 
     def _text(self, source: Source, node: Node, text: str, depth: int) -> None:
-        """Look for substitutions in text that the grammar takes for plain."""
+        """Find substitutions in text that the grammar reads as plain."""
         if "`" in text:
             pieces = _split_backticks(text)
             if len(pieces) % 2 == 0:
-                raise Unparsed("a backtick has no partner")
+                raise Unparsed("a backtick is not closed")
             for piece in pieces[1::2]:
                 self._inside(source, node, _unescape(piece, quoted=False), depth, fed=True)
         is_plain = node.type in ("string_content", "heredoc_body", "heredoc_content", "regex")
         for sign in ("$(",) if is_plain else ("$(", "<(", ">("):
             if _holds_unescaped(text, sign):
-                raise Unparsed("a substitution stands where the grammar shows none")
+                raise Unparsed("a substitution is where the grammar shows none")
 
 
 def chain(node: Node) -> list[Item]:
-    """Return the members of a list or pipeline in their order, whatever way the grammar nested them."""
+    """Return the members of a list or pipeline in order, however the grammar nested them."""
     items: list[Item] = []
     operator, negated = "", False
     work: list[Node | list[Node]] = [node]
@@ -609,7 +609,7 @@ def _parser() -> Parser:
 
         return Parser(_language())
     except (ImportError, AttributeError, TypeError, ValueError, OSError) as error:
-        raise Unparsed(f"the shell parser does not load ({error})") from error
+        raise Unparsed(f"the shell parser cannot be loaded ({error})") from error
 
 
 _TRY = """
@@ -650,7 +650,7 @@ def _parses(data: bytes) -> bool:
     try:
         done = subprocess.run(command, input=data, capture_output=True, env={}, cwd="/", check=False)
     except OSError as error:
-        raise Unparsed(f"the shell parser does not start ({error})") from error
+        raise Unparsed(f"the shell parser cannot be started ({error})") from error
     return done.stdout.strip() == b"True"
 
 
@@ -660,7 +660,7 @@ def _check_characters(text: str) -> None:
     if not text.isprintable():
         for character in text:
             if (character < " " and character not in "\t\n") or character == "\x7f":
-                raise Unparsed(f"it holds the control character U+{ord(character):04X}")
+                raise Unparsed(f"it contains the control character U+{ord(character):04X}")
             if "\ud800" <= character <= "\udfff":
                 raise Unparsed("it is not valid Unicode")
     depth = deepest = 0
@@ -671,7 +671,7 @@ def _check_characters(text: str) -> None:
         elif character in ")}]":
             depth -= 1
     if deepest > 4 * MAX_DEPTH:
-        raise Unparsed("it is nested too deep")
+        raise Unparsed("it is nested too deeply")
 
 
 def _continuations(text: str) -> list[int]:
@@ -686,7 +686,7 @@ def _continuations(text: str) -> list[int]:
 
 
 def descendants(root: Node) -> Iterator[Node]:
-    """Yield a node and all that are below it."""
+    """Yield a node and all its descendants."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -695,7 +695,7 @@ def descendants(root: Node) -> Iterator[Node]:
 
 
 def _keyword_span(node: Node) -> tuple[int, int] | None:
-    """Return the bytes of a `time` or `coproc` that stands before a compound command."""
+    """Return the bytes of a `time` or `coproc` before a compound command."""
     if node.type != "command" or not node.children or node.children[0].text not in (b"time", b"coproc"):
         return None
     texts = [(child.text or b"").decode() for child in node.children[:4]]
@@ -712,7 +712,7 @@ def _takes_names(values: Sequence[str | None]) -> bool:
 
 
 def _is_arithmetic(node: Node) -> bool:
-    """Whether a word stands in arithmetic or in a subscript."""
+    """Whether a word is in arithmetic or in a subscript."""
     parent = node.parent
     while parent is not None and parent.type not in ("command_substitution", "process_substitution", "command"):
         if parent.type in _ARITHMETIC or (parent.children and parent.children[0].type == "(("):
@@ -734,7 +734,7 @@ def _is_quoted_body(body: Node) -> bool:
 
 
 def _check_gaps(source: Source, node: Node) -> None:
-    """Refuse a node whose children leave out text: bash would read what we do not see."""
+    """Reject a node whose children do not cover its text: bash would read what we do not see."""
     if node.type in _LOOSE:
         return
     if node.type == "heredoc_redirect":
@@ -744,7 +744,7 @@ def _check_gaps(source: Source, node: Node) -> None:
     for start, end in _gaps(node):
         # a line of assignments before a command means the same as one command
         if source.slice(start, end).strip(" \t\n" if end <= words else blanks):
-            raise Unparsed("part of the text is not understood")
+            raise Unparsed("part of the syntax is not supported")
 
 
 def _gaps(node: Node) -> Iterator[tuple[int, int]]:
@@ -763,7 +763,7 @@ def _continues_chain(node: Node) -> bool:
 
 
 def _spread(source: Source, item: Item) -> tuple[list[Node], list[Node], list[Node]]:
-    """Return the words that stand behind redirections, all redirections, and what may hold further commands."""
+    """Return the words after redirections, all redirections, and the nodes that may contain further commands."""
     redirects: list[Node] = []
     words: list[Node] = []
     inner: list[Node] = []
@@ -803,18 +803,18 @@ def _spread(source: Source, item: Item) -> tuple[list[Node], list[Node], list[No
 
 
 def _check_heredoc(source: Source, node: Node) -> None:
-    """Refuse a here-document whose end bash may see elsewhere."""
+    """Reject a here-document that bash may end elsewhere."""
     parts = {child.type: child for child in node.children}
     start, body, end = parts.get("heredoc_start"), parts.get("heredoc_body"), parts.get("heredoc_end")
     if start is None or end is None:
-        raise Unparsed("a here-document has no end")
+        raise Unparsed("a here-document never ends")
     delimiter = unquote(source.text_of(start)).value
     closing = source.line_of(end)
     if not delimiter or delimiter != (closing.lstrip("\t") if "<<-" in parts else closing):
-        raise Unparsed("the end of a here-document is not certain")
+        raise Unparsed("the end of a here-document is ambiguous")
     lines = source.text_of(body).split("\n") if body is not None else []
     if delimiter in lines or ("<<-" in parts and delimiter in [line.lstrip("\t") for line in lines]):
-        raise Unparsed("the end of a here-document is not certain")
+        raise Unparsed("the end of a here-document is ambiguous")
 
 
 def _operator(node: Node) -> str:
@@ -842,7 +842,7 @@ def _behind_destination(node: Node) -> list[Node]:
 
 
 def _run(nodes: Sequence[Node]) -> list[bool]:
-    """Say of each node whether it belongs to the first word, that is touches the node before it."""
+    """Return for each node whether it belongs to the first word, that is, touches the node before it."""
     found = []
     is_first = True
     for index, node in enumerate(nodes):
@@ -859,7 +859,7 @@ def _redirect_end(node: Node) -> int:
 
 
 def _head(node: Node) -> int:
-    """Return where the word that ends a here-document's own operator ends."""
+    """Return the end of the delimiter word of a here-document operator."""
     for child in node.children:
         if child.type == "heredoc_start":
             return child.end_byte
@@ -877,7 +877,7 @@ def _last(node: Node, count: int) -> str:
 
 
 def _operands(node: Node) -> Iterator[Node]:
-    """Return the words of a test, out of the expressions the grammar nests them in."""
+    """Return the words of a test from the nested expressions of the grammar."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -897,7 +897,7 @@ def _words(source: Source, nodes: Sequence[Node], *, in_test: bool = False) -> t
             spans.append([node.start_byte, node.end_byte])
     words = tuple(unquote(source.slice(start, end)) for start, end in spans)
     if not in_test and any(word.broken for word in words):  # a test has < && ( among its words
-        raise Unparsed("the end of a word is not certain")
+        raise Unparsed("the end of a word is ambiguous")
     return words
 
 
@@ -910,7 +910,7 @@ def _assignment(source: Source, node: Node) -> Assignment:
 
 
 def _unescape(text: str, *, quoted: bool) -> str:
-    """Take the backslashes out that bash takes out of a text in backticks."""
+    """Remove the backslashes that bash removes from text in backticks."""
     pieces = []
     position = 0
     while position < len(text):

@@ -1,1 +1,1 @@
-"""Tools that people bring as files: found, trusted, and made into the same Tool as the built-in ones."""
+"""Custom tools: discovered in files, trusted by the user, and converted to the same Tool as built-in ones."""

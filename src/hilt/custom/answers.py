@@ -1,4 +1,4 @@
-"""What the script of a folder tool answers: the JSON that it printed, or what went wrong with it."""
+"""Turns the output of a folder tool's script into a result: the JSON that it printed, or an error."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 QUOTED_CHARACTERS = 200
 TOLD_CHARACTERS = 10_000  # of what a script printed, in errors and beside results
 _BLOCKS_TRIED = 20
-_OF_ARGUMENTS = re.compile(r"(?:^|(?<=; ))args: ")  # how a check calls the whole of what it looks at
+_OF_ARGUMENTS = re.compile(r"(?:^|(?<=; ))args: ")  # how the schema check names the whole value
 
 
 def output(definition: Definition, finished: Finished, limit: int) -> Output:
-    """Return what a script that has ended says, or raise what went wrong with it."""
+    """Return the result of a finished script, or raise its error."""
     stdout, stderr = _printed(finished.stdout), _printed(finished.stderr)
     if finished.reason == "timeout":
         seconds = definition.details["seconds"]
-        raise _failure(definition, "timeout", f"took longer than {seconds:g} s and was ended", stdout, stderr)
+        raise _failure(definition, "timeout", f"timed out after {seconds:g} s", stdout, stderr)
     if finished.reason == "limit" or finished.stdout.omitted:
         raise _failure(
             definition, "resource_limit", f"printed more than {launching.OUTPUT_BYTES >> 20} MiB", "", stderr
@@ -41,7 +41,7 @@ def output(definition: Definition, finished: Finished, limit: int) -> Output:
     value, noise = _value(stdout)
     if value is NO_VALUE:
         quoted = json.dumps(stdout[:QUOTED_CHARACTERS], ensure_ascii=False)
-        what = f"printed what is not JSON: {quoted}" if stdout.strip() else "printed nothing, where JSON is needed"
+        what = f"printed invalid JSON: {quoted}" if stdout.strip() else "printed nothing instead of JSON"
         raise _failure(definition, "tool_failed", what, stdout, stderr)
     return result(definition, value, stdout, stderr, meta, limit=limit, noise=noise)
 
@@ -49,12 +49,12 @@ def output(definition: Definition, finished: Finished, limit: int) -> Output:
 def result(
     definition: Definition, value: Any, stdout: str, stderr: str, meta: dict[str, Json], *, limit: int, noise: bool
 ) -> Output:
-    """Return the value that a script answered with as people and models see it; one that tells of an error is one."""
+    """Return the output for the value that a script printed; raise if the value reports an error."""
     value, view = foreign_views.extract(value)
     if error := _error(value):
-        raise _failure(definition, "tool_failed", f"answered with an error: {error}", stdout, stderr)
+        raise _failure(definition, "tool_failed", f"returned an error: {error}", stdout, stderr)
     warnings = [
-        *(["There was other output around the JSON of the script."] if noise else []),
+        *(["The script printed other output around its JSON."] if noise else []),
         *_misfits(definition, value),
     ]
     if warnings:
@@ -66,20 +66,20 @@ def result(
 
 
 def sized(text: str, data: Json, limit: int) -> tuple[str, Json]:
-    """Return the two forms of an answer; data that is too long to answer with is left to the text, for the disk."""
+    """Return text and data of a result; data over the limit moves to the text, which can be saved to disk."""
     if data is None:
         return text, None
-    spelled = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return (text, data) if len(spelled) <= limit else (text or spelled, None)
+    encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return (text, data) if len(encoded) <= limit else (text or encoded, None)
 
 
 NO_VALUE = object()
 
 
 def _value(stdout: str) -> tuple[Any, bool]:
-    """Return the JSON value that a script printed, NO_VALUE when there is none, and whether there was more around it.
+    """Return the JSON value that a script printed, or NO_VALUE, and whether there was other output around it.
 
-    Of several things printed, the last object on a line of its own counts, else the last that begins on one.
+    With other output, the last object that fills a line counts, else the last that starts on a new line.
     """
     value = parsed(stdout)
     if value is not NO_VALUE:
@@ -97,11 +97,11 @@ def _value(stdout: str) -> tuple[Any, bool]:
 
 
 def parsed(text: str) -> Any:
-    """Return a JSON value, NO_VALUE when the text is none."""
+    """Return the JSON value of a text; NO_VALUE if it is invalid."""
     try:
         value = json.loads(text, parse_constant=_number, parse_float=_number)
         if "\\u" in text:
-            # half a character, as of a text that was cut, cannot be sent on
+            # a lone surrogate, as left by a cut string, cannot be encoded
             whole = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
             value = json.loads(whole.decode("utf-16-le", "replace"))
     except (ValueError, RecursionError):
@@ -117,7 +117,7 @@ def _number(digits: str) -> float:
 
 
 def _error(value: Any) -> str:
-    """Return the error that a result tells of; null, false and an empty text are none."""
+    """Return the error that a result reports; null, false and an empty string mean none."""
     error = value.get("error") if isinstance(value, dict) else None
     if not error:
         return ""
@@ -128,27 +128,27 @@ def _misfits(definition: Definition, value: Any) -> list[str]:
     try:
         schemas.fit(definition.details["outputSchema"], value)
     except ToolError as error:
-        return ["The result does not fit outputSchema: " + _OF_ARGUMENTS.sub("", error.message)]
+        return ["The result does not match outputSchema: " + _OF_ARGUMENTS.sub("", error.message)]
     return []
 
 
 def _failed(definition: Definition, finished: Finished, stdout: str, stderr: str) -> ToolError:
     value, _ = _value(stdout)
-    said = stderr.strip() or ("" if value is NO_VALUE else _error(value)) or stdout.strip() or "it says nothing"
-    ended = "failed" if finished.reason == "exit" else "was ended by a signal"
-    what = f"{ended} (exit {finished.exit_code}): {said[:TOLD_CHARACTERS]}"
+    printed = stderr.strip() or ("" if value is NO_VALUE else _error(value)) or stdout.strip() or "it printed nothing"
+    ended = "failed" if finished.reason == "exit" else "was killed by a signal"
+    what = f"{ended} (exit {finished.exit_code}): {printed[:TOLD_CHARACTERS]}"
     return _failure(definition, "tool_failed", what, stdout, stderr, exit_code=finished.exit_code)
 
 
 def _failure(definition: Definition, code: str, what: str, stdout: str, stderr: str, **details: Any) -> ToolError:
     printed = {"stdout": _without_view(stdout), "stderr": stderr}
-    kept = {name: text[:TOLD_CHARACTERS] for name, text in printed.items() if text}
+    excerpts = {name: text[:TOLD_CHARACTERS] for name, text in printed.items() if text}
     message = f"{definition.name} {what}"
-    return ToolError(code, message if message.endswith((".", "!", "?")) else message + ".", **kept, **details)
+    return ToolError(code, message if message.endswith((".", "!", "?")) else message + ".", **excerpts, **details)
 
 
 def _without_view(stdout: str) -> str:
-    """Return what was printed without the part of it that is for people alone."""
+    """Return the output without its view, which is for people only."""
     if foreign_views.KEY not in stdout:
         return stdout
     value, _ = _value(stdout)

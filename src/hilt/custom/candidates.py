@@ -1,7 +1,6 @@
-"""Where the custom tools of a workspace are, and which files and folders there may be one.
+"""The folders that hold custom tools, and the files and folders in them that may be one.
 
-A candidate of a project is a file in it: links are refused, and all of its files count. Of the user's own only the
-definition is read.
+In a project, links are rejected and all files of a tool count. For the user's own tools, only the definition is read.
 """
 
 from __future__ import annotations
@@ -26,14 +25,16 @@ DEFINITIONS = ("tool.md", "tool.json")  # what makes a folder a tool
 FOLDER_FILES = 500  # a project's tool is trusted file by file
 FOLDER_BYTES = 8 << 20
 
-_PASSED_OVER = ("__pycache__", "node_modules", "__init__.py")
+_SKIPPED = ("__pycache__", "node_modules", "__init__.py")
 _FORMATS: dict[str, Format] = {
     ".md": "markdown",
     ".py": "python",
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts"), "javascript"),
 }
 
-Trusted = Callable[[str, bytes], bool]  # whether the file at this real path may have this SHA-256
+_LINKED = "It is a symbolic link, which is not supported for tools of a project."
+
+Trusted = Callable[[str, bytes], bool]  # whether the file at this real path is trusted with this SHA-256
 
 
 class ToolPlace(NamedTuple):
@@ -44,7 +45,7 @@ class ToolPlace(NamedTuple):
 
 
 class Untrusted(NamedTuple):
-    """A tool of the project that is not loaded: the person has not seen it, or not as it is now."""
+    """A project's tool that is not loaded: the user has not trusted its current content."""
 
     path: str
     files: tuple[str, ...]  # those that are not trusted
@@ -52,11 +53,13 @@ class Untrusted(NamedTuple):
     @property
     def message(self) -> str:
         """Why the tool is not loaded."""
-        return f"{self.path} is not trusted, or has changed since; {command('tools', 'trust', self.path)} shows it."
+        return (
+            f"{self.path} is new or has changed and is not trusted. Review it: {command('tools', 'trust', self.path)}"
+        )
 
 
 def places(root: str, environ: Mapping[str, str], directories: Sequence[str] = ()) -> list[ToolPlace]:
-    """Return the folders of tools, highest first; `directories` are those of --tools-dir, if any was given."""
+    """Return the tool folders, highest first; `directories` are those of --tools-dir, if any."""
     home = environ.get("HOME") or os.path.expanduser("~")
     named = directories or [part for part in environ.get("HILT_TOOLS_DIR", "").split(os.pathsep) if part]
     listed = [ToolPlace(os.path.abspath(os.path.join(root, path)), "directory") for path in named]
@@ -67,7 +70,7 @@ def places(root: str, environ: Mapping[str, str], directories: Sequence[str] = (
         os.path.join(home, ".jean2", "tools"),
     )
     listed += [ToolPlace(path, "personal") for path in own]
-    # a folder that is there twice counts where it is highest: a project's is then not the user's own
+    # a folder listed twice counts at its highest place: a project's folder then never counts as the user's own
     seen: dict[str, ToolPlace] = {}
     for place in listed:
         seen.setdefault(os.path.realpath(place.path), place)
@@ -87,17 +90,17 @@ class Candidate(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """The name that the tool probably has."""
+        """The likely name of the tool."""
         name = os.path.basename(self.path)
         return name if self.format == "folder" else os.path.splitext(name)[0]
 
     @property
     def own(self) -> bool:
-        """Whether it is the user's, not the project's: links are followed then, and only its definition is read."""
+        """Whether it is the user's, not the project's: links are followed, and only its definition is read."""
         return self.place.source != "project"
 
     def around(self) -> object:
-        """Return what changes when files come to a folder of which only the definition counts."""
+        """Return a value that changes when files are added to a folder of which only the definition is read."""
         if self.format != "folder" or not self.own:
             return None
         try:
@@ -107,19 +110,19 @@ class Candidate(NamedTuple):
         return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
 
     def problem(self, error: UnreadableTool) -> ToolProblem:
-        """Return why it is not loaded; its own path is told with that anyway."""
+        """Return why it is not loaded, without its own path, which the problem reports anyway."""
         message = str(error)
         itself = f"{self.path} "
-        told = f"It {message.removeprefix(itself)}" if message.startswith(itself) else message
-        return ToolProblem(self.path, told, name=self.stem)
+        short = f"It {message.removeprefix(itself)}" if message.startswith(itself) else message
+        return ToolProblem(self.path, short, name=self.stem)
 
     def names(self) -> list[str]:
-        """Return the files that count, by their names in the tool."""
+        """Return the relative names of the files that count."""
         if self.format != "folder":
             return [""]
         if self.own:
             return [name for name in DEFINITIONS if os.path.exists(os.path.join(self.path, name))]
-        found: list[str] = []
+        names: list[str] = []
         folders = [""]
         for inner in folders:
             try:
@@ -129,15 +132,15 @@ class Candidate(NamedTuple):
                         if entry.is_dir(follow_symlinks=False):
                             folders.append(name + "/")
                         else:
-                            found.append(name)
+                            names.append(name)
             except OSError as error:
                 raise UnreadableTool(f"{inner or 'It'} cannot be read: {os.strerror(error.errno or 0)}.") from None
-            if len(found) + len(folders) > FOLDER_FILES:
-                raise UnreadableTool(f"It holds more than {FOLDER_FILES} files, which nobody looks through.")
-        return sorted(found)
+            if len(names) + len(folders) > FOLDER_FILES:
+                raise UnreadableTool(f"The folder has more than {FOLDER_FILES} files, too many to review.")
+        return sorted(names)
 
     def signature(self) -> Signature:
-        """Return what changes when the tool changes."""
+        """Return a value that changes when the tool changes."""
         return [[name, *self._facts(name)] for name in self.names()]
 
     def _facts(self, name: str) -> tuple[int, int, int, int]:
@@ -147,7 +150,7 @@ class Candidate(NamedTuple):
         except OSError as error:
             raise UnreadableTool(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
         if stat.S_ISLNK(facts.st_mode):
-            raise UnreadableTool(f"{path} is a link; the tools of a project are files in it.")
+            raise UnreadableTool(f"{path} is a symbolic link, which is not supported for tools of a project.")
         if not stat.S_ISREG(facts.st_mode):
             raise UnreadableTool(f"{path} is not a regular file.")
         if facts.st_size > FILE_BYTES:
@@ -161,28 +164,28 @@ class Candidate(NamedTuple):
     def read(self, signature: Signature) -> dict[str, bytes]:
         """Return the bytes of all files that count."""
         if sum(item[1] for item in signature) > FOLDER_BYTES:
-            raise UnreadableTool(f"Its files are larger than {FOLDER_BYTES >> 20} MiB together.")
+            raise UnreadableTool(f"The files of the tool total more than {FOLDER_BYTES >> 20} MiB.")
         return {item[0]: _contents(self.file(item[0]), follow=self.own) for item in signature}
 
     def untrusted(self, entry: RememberedTool, folder: str, trusted: Trusted) -> Untrusted | None:
-        """Return what keeps a project's tool from being loaded; `folder` is the real path of its place."""
+        """Return the untrusted files of a project's tool, if any; `folder` is the real path of its place."""
         if self.own:
             return None
         real = folder + self.path[len(self.place.path) :]
-        refused = [
+        untrusted = [
             self.file(name)
             for name, digest in entry.hashes.items()
             if not trusted(f"{real}/{name}" if name else real, digest)
         ]
-        return Untrusted(self.path, tuple(refused)) if refused else None
+        return Untrusted(self.path, tuple(untrusted)) if untrusted else None
 
 
 def candidates(place: ToolPlace, problems: list[ToolProblem]) -> Iterator[Candidate]:
-    """Yield what may be a tool in a folder, by name."""
+    """Yield the candidates in a folder, sorted by name."""
     if place.source == "project":
         for folder in (os.path.dirname(place.path), place.path):
             if os.path.islink(folder):
-                problems.append(ToolProblem(folder, "It is a link; the tools of a project are files in it."))
+                problems.append(ToolProblem(folder, _LINKED))
                 return
     try:
         with os.scandir(place.path) as listing:
@@ -193,21 +196,21 @@ def candidates(place: ToolPlace, problems: list[ToolProblem]) -> Iterator[Candid
         problems.append(ToolProblem(place.path, f"The folder cannot be read: {os.strerror(error.errno or 0)}."))
         return
     for entry in entries:
-        if is_passed_over(entry.name) or entry.name.endswith(".d.ts"):
+        if is_skipped(entry.name) or entry.name.endswith(".d.ts"):
             continue
         if entry.is_dir():
             if any(os.path.lexists(f"{entry.path}/{name}") for name in DEFINITIONS):
                 if place.source == "project" and entry.is_symlink():
-                    problems.append(ToolProblem(entry.path, "It is a link; the tools of a project are files in it."))
+                    problems.append(ToolProblem(entry.path, _LINKED))
                 else:
                     yield Candidate(entry.path, "folder", place)
         elif (form := _FORMATS.get(os.path.splitext(entry.name)[1])) is not None:
             yield Candidate(entry.path, form, place)
 
 
-def is_passed_over(name: str) -> bool:
-    """Whether a file or folder among the tools is none, by its name."""
-    return name.startswith(".") or name in _PASSED_OVER
+def is_skipped(name: str) -> bool:
+    """Whether a file or folder with this name is skipped."""
+    return name.startswith(".") or name in _SKIPPED
 
 
 def _contents(path: str, *, follow: bool) -> bytes:
@@ -218,7 +221,9 @@ def _contents(path: str, *, follow: bool) -> bytes:
                 raise UnreadableTool(f"{path} is not a regular file.")
             data = file.read(FILE_BYTES + 1) or b""
     except OSError as error:
-        reason = "is a link" if error.errno == errno.ELOOP else f"cannot be read: {os.strerror(error.errno or 0)}"
+        reason = (
+            "is a symbolic link" if error.errno == errno.ELOOP else f"cannot be read: {os.strerror(error.errno or 0)}"
+        )
         raise UnreadableTool(f"{path} {reason}.") from None
     if len(data) > FILE_BYTES:
         raise UnreadableTool(f"{path} is larger than {FILE_BYTES >> 20} MiB.")
@@ -226,7 +231,7 @@ def _contents(path: str, *, follow: bool) -> bytes:
 
 
 def read_tool(path: str, source: Source, readers: Mapping[Format, Reader]) -> Loaded:
-    """Read the tool at a path, wherever it is; what is not one is a problem."""
+    """Read the tool at any path; an unreadable one becomes a problem."""
     candidate = _named(path, source)
     try:
         files = candidate.read(candidate.signature())
@@ -236,7 +241,7 @@ def read_tool(path: str, source: Source, readers: Mapping[Format, Reader]) -> Lo
 
 
 def tool_files(path: str) -> list[str]:
-    """Return the files that a person trusts when they trust the tool at this path."""
+    """Return the files that a user trusts by trusting the tool at this path."""
     candidate = _named(path, "project")
     try:
         return [candidate.file(name) for name in candidate.names()]
@@ -245,12 +250,12 @@ def tool_files(path: str) -> list[str]:
 
 
 def tool_paths(folder: str, source: Source = "project") -> list[str]:
-    """Return the paths of what may be a tool in a folder, by name; links of a project are left out."""
+    """Return the paths of the candidates in a folder, sorted by name; a project's links are skipped."""
     return [candidate.path for candidate in candidates(ToolPlace(folder, source), [])]
 
 
 def is_tool(path: str) -> bool:
-    """Whether what is at a path looks like a tool."""
+    """Whether the file or folder at a path looks like a tool."""
     if os.path.isdir(path):
         return any(os.path.lexists(os.path.join(path, name)) for name in DEFINITIONS)
     return os.path.splitext(path)[1] in _FORMATS
@@ -265,7 +270,7 @@ def _named(path: str, source: Source) -> Candidate:
     if not is_tool(path):
         raise ToolError(
             "tool_invalid",
-            f"{path} is no tool.",
+            f"{path} is not a tool.",
             suggestion=f"Name a folder with {' or '.join(DEFINITIONS)}, or a file with {', '.join(_FORMATS)}.",
         )
     form = "folder" if os.path.isdir(path) else _FORMATS[os.path.splitext(path)[1]]

@@ -1,7 +1,7 @@
-"""A custom tool as its file declares it, whatever the format; what is wrong with a file; and the way to a Tool.
+"""The definition of a custom tool in any format, the problems of its file, and its conversion to a Tool.
 
-A reader of one format takes bytes that discovery has read and found trusted, and returns a `Loaded`: it opens nothing
-itself, so that what was trusted is what is loaded. Times are in seconds, whatever the file counts in.
+A reader of one format takes bytes that discovery has read and found trusted, and returns a `Loaded`. It opens no files
+itself, so what was trusted is what is loaded. Times are in seconds, whatever unit the file uses.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Approval = Literal["never", "always", "destructive"]
 TIMEOUT_SECONDS = 30.0
 FILE_BYTES = 1 << 20  # of one file of a tool
 
-# a call ends by the tool's own time limit, which tells more; this is added for what surrounds it
+# added to the tool's own timeout, which should end the call first: its error says more
 MARGIN_SECONDS = 15.0
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Example(NamedTuple):
-    """A call that `hilt tools check` makes; `expect` is what must come back, when `expects`."""
+    """A call that `hilt tools check` makes; `expect` is the required result if `expects` is set."""
 
     args: Mapping[str, Any]
     expect: Any = None
@@ -43,7 +43,7 @@ class Example(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """A custom tool as its file declares it. `details` is what only its format knows, as JSON values."""
+    """A custom tool as its file declares it. `details` holds the fields specific to its format, as JSON values."""
 
     name: str
     description: str
@@ -51,8 +51,8 @@ class Definition(NamedTuple):
     origin: str  # the file, shown to people
     source: Source
     format: Format
-    folder: str  # where the tool lives: the folder of its file, or its own
-    content_hash: str  # of every file that the tool consists of
+    folder: str  # the tool's own folder, or the one that holds its file
+    content_hash: str  # over all files of the tool
     approval: Approval = "always"
     read_only: bool = False
     timeout: float = TIMEOUT_SECONDS
@@ -62,13 +62,13 @@ class Definition(NamedTuple):
     result: Literal["text", "json"] = "text"
     warm: bool = False
     examples: tuple[Example, ...] = ()
-    notes: tuple[str, ...] = ()  # warnings of the load: told by `hilt tools check`
-    line: int = 1  # of the origin, where the tool is declared
+    notes: tuple[str, ...] = ()  # warnings of the load, reported by `hilt tools check`
+    line: int = 1  # in the origin, where the tool is declared
     details: Mapping[str, Any] = _NOTHING
 
 
 class ToolProblem(NamedTuple):
-    """Why a file, or one tool of it, was not loaded; `name` is the tool's when the file got as far as telling it."""
+    """Why a file, or one tool in it, was not loaded; `name` is the tool's name, if it could be read."""
 
     origin: str
     message: str
@@ -77,19 +77,19 @@ class ToolProblem(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The file and the line, as compilers write them."""
+        """The file and line, in the form compilers use."""
         return self.origin if self.line is None else f"{self.origin}:{self.line}"
 
 
 class Loaded(NamedTuple):
-    """What one file came to. A file without tools and without problems was none of ours, such as a README."""
+    """The result of loading one file. No tools and no problems: not a tool file, such as a README."""
 
     definitions: tuple[Definition, ...] = ()
     problems: tuple[ToolProblem, ...] = ()
 
 
 class Content(NamedTuple):
-    """One tool as it was read: its path, and its files by their name in it ("" for a tool of a single file)."""
+    """The bytes of one tool: its path, and its files by relative name ("" for a tool of a single file)."""
 
     path: str
     files: Mapping[str, bytes]
@@ -97,20 +97,20 @@ class Content(NamedTuple):
 
 
 Reader = Callable[[Content], Loaded]
-Execute = Callable[["Context", dict[str, Any]], Output]  # may have a `vote`, the tool's own on a call
+Execute = Callable[["Context", dict[str, Any]], Output]  # may have a `vote`: the tool's own vote on a call
 
 
 def fingerprint(files: Mapping[str, bytes]) -> str:
     """Return the hash over the names and contents of a tool's files."""
     parts = []
     for name in sorted(files):
-        spelled = name.encode("utf-8", "surrogateescape")
-        parts.append(len(spelled).to_bytes(8, "big") + spelled + sha256(files[name]))
+        encoded = name.encode("utf-8", "surrogateescape")
+        parts.append(len(encoded).to_bytes(8, "big") + encoded + sha256(files[name]))
     return sha256(b"".join(parts)).hex()
 
 
 def verified(definition: Definition) -> bytes:
-    """Return the one file of a tool, refused when it is no longer what was loaded."""
+    """Return the bytes of a single-file tool; reject a file that changed since it was loaded."""
     try:
         with open(definition.origin, "rb") as file:
             data = file.read(FILE_BYTES + 1)
@@ -120,13 +120,13 @@ def verified(definition: Definition) -> bytes:
         raise ToolError(
             "tool_invalid",
             f"{definition.origin} has just changed.",
-            suggestion="Send the call again: the file is loaded anew, once the user trusts it.",
+            suggestion="Retry the call: the file is reloaded once the user trusts it.",
         )
     return data
 
 
 def to_tool(definition: Definition, execute: Execute) -> Tool:
-    """Return the Tool of a definition; `definition_of` finds the way back."""
+    """Return the Tool for a definition; `definition_of` is the inverse."""
     from hilt.declaration import Tool
 
     effects = definition.effects
@@ -162,13 +162,13 @@ def _traits_of(definition: Definition) -> Traits:
 
 
 def _output_of(definition: Definition) -> Schema | None:
-    """Return the schema of structured answers; a script may print text instead, or what does not fit."""
+    """Return the schema of structured results; a script may print text instead, or a value that does not match."""
     declared = definition.details.get("outputSchema")
     return {**declared, TEXT: True} if declared is not None and definition.format == "folder" else declared
 
 
 def _check_of(definition: Definition) -> Callable[[Any], CheckedArguments] | None:
-    """Return how the arguments of a tool are checked; a Python tool has a signature, as the built-in ones."""
+    """Return the function that validates arguments; None for Python tools, which have a signature as built-in ones."""
     if definition.format == "python":
         return None
     if definition.format == "markdown":
@@ -179,17 +179,17 @@ def _check_of(definition: Definition) -> Callable[[Any], CheckedArguments] | Non
 
 
 def definition_of(tool: Tool) -> Definition | None:
-    """Return the definition that a tool was made from; None when it is no custom tool."""
+    """Return the definition that a tool was made from; None if it is not a custom tool."""
     return tool.run.definition if isinstance(tool.run, _Run) else None
 
 
 def sandbox_from(value: Any) -> tuple[DeclaredSandbox | None, list[str]]:
-    """Return what the value of a `sandbox` key means, and what is wrong with it."""
+    """Parse the value of a `sandbox` key; return the sandbox and the problems."""
     if value is None:
         return None, []
     if not isinstance(value, Mapping):
         return None, ["sandbox must be an object with network, write and read"]
-    problems = [f"sandbox has no key {key}" for key in value if key not in DeclaredSandbox._fields]
+    problems = [f"sandbox.{key} is not a known key" for key in value if key not in DeclaredSandbox._fields]
     network = value.get("network", False)
     if not isinstance(network, bool):
         problems.append("sandbox.network must be true or false")
@@ -204,22 +204,22 @@ def sandbox_from(value: Any) -> tuple[DeclaredSandbox | None, list[str]]:
 
 
 def examples_from(value: Any) -> tuple[tuple[Example, ...], list[str]]:
-    """Return what the value of an `examples` key means, and what is wrong with it."""
+    """Parse the value of an `examples` key; return the examples and the problems."""
     if value is None:
         return (), []
     if not isinstance(value, list):
         return (), ["examples must be a list of {args, expect}"]
-    found, problems = [], []
+    examples, problems = [], []
     for number, item in enumerate(value):
         if not isinstance(item, Mapping) or not isinstance(item.get("args", {}), Mapping):
             problems.append(f"examples[{number}] must be an object with args (an object) and expect")
         else:
-            found.append(Example(item.get("args", {}), item.get("expect"), "expect" in item))
-    return tuple(found), problems
+            examples.append(Example(item.get("args", {}), item.get("expect"), "expect" in item))
+    return tuple(examples), problems
 
 
 def effects_from(value: Any) -> tuple[frozenset[str] | None, list[str]]:
-    """Return what the value of an `effects` key means, a list or words with blanks between, and what is wrong."""
+    """Parse the value of an `effects` key, a list or space-separated words; return the effects and the problems."""
     from hilt.declaration import EFFECTS
 
     if value is None:
@@ -231,7 +231,7 @@ def effects_from(value: Any) -> tuple[frozenset[str] | None, list[str]]:
 
 
 class _Run:
-    """Runs a custom tool, and knows what it was made from."""
+    """Runs a custom tool, and keeps the definition it was made from."""
 
     __slots__ = ("_execute", "definition")
 
@@ -244,7 +244,7 @@ class _Run:
 
 
 class _Touches:
-    """What the marked arguments of a call name: only Python tools can mark any."""
+    """The targets that the marked arguments of a call name; only Python tools can mark arguments."""
 
     __slots__ = ("_marked",)
 

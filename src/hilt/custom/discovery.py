@@ -1,8 +1,7 @@
-"""Which custom tools there are: found in their places, trusted, read, and looked at again when files change.
+"""Discovers custom tools: scans the tool folders, checks trust, loads the files, and rescans when they change.
 
-A file of a project is given to its reader only when the person trusts exactly its bytes; that look at the bytes is all
-that happens to it before. What was read is kept by path, size and times, in memory and in the state directory, so that
-unchanged files are not read again.
+A project's file reaches its reader only if the user trusts exactly its bytes; until then it is only hashed. Results are
+cached by path, size and times, in memory and in the state directory, so that unchanged files are not read again.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
     from hilt.state.trust import Trust
 
 KIND = "tool"  # of trust
-LOOK_SECONDS = 0.25  # between two looks at the folders
+LOOK_SECONDS = 0.25  # between two scans of the folders
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 
 
 def trusting(trust: Trust) -> Trusted:
-    """Return whether files are trusted as tools, from one look at the database."""
+    """Return a function that checks whether a file is trusted as a tool, with one query to the database."""
     known = {(item.path, item.hash) for item in trust.list() if item.kind == KIND}
     return lambda path, digest: (path, digest) in known or trust.is_trusted(KIND, path, digest)
 
@@ -46,7 +45,7 @@ def open_discovery(
     directories: Sequence[str] = (),
     reserved: Collection[str] = (),
 ) -> Discovery:
-    """Return the tools of a workspace and of its user, read by the readers of all formats."""
+    """Return the discovery for a workspace and its user, with the readers of all formats."""
     from hilt.state.trust import Trust, trusts_all
 
     state = state_dir(environ)
@@ -65,21 +64,25 @@ def open_discovery(
 
 
 def _forgetting(workers: Workers) -> Callable[[CustomTools], None]:
-    """Return a listener that ends the workers of files which are no tools any more."""
-    seen: set[str] = set()
+    """Return a listener that stops the workers of files that are no longer tools."""
+    known: set[str] = set()
 
-    def heard(found: CustomTools) -> None:
-        now = {one.origin for one in found.definitions.values() if one.warm or one.format in ("python", "javascript")}
-        for origin in seen - now:
+    def stop_stale(tools: CustomTools) -> None:
+        current = {
+            definition.origin
+            for definition in tools.definitions.values()
+            if definition.warm or definition.format in ("python", "javascript")
+        }
+        for origin in known - current:
             workers.forget(origin)
-        seen.clear()
-        seen.update(now)
+        known.clear()
+        known.update(current)
 
-    return heard
+    return stop_stale
 
 
 def readers(workers: Workers, environ: Mapping[str, str], root: str, state: str) -> dict[Format, Reader]:
-    """Return the readers by format; each is imported when there is a file for it."""
+    """Return the readers by format; each is imported when a file needs it."""
 
     def markdown(content: Content) -> Loaded:
         from hilt.custom.markdown_tools import read
@@ -105,7 +108,7 @@ def readers(workers: Workers, environ: Mapping[str, str], root: str, state: str)
 
 
 class Discovery:
-    """The custom tools of a workspace, as its files are now. May be used from many threads."""
+    """The custom tools of a workspace, as its files are now. Thread-safe."""
 
     def __init__(
         self,
@@ -118,9 +121,9 @@ class Discovery:
         every: float = LOOK_SECONDS,
         also: Sequence[str] = (),
     ) -> None:
-        """Look in these places. `trusted` is asked anew at every look; `cache` is the file of what was read before.
+        """Scan these places. `trusted` is called for every scan; `cache` is the path of the file with earlier results.
 
-        `also` are the files which change when what is trusted does.
+        `also` are the files that change when trust does.
         """
         self.places = tuple(listed)
         self.also = tuple(also)
@@ -136,12 +139,12 @@ class Discovery:
         self._listeners: list[Callable[[CustomTools], None]] = []
 
     def listen(self, listener: Callable[[CustomTools], None]) -> None:
-        """Have `listener` called after every look that found other tools, or others broken, than the one before."""
+        """Call `listener` after every scan whose tools or broken files differ from those of the last."""
         self._listeners.append(listener)
 
     def current(self, *, look: bool = False) -> CustomTools:
-        """Return the tools there are; the folders are looked at again when the last look is too long ago, or now."""
-        # while another thread looks, what was found before will do
+        """Return the current tools; rescan the folders if the last scan is too old or `look` is set."""
+        # while another thread scans, the last result is good enough
         if not self._lock.acquire(blocking=look or self._looked < 0):
             return self._found
         try:
@@ -149,13 +152,13 @@ class Discovery:
                 return self._found
             before, self._found = self._found, self._look()
             self._looked = time.monotonic()
-            found = self._found
+            current = self._found
         finally:
             self._lock.release()
-        if (found.definitions, found.broken) != (before.definitions, before.broken):
+        if (current.definitions, current.broken) != (before.definitions, before.broken):
             for listener in self._listeners:
-                listener(found)
-        return found
+                listener(current)
+        return current
 
     def _look(self) -> CustomTools:
         trusted = self._trusted()
@@ -172,11 +175,11 @@ class Discovery:
                     layer.guesses[candidate.stem] = entry
                     continue
                 known[candidate.path] = entry
-                refused = candidate.untrusted(entry, folder, trusted)
-                if refused is not None:
+                untrusted = candidate.untrusted(entry, folder, trusted)
+                if untrusted is not None:
                     entry.files = None
-                    layer.untrusted.append(refused)
-                    layer.awaiting[candidate.stem] = refused
+                    layer.untrusted.append(untrusted)
+                    layer.awaiting[candidate.stem] = untrusted
                     continue
                 layer.add(candidate.stem, self._loaded(candidate, entry))
             layers.append(layer)
@@ -186,25 +189,25 @@ class Discovery:
         return layered(layers, self._reserved)
 
     def _entry(self, candidate: Candidate, saved: Mapping[str, RememberedTool]) -> RememberedTool | ToolProblem:
-        """Return what is known of a candidate as it is now; its bytes are read only when it is not known."""
+        """Return the cached entry of a candidate if it is still valid; otherwise read its bytes."""
         try:
             signature = candidate.signature()
             entry = self._known.get(candidate.path) or saved.get(candidate.path)
             if entry is not None and entry.fits(candidate.place.source, signature):
                 return entry
-            at = time.time_ns()
+            read_at = time.time_ns()
             files = candidate.read(signature)
         except UnreadableTool as error:
             return candidate.problem(error)
         hashes = {name: sha256(data) for name, data in files.items()}
-        settled = all(is_settled(max(item[2], item[3]), at) for item in signature)
+        settled = all(is_settled(max(item[2], item[3]), read_at) for item in signature)
         if entry is not None and entry.hashes == hashes and entry.source == candidate.place.source:
-            # touched, or looked at too soon after it was written: the bytes are the same
+            # touched, or scanned too soon after it was written: the bytes are the same
             return entry.again(signature, settled=settled)
         return RememberedTool(candidate.place.source, signature, hashes, settled=settled, files=files)
 
     def _loaded(self, candidate: Candidate, entry: RememberedTool) -> Loaded:
-        if entry.loaded is None or entry.may_be_mended(candidate.around):
+        if entry.loaded is None or entry.is_retry_due(candidate.around):
             files = entry.files
             if files is None:
                 try:
@@ -213,7 +216,9 @@ class Discovery:
                     return Loaded(problems=(candidate.problem(error),))
                 if {name: sha256(data) for name, data in files.items()} != entry.hashes:
                     return Loaded(
-                        problems=(ToolProblem(candidate.path, "It is just being changed.", name=candidate.stem),)
+                        problems=(
+                            ToolProblem(candidate.path, "The file changed while it was read.", name=candidate.stem),
+                        )
                     )
             began, entry.around = time.monotonic(), candidate.around()
             entry.loaded = self._read(candidate, files)
@@ -229,14 +234,18 @@ class Discovery:
         try:
             loaded = reader(Content(candidate.path, files, candidate.place.source))
         except Exception as error:  # noqa: BLE001 -- a file that breaks its reader must not take the others with it
-            message = f"It could not be read, which is a fault in hilt: {type(error).__name__}: {error}"
+            message = f"Reading the file failed because of a bug in hilt: {type(error).__name__}: {error}"
             return Loaded(problems=(ToolProblem(candidate.path, message),))
-        misnamed = [found for found in loaded.definitions if not _NAME.match(found.name)]
+        misnamed = [definition for definition in loaded.definitions if not _NAME.match(definition.name)]
         if not misnamed:
             return loaded
         problems = [
-            ToolProblem(found.origin, f"{found.name!r} is no name: at most 64 letters, digits, _ and -.", found.line)
-            for found in misnamed
+            ToolProblem(
+                definition.origin,
+                f"{definition.name!r} is not a valid name: use at most 64 letters, digits, _ and -.",
+                definition.line,
+            )
+            for definition in misnamed
         ]
-        kept = tuple(found for found in loaded.definitions if found not in misnamed)
-        return Loaded(kept, (*loaded.problems, *problems))
+        valid = tuple(definition for definition in loaded.definitions if definition not in misnamed)
+        return Loaded(valid, (*loaded.problems, *problems))

@@ -1,4 +1,4 @@
-"""Folder tools: a `tool.md` or `tool.json`, a script that reads JSON and prints JSON, and perhaps a security script."""
+"""Folder tools: a `tool.md` or `tool.json`, a script that reads and prints JSON, and an optional security script."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hilt.policy.decision import Vote
     from hilt.sandbox.process import Finished
 
-MARKDOWN, JSON = "tool.md", "tool.json"  # the first that is there is read
+MARKDOWN, JSON = "tool.md", "tool.json"  # the first that exists is read
 
 TIMEOUT_MS = 30_000
 SECURITY_TIMEOUT_MS = 10_000
@@ -63,13 +63,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 
 
 def read(content: Content) -> Loaded:
-    """Return the tool of a folder; a folder without a definition is none of ours."""
+    """Return the tool of a folder; a folder without a definition is skipped."""
     name = next((name for name in (MARKDOWN, JSON) if name in content.files), None)
     if name is None:
         return Loaded()
     origin = os.path.join(content.path, name)
     try:
-        # a definition is no script: every kind of line end is one
+        # unlike a script, a definition may use any line ending
         data = content.files[name].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         read_as = front_matter.read if name == MARKDOWN else front_matter.read_json
         written = read_as(data, limit=FILE_BYTES)
@@ -80,13 +80,13 @@ def read(content: Content) -> Loaded:
     if reading.problems:
         tool = written.fields.get("name")
         known = tool if isinstance(tool, str) else None
-        found = (ToolProblem(origin, message, line, known) for line, message in reading.problems)
-        return Loaded(problems=tuple(found))
+        problems = (ToolProblem(origin, message, line, known) for line, message in reading.problems)
+        return Loaded(problems=tuple(problems))
     return Loaded((definition,))
 
 
 class _Reading:
-    """Takes a definition out of its fields, and notes all that is wrong with them."""
+    """Builds a definition from its fields, and collects all problems."""
 
     def __init__(self, written: FrontMatter, content: Content) -> None:
         self.problems: list[tuple[int, str]] = []
@@ -96,24 +96,24 @@ class _Reading:
         self._content = content
 
     def definition(self, origin: str) -> Definition:
-        """Return the definition; it is of no use when there are problems."""
+        """Return the definition; discard it if there are problems."""
         fields, files = self._fields, self._content.files
         name = self._name()
         runtime = self._runtime()
         script = self._path("script", None)
         if script and not self._has(script):
-            self._wrong("script", f"{script} is not in the folder of the tool")
+            self._wrong("script", f"{script} is not in the tool's folder")
         has_check = self._flag("hasSecurityCheck")
         check = self._path("securityScript", SECURITY_SCRIPT)
         if has_check and not self._has(check):
-            self._notes.append(f"The security script {check} is missing, so every call is refused.")
+            self._notes.append(f"The security script {check} is missing, so every call is rejected.")
         if not has_check and fields.get("securityScript") is not None:
             self._notes.append("securityScript does not run, because hasSecurityCheck is not true.")
         seconds = self._milliseconds("timeout", TIMEOUT_MS)
         check_seconds = self._milliseconds("securityTimeout", SECURITY_TIMEOUT_MS)
         parameters, results = self._schema("inputSchema"), self._schema("outputSchema")
         if parameters.get("type", "object") not in ("object", ["object"]):
-            self._wrong("inputSchema", "must be the schema of an object")
+            self._wrong("inputSchema", "must have type object")
         sandbox, wrong = sandbox_from(fields.get("sandbox"))
         effects, wrong_effects = effects_from(fields.get("effects"))
         examples, wrong_examples = examples_from(fields.get("examples"))
@@ -155,24 +155,24 @@ class _Reading:
     def _wrong(self, key: str, message: str) -> None:
         self.problems.append((self._written.line(key), f"{key} {message}" + ("" if message.endswith("?") else ".")))
 
-    def _required(self, key: str, kind: type, called: str) -> Any:
+    def _required(self, key: str, kind: type, expected: str) -> Any:
         value = self._fields.get(key)
         if value is None:
             self._wrong(key, "is missing")
         elif not isinstance(value, kind):
-            self._wrong(key, f"must be {called}, not {schemas.shown(value)}")
+            self._wrong(key, f"must be {expected}, not {schemas.shown(value)}")
         else:
             return value
         return kind()
 
     def _name(self) -> str:
-        name: str = self._required("name", str, "text")
+        name: str = self._required("name", str, "a string")
         if name and not _NAME.match(name):
-            self._wrong("name", f"must be letters, digits, - and _, at most 64, not {schemas.shown(name)}")
+            self._wrong("name", f"must be at most 64 letters, digits, - and _, not {schemas.shown(name)}")
         return name
 
     def _runtime(self) -> str:
-        runtime: str = self._required("runtime", str, "text")
+        runtime: str = self._required("runtime", str, "a string")
         if runtime and runtime not in launching.RUNTIMES:
             near = schemas.did_you_mean(runtime, launching.RUNTIMES)
             hint = f"; did you mean {near}?" if near else ""
@@ -181,17 +181,18 @@ class _Reading:
         return runtime
 
     def _path(self, key: str, default: str | None) -> str:
-        given = default if default is not None and self._fields.get(key) is None else self._required(key, str, "text")
-        path = os.path.normpath(given) if given else ""
+        is_default = default is not None and self._fields.get(key) is None
+        written = default if is_default else self._required(key, str, "a string")
+        path = os.path.normpath(written) if written else ""
         if os.path.isabs(path) or path.split(os.sep)[0] == ".." or "\0" in path or path == ".":
-            self._wrong(key, f"must be a file in the folder of the tool, not {schemas.shown(given)}")
+            self._wrong(key, f"must be a file in the tool's folder, not {schemas.shown(written)}")
             return ""
         return path
 
     def _has(self, path: str) -> bool:
         if path in self._content.files:
             return True
-        # of what is the user's own, only the definition was read
+        # for the user's own tools, only the definition was read
         return self._content.source != "project" and os.path.isfile(os.path.join(self._content.path, path))
 
     def _flag(self, key: str) -> bool:
@@ -205,38 +206,38 @@ class _Reading:
         if value is None:
             return default / 1000
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_TIMEOUT_MS:
-            most = f"{LARGEST_TIMEOUT_MS:,}"
-            self._wrong(key, f"must be milliseconds, above 0 and at most {most}, not {schemas.shown(value)}")
+            largest = f"{LARGEST_TIMEOUT_MS:,}"
+            self._wrong(key, f"must be milliseconds, above 0 and at most {largest}, not {schemas.shown(value)}")
             return default / 1000
         return value / 1000
 
     def _schema(self, key: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._required(key, dict, "a JSON Schema")
+        schema: dict[str, Any] = self._required(key, dict, "a JSON Schema")
         try:
-            schemas.check_any(found, {})
+            schemas.check_any(schema, {})
         except ToolError as error:
             if error.code == "tool_invalid":
                 why = error.message.removeprefix("The schema of the tool is not usable: ")
-                self._wrong(key, f"is not usable: {why.rstrip(' .')}")
-        return found
+                self._wrong(key, f"is invalid: {why.rstrip(' .')}")
+        return schema
 
     def _variables(self) -> list[str]:
         names = self._fields.get("env")
         if names is None:
             return []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            self._wrong("env", "must be a list of names")
+            self._wrong("env", "must be a list of variable names")
             return []
         for name in names:
             reason = launching.refusal(name)
             if reason is not None:
-                self._notes.append(f"The variable {schemas.shown(name)} is never given to a tool: {reason}.")
+                self._notes.append(f"The variable {schemas.shown(name)} is never passed to a tool: {reason}.")
         return names
 
     def _warm(self) -> bool:
         is_warm = self._flag("warm")
         if is_warm and self._fields.get("result") == "text":
-            self._wrong("warm", "tools answer by lines of JSON, so that result cannot be text")
+            self._wrong("warm", "tools answer with lines of JSON, so result cannot be text")
         return is_warm
 
     def _result(self) -> Literal["text", "json"]:
@@ -248,7 +249,7 @@ class _Reading:
     def _description(self) -> str:
         value = self._fields.get("description")
         if value is not None and not isinstance(value, str):
-            self._wrong("description", f"must be text, not {schemas.shown(value)}")
+            self._wrong("description", f"must be a string, not {schemas.shown(value)}")
         text = self._written.body.strip() or (value if isinstance(value, str) else "").strip()
         if not text:
             self._notes.append("There is no description, so a model cannot know when to use the tool.")
@@ -259,7 +260,7 @@ class _Reading:
             if key not in _KEYS:
                 near = schemas.did_you_mean(str(key), _KEYS)
                 hint = f"; did you mean {near}?" if near else "."
-                yield f"The key {schemas.shown(key)} is not known{hint}"
+                yield f"Unknown key: {schemas.shown(key)}{hint}"
 
 
 # --- a call -------------------------------------------------------------------------------------------------------
@@ -271,9 +272,9 @@ def executor(
     confine: ConfineDeclared | None = None,
     workers: Workers | None = None,
 ) -> Callable[[Definition], Execute]:
-    """Return what makes folder tools run: with the user's environment and grants, and what confines those that ask.
+    """Return a factory of functions that run folder tools; `confine` confines those that declare a sandbox.
 
-    Those that stay warm are kept by the workers; without any, they are started for each call.
+    Warm tools run in `workers`; without it, every call starts a process.
     """
 
     def make(definition: Definition) -> Execute:
@@ -283,7 +284,7 @@ def executor(
 
 
 class _FolderTool:
-    """Runs the calls of one folder tool; used from many threads at once."""
+    """Runs the calls of one folder tool. Thread-safe."""
 
     def __init__(
         self,
@@ -299,14 +300,14 @@ class _FolderTool:
         self._confine = confine
         self._workers = workers
         self._seal = _Seal(definition)
-        self._heard: WeakSet[Fence] = WeakSet()  # of calls whose check has answered
+        self._checked: WeakSet[Fence] = WeakSet()  # of calls whose security check has answered
 
     def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
         """Run the script."""
         definition, details = self._definition, self._definition.details
         args = schemas.check_any(definition.parameters, args).args
-        if details["securityScript"] is not None and ctx.fence not in self._heard:
-            raise ToolError("denied", f"{definition.name} was not run: its security check was not asked.")
+        if details["securityScript"] is not None and ctx.fence not in self._checked:
+            raise ToolError("denied", f"{definition.name} was not run: its security check did not run.")
         self._seal.check()
         root = ctx.workspace.root
         env = launching.environment(details["env"], self._environ)
@@ -319,11 +320,11 @@ class _FolderTool:
         return answers.output(definition, finished, ctx.overflow.limit)
 
     def _ask(self, workers: Workers, ctx: Context, launch: Launch, request: dict[str, Any]) -> Output:
-        """Have a process answer that stays for the next call."""
+        """Have a warm process answer the call."""
         from hilt.custom import warm
 
         definition = self._definition
-        told = warm.ask(
+        reply = warm.ask(
             workers,
             definition,
             launch,
@@ -331,16 +332,16 @@ class _FolderTool:
             ctx,
             lambda: confined(definition, self._confine, ctx, launch.cwd),
         )
-        return answers.result(definition, told.value, "", "", {}, limit=ctx.overflow.limit, noise=told.is_noisy)
+        return answers.result(definition, reply.value, "", "", {}, limit=ctx.overflow.limit, noise=reply.is_noisy)
 
     def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
-        """Return what the security script says of a call; None when there is none, or it has nothing against it."""
+        """Return the vote of the security script; None if there is no script, or it allows the call."""
         definition, details = self._definition, self._definition.details
         if details["securityScript"] is None:
             return None
         self._seal.check()
         env = launching.environment(details["env"], self._environ)
-        # looked up before anybody is asked about a call that cannot be made
+        # resolve the runtime before prompting anyone about a call that cannot run
         launching.launch(
             details["runtime"], os.path.join(definition.folder, details["script"]), cwd=ctx.workspace.root, env=env
         )
@@ -348,14 +349,14 @@ class _FolderTool:
         if not os.path.isfile(script):
             raise security.missing(definition.name, details["securityScript"])
         launch = launching.launch(details["runtime"], script, cwd=definition.folder, env=env)
-        # scripts ask nothing about what is below these: never the workspace, nor a folder around it or inside it
+        # scripts do not ask about paths below these, so leave out the workspace and any folder around or inside it
         workspace, *others = (root.real for root in ctx.door.roots)
         allowed = [path for path in others if os.path.commonpath((path, workspace)) not in (path, workspace)]
-        asked = security.question(args, workspace=ctx.workspace.root, session=ctx.session, allowed_paths=allowed)
-        finished = self._run(ctx, launch, _encoded(asked), details["securitySeconds"])
-        answer = security.understand(definition.name, finished, details["securitySeconds"])
-        self._heard.add(ctx.fence)
-        return security.vote(answer, self._grants)
+        question = security.question(args, workspace=ctx.workspace.root, session=ctx.session, allowed_paths=allowed)
+        finished = self._run(ctx, launch, _encoded(question), details["securitySeconds"])
+        verdict = security.understand(definition.name, finished, details["securitySeconds"])
+        self._checked.add(ctx.fence)
+        return security.vote(verdict, self._grants)
 
     def _run(self, ctx: Context, launch: Launch, data: bytes, seconds: float) -> Finished:
         with confined(self._definition, self._confine, ctx, launch.cwd) as held:
@@ -363,7 +364,7 @@ class _FolderTool:
 
 
 class _Seal:
-    """Refuses a folder whose files are no longer what was loaded; reads them only when their times have changed."""
+    """Rejects a folder whose files have changed since they were loaded; reads them only if their times changed."""
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
@@ -371,10 +372,10 @@ class _Seal:
         self._stamps: list[_FileStamp] | None = None
 
     def check(self) -> None:
-        """Return when the files are what was loaded, raise when not."""
+        """Raise if the files have changed since they were loaded."""
         folder, names = self._definition.folder, self._definition.details["files"]
         if self._definition.source == "project" and _files(folder) != names:
-            raise self._changed("files have come or gone in its folder")
+            raise self._changed("files were added to or removed from its folder")
         try:
             stamps = [_stamp(os.path.join(folder, name)) for name in names]
             with self._lock:
@@ -386,28 +387,28 @@ class _Seal:
         if fingerprint(files) != self._definition.content_hash:
             raise self._changed("its files have just changed")
         with self._lock:
-            # what was written just now could be written again and look the same
+            # a file written just now could change again without a new timestamp
             self._stamps = stamps if is_settled(max(stamps).changed_ns, time.time_ns()) else None
 
     def _changed(self, what: str) -> ToolError:
         return ToolError(
             "tool_invalid",
             f"{self._definition.name} was not run: {what}.",
-            suggestion="Send the call again: the tool is loaded anew, once the user trusts it.",
+            suggestion="Retry the call: the tool is reloaded once the user trusts it.",
         )
 
 
 def _files(folder: str) -> list[str]:
     """Return the names of all files and links below a folder."""
-    found = []
+    paths = []
     for inner, folders, files in os.walk(folder):
-        paths = [os.path.join(inner, name) for name in (*folders, *files)]
-        found += [path for path in paths if os.path.islink(path) or not os.path.isdir(path)]
-    return sorted(os.path.relpath(path, folder) for path in found)
+        entries = [os.path.join(inner, name) for name in (*folders, *files)]
+        paths += [path for path in entries if os.path.islink(path) or not os.path.isdir(path)]
+    return sorted(os.path.relpath(path, folder) for path in paths)
 
 
 class _FileStamp(NamedTuple):
-    """What changes when a file changes."""
+    """The metadata that changes when a file changes."""
 
     changed_ns: int
     written_ns: int

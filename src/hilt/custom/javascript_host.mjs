@@ -1,6 +1,6 @@
 // The worker side of a JavaScript or TypeScript tool: loads one module, describes its tool, and answers calls, one line
-// of JSON each. Runs under node and bun. Lines on standard output that are no replies are noise to the other side, so a
-// module may print; a reply always begins on a line of its own.
+// of JSON each. Runs under node and bun. The runtime ignores lines on standard output that are not replies, so a module
+// may print; a reply always starts on a new line.
 import { spawnSync } from "node:child_process";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
@@ -8,14 +8,14 @@ import { pathToFileURL } from "node:url";
 const write = process.stdout.write.bind(process.stdout);
 process.stdout.write = process.stderr.write.bind(process.stderr);
 for (const name of ["log", "info", "debug"]) {
-  console[name] = console.error.bind(console); // bun prints without asking process.stdout
+  console[name] = console.error.bind(console); // bun's console bypasses process.stdout
 }
 
 let loaded;
 
-function told(error) {
+function summary(error) {
   if (error instanceof AggregateError && error.errors.length) {
-    return told(error.errors[0]); // bun tells all that is wrong with a module at once
+    return summary(error.errors[0]); // bun reports all errors of a module at once
   }
   if (error instanceof Error) {
     return error.message ? `${error.name}: ${error.message}` : error.name;
@@ -38,7 +38,7 @@ function lineOf(error, path) {
   if (line !== null || !(first instanceof SyntaxError)) {
     return line;
   }
-  // node keeps the place of a syntax error to itself, except when it is asked to check
+  // node reports the line of a syntax error only with --check
   const checked = spawnSync(process.execPath, [...process.execArgv, "--check", path], { encoding: "utf8" });
   return lineAfter(checked.stderr ?? "", path);
 }
@@ -49,7 +49,7 @@ function schemaOf(inputSchema) {
   }
   const schema = inputSchema.jsonSchema ?? inputSchema;
   if (typeof schema !== "object" || Array.isArray(schema) || "_def" in schema || "~standard" in schema) {
-    throw new Error("its inputSchema must be a JSON Schema, wrapped in jsonSchema() or plain");
+    throw new Error("the tool.inputSchema must be a JSON Schema, plain or wrapped in jsonSchema()");
   }
   return schema;
 }
@@ -59,7 +59,7 @@ async function load({ module, root }) {
   try {
     found = (await import(pathToFileURL(module).href)).default;
   } catch (error) {
-    return { problem: { message: told(error), line: lineOf(error, module) } };
+    return { problem: { message: summary(error), line: lineOf(error, module) } };
   }
   process.chdir(root);
   try {
@@ -68,13 +68,13 @@ async function load({ module, root }) {
       throw new Error("the default export must be an object with name and tool");
     }
     if (typeof inner.description !== "string" || !inner.description.trim()) {
-      throw new Error("its tool.description must be text");
+      throw new Error("the tool.description must be a non-empty string");
     }
     if (typeof inner.execute !== "function") {
-      throw new Error("its tool.execute must be a function");
+      throw new Error("the tool.execute must be a function");
     }
     if (found.validator !== undefined && typeof found.validator !== "function") {
-      throw new Error("its validator must be a function");
+      throw new Error("the validator must be a function");
     }
     const notes = ["formatter", "streamingFormatter"]
       .filter((name) => found[name] !== undefined)
@@ -83,7 +83,7 @@ async function load({ module, root }) {
       name: found.name,
       description: inner.description,
       schema: JSON.parse(JSON.stringify(schemaOf(inner.inputSchema))),
-      // a function decides from case to case, so a person is asked in every case
+      // a function decides per call and is not evaluated, so every call prompts
       asks: inner.needsApproval !== false,
       readOnly: found.readOnly === true,
       notes,
@@ -99,7 +99,7 @@ async function outcome(args, id) {
   if (loaded.validator) {
     const verdict = await loaded.validator(args);
     if (verdict?.valid !== true) {
-      const message = typeof verdict?.error === "string" ? verdict.error : "The tool refuses these arguments.";
+      const message = typeof verdict?.error === "string" ? verdict.error : "The tool rejected these arguments.";
       return { error: { code: "invalid_args", message } };
     }
   }
@@ -120,10 +120,10 @@ async function outcome(args, id) {
 
 async function call({ args, root, id }) {
   try {
-    process.chdir(root); // the call before may have gone elsewhere
+    process.chdir(root); // the last call may have changed the working folder
     return await outcome(args, id);
   } catch (error) {
-    return { error: { code: "tool_failed", message: `${loaded.name} failed: ${told(error)}` } };
+    return { error: { code: "tool_failed", message: `${loaded.name} failed: ${summary(error)}` } };
   }
 }
 
@@ -132,14 +132,14 @@ function reply(id, body) {
   try {
     text = JSON.stringify({ id, ...body });
   } catch (error) {
-    const message = `The tool returned what JSON cannot hold: ${told(error)}.`;
+    const message = `The tool returned a value that JSON does not support: ${summary(error)}.`;
     text = JSON.stringify({ id, error: { code: "tool_failed", message } });
   }
   write(`\n${text}\n`);
 }
 
-// one that the module forgot to catch must not go unnoticed, nor end the process in the middle of another reply
-process.on("unhandledRejection", (error) => console.error(`unhandled rejection: ${told(error)}`));
+// a rejection that the module does not handle must be reported, but not end the process in the middle of a reply
+process.on("unhandledRejection", (error) => console.error(`unhandled rejection: ${summary(error)}`));
 
 for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
   const request = JSON.parse(line);

@@ -1,7 +1,7 @@
 """JavaScript and TypeScript tools: modules with the default export of nanocoder, hosted by node or bun.
 
-A module is one file. It is copied, as it was trusted, into a folder of our own where nothing of the workspace is
-found: neither a package.json, a bunfig.toml, a .env nor a node_modules but ours, which holds 'nanocoder/tools'.
+A module is one file. Its trusted content is copied into a separate folder, so that the runtime finds nothing of the
+workspace: no package.json, bunfig.toml or .env, and no node_modules but ours, which holds 'nanocoder/tools'.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hilt.errors import ToolError
 SUFFIXES = (".js", ".mjs", ".cjs", ".ts", ".mts")
 TYPED = (".ts", ".mts")
 
-# node takes the types out of a module from this version on
+# the first version of node that strips types
 _STRIPS = (22, 6)
 _VERSION = re.compile(rb"v(\d+)\.(\d+)\.")
 # variables that make a runtime load code or read files
@@ -37,7 +37,7 @@ _FILES = {
 
 
 def reader(workers: Workers, environ: Mapping[str, str], root: str, state: str) -> Reader:
-    """Return what reads a module: its tool is described by a worker. Copies are kept below the state directory."""
+    """Return the reader of modules; a worker describes their tool. Copies are kept below the state directory."""
 
     def read(content: Content) -> Loaded:
         return module_tools.read(content, "javascript", workers, _start(environ, root, state), _fields)
@@ -46,7 +46,7 @@ def reader(workers: Workers, environ: Mapping[str, str], root: str, state: str) 
 
 
 def executor(workers: Workers, environ: Mapping[str, str], root: str, state: str) -> Callable[[Definition], Execute]:
-    """Return what makes the function of a definition, for `to_tool`."""
+    """Return the factory of the functions that run definitions, for `to_tool`."""
     return lambda definition: module_tools.execute(definition, workers, _start(environ, root, state), root)
 
 
@@ -80,8 +80,8 @@ def _version(node: str, environ: Mapping[str, str]) -> tuple[int, int]:
 
     limits = process.Limits(timeout=10.0)
     finished = process.run([node, "--version"], cwd="/", env=_neutral(environ), limits=limits)
-    found = _VERSION.match(finished.stdout.head)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    version = _VERSION.match(finished.stdout.head)
+    return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
 def _neutral(environ: Mapping[str, str]) -> dict[str, str]:
@@ -104,9 +104,9 @@ def _start(environ: Mapping[str, str], root: str, state: str) -> module_tools.St
 
 
 def _lay_out(folder: str, files: Mapping[str, str | bytes]) -> None:
-    """Make the files of a folder what they must be; several processes may do so at once."""
-    for name, wanted in files.items():
-        data = wanted.encode() if isinstance(wanted, str) else wanted
+    """Write the files of a folder if they differ; safe to run in several processes at once."""
+    for name, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
         path = os.path.join(folder, name)
         with suppress(FileNotFoundError), open(path, "rb") as file:
             if file.read(len(data) + 1) == data:
@@ -123,12 +123,12 @@ def _lay_out(folder: str, files: Mapping[str, str | bytes]) -> None:
             raise
 
 
-def _fields(told: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(described: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "name": told["name"],
-        "description": told["description"],
-        "parameters": told["schema"],
-        "read_only": told["readOnly"],
-        "approval": "always" if told["asks"] else "never",
-        "notes": tuple(told["notes"]),
+        "name": described["name"],
+        "description": described["description"],
+        "parameters": described["schema"],
+        "read_only": described["readOnly"],
+        "approval": "always" if described["asks"] else "never",
+        "notes": tuple(described["notes"]),
     }

@@ -1,7 +1,7 @@
-"""How the script of a folder tool is started: by its runtime, with an environment of its own.
+"""Starts the script of a folder tool with its runtime and a restricted environment.
 
-A tool runs in the workspace, whose files are not its own. So no runtime is started in a way that lets it read settings,
-variables or code from the folder it runs in: each runtime has an entry below that says how that is done.
+A tool runs in the workspace, but must not load code from it. Each runtime has an entry below with a command that keeps
+it from reading settings, variables or code from the working folder.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from hilt.fence import Fence
     from hilt.sandbox.process import Confined, Finished
 
-OUTPUT_BYTES = 16 << 20  # of one stream: a JSON value must be whole to be read
+OUTPUT_BYTES = 16 << 20  # of one stream: a cut JSON value cannot be parsed
 
-# what every tool has of the user's environment
+# the variables of the user that every tool gets
 VARIABLES = (
     *("PATH", "HOME", "USER", "SHELL", "TMPDIR", "TEMP", "TMP"),
     *("LANG", "LC_ALL", "LC_CTYPE", "TERM", "NODE_ENV"),
 )
-# what steers a runtime or the loader of programs, and is no matter of a tool
+# variables that control a runtime or the dynamic loader: no tool may have them
 _STEERING = re.compile(
     r"(?:NODE_PATH|BUN_OPTIONS|BUN_INSPECT\w*|PYTHON\w*|PERL5\w*|PERLLIB|LD_\w+|DYLD_\w+|GOENV|GOWORK|GO111MODULE"
     r"|RUBYLIB|UV_\w+|DENO_\w+|PSModulePath)\Z"
@@ -52,10 +52,10 @@ class Launch(NamedTuple):
 
 
 class ScriptRuntime(NamedTuple):
-    """What runs a kind of script: its program, how one gets it, and the command for program, script and working folder.
+    """Runs one kind of script: program, how to install it, and the command from program, script and working folder.
 
-    `variables` are set for the program, `at_home` starts it in the folder of the script: it goes to the working folder
-    by itself.
+    `variables` are set for the program. `at_home` starts it in the folder of the script; the command then changes to
+    the working folder itself.
     """
 
     program: str
@@ -72,14 +72,14 @@ def _beside(script: str, *names: str) -> str | None:
 
 
 def _bun(program: str, script: str, cwd: str) -> list[str]:
-    # both files are looked for in the working folder and above the script
+    # bun would look for these files in the working folder and above the script
     settings = _beside(script, "tsconfig.json") or os.devnull
     neutral = ["--env-file=" + os.devnull, "--config=" + os.devnull, "--tsconfig-override=" + settings]
-    # what is not installed beside the tool is not fetched: the workspace could say from where
+    # --no-install: the workspace could configure where missing packages come from
     return [program, "run", *neutral, "--no-install", script]
 
 
-# go looks for modules where it is started, so that is the folder of the tool; the program then changes to its own
+# go resolves modules in its working folder, so it starts in the tool's folder; the program then changes to its own
 _GO_EXEC = """/bin/sh -c 'unset GO111MODULE GOWORK; cd -- "$1" && unset OLDPWD && exec "$0"'"""
 
 
@@ -88,14 +88,14 @@ def _go_variables(script: str) -> dict[str, str]:
 
 
 def _deno(program: str, script: str, cwd: str) -> list[str]:
-    # of the tool's own settings only the imports: a file above could make itself the root of whatever else is read
+    # use only the import map of the tool's settings: a file above could make itself the root of the other settings
     imports = _beside(script, "deno.json", "deno.jsonc")
     own = [f"--import-map={imports}"] if imports else []
     return [program, "run", "--quiet", "--no-prompt", "--allow-all", "--no-config", *own, script]
 
 
-# uv runs the python of a .venv where it is started, or above, to see if it fits; so uv is started in the root folder,
-# and only the script in its own
+# uv runs the python of a .venv in its working folder or above to check it; so uv starts in /, and only the script in
+# the working folder
 _UV = """
 uv=$0 script=$1 cwd=$2 && shift 2 && cd / || exit
 [ "$1" != --script ] || "$uv" sync --quiet --no-config "$@" </dev/null >&2 || exit
@@ -106,11 +106,11 @@ _DECLARES = re.compile(rb"^# /// script\s*$", re.MULTILINE)
 
 
 def _uv(program: str, script: str, cwd: str) -> list[str]:
-    wanted = ["--no-project"]  # what declares nothing needs no environment
-    with suppress(OSError), open(script, "rb") as file:  # python says so when it cannot be read
+    options = ["--no-project"]  # a script without dependencies needs no environment
+    with suppress(OSError), open(script, "rb") as file:  # python reports an unreadable script
         if _DECLARES.search(file.read()):
-            wanted = ["--script", script]
-    return ["/bin/sh", "-c", _UV, program, script, cwd, *wanted]
+            options = ["--script", script]
+    return ["/bin/sh", "-c", _UV, program, script, cwd, *options]
 
 
 _POWERSHELL = ["-NoLogo", "-NoProfile", "-NonInteractive", "-File"]
@@ -118,7 +118,7 @@ _POWERSHELL = ["-NoLogo", "-NoProfile", "-NonInteractive", "-File"]
 RUNTIMES: dict[str, ScriptRuntime] = {
     "bun": ScriptRuntime("bun", "see https://bun.sh, or: npm install --global bun", _bun),
     "node": ScriptRuntime("node", "see https://nodejs.org", lambda program, script, cwd: [program, script]),
-    # -B: what a tool imports of its own must not leave files in its folder, which is trusted as it is
+    # -B: imports must not write files to the tool's folder, whose exact content is trusted
     "python": ScriptRuntime(
         "python3", "see https://www.python.org", lambda program, script, cwd: [program, "-B", script]
     ),
@@ -143,7 +143,7 @@ RUNTIMES: dict[str, ScriptRuntime] = {
 
 
 def launch(runtime: str, script: str, *, cwd: str, env: Mapping[str, str]) -> Launch:
-    """Return how a script, by its full path, is started in a folder; raise when its runtime is not there."""
+    """Return the command that runs a script, given by its full path, in a folder; raise if its runtime is missing."""
     known = RUNTIMES[runtime]
     if not os.path.isfile(script):
         raise ToolError("tool_invalid", f"The script {script} is missing.", suggestion="Restore it.", path=script)
@@ -160,12 +160,12 @@ def launch(runtime: str, script: str, *, cwd: str, env: Mapping[str, str]) -> La
 
 
 def run(launch: Launch, data: bytes, *, seconds: float, fence: Fence, confined: Confined | None = None) -> Finished:
-    """Run a script to its end with data on its standard input; nothing of it is left when the call is given up."""
+    """Run a script to its end with data on its standard input; cancelling the call kills all its processes."""
     from hilt.sandbox import process
 
     fence.check()
-    given_up = threading.Event()
-    fence.watch(given_up.set)
+    cancelled = threading.Event()
+    fence.watch(cancelled.set)
     limits = process.Limits(timeout=seconds, keep_bytes=OUTPUT_BYTES, max_bytes=2 * OUTPUT_BYTES)
     finished = process.run(
         launch.argv,
@@ -173,7 +173,7 @@ def run(launch: Launch, data: bytes, *, seconds: float, fence: Fence, confined: 
         env=launch.env,
         stdin=data,
         limits=limits,
-        cancelled=given_up,
+        cancelled=cancelled,
         confined=confined or process.Confined(),
     )
     fence.check()
@@ -192,28 +192,28 @@ def find_program(name: str, env: Mapping[str, str]) -> str | None:
 def environment(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the whole environment of a tool that declares these names.
 
-    A declared variable is taken from the user's `.env` files, first that of hilt, else from the environment.
+    A declared variable is taken from the user's `.env` files, hilt's first, else from the environment.
     """
-    found = {name: environ[name] for name in VARIABLES if name in environ}
-    # a relative folder would be one of the workspace
+    env = {name: environ[name] for name in VARIABLES if name in environ}
+    # a relative folder would resolve inside the workspace
     folders = [folder for folder in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
-    found["PATH"] = os.pathsep.join(folders)
+    env["PATH"] = os.pathsep.join(folders)
     wanted = [name for name in names if refusal(name) is None]
     if wanted:
         sources = [*(dict(_entries(path)) for path in env_files(environ)), environ]
         for name in wanted:
             value = next((source[name] for source in sources if name in source), None)
             if value is not None:
-                found[name] = value
-    return found
+                env[name] = value
+    return env
 
 
 def refusal(name: str) -> str | None:
     """Return why a tool cannot have a variable; None when it can."""
     if not _NAME.match(name):
-        return "it is no name of a variable"
+        return "it is not a valid variable name"
     if _STEERING.match(name) or name in variables.OPTIONS or variables.runs_at_start(name):
-        return "it steers the runtime and not the tool"
+        return "it controls the runtime, not the tool"
     return None
 
 
@@ -229,11 +229,11 @@ def env_files(environ: Mapping[str, str]) -> list[str]:
 
 
 def _entries(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the variables of an `.env` file; of one that occurs twice, the last counts."""
+    """Yield the variables of an `.env` file; of duplicates, the last wins."""
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
             text = file.read()
     except OSError:
         return
     for name, single, double, plain in _ENTRY.findall(text):
-        yield name, single or _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[1]), double) or plain
+        yield name, single or _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), double) or plain

@@ -1,4 +1,4 @@
-"""The custom tools of all places, laid over each other: higher ones hide lower ones by name.
+"""Merges the custom tools of all places: a tool hides those of the same name in lower places.
 
 A broken file hides nothing.
 """
@@ -19,17 +19,17 @@ T = TypeVar("T")
 
 
 class CustomTools(NamedTuple):
-    """The tools there are, by name, and what is wrong. `hidden` are those that others of their name hide."""
+    """The tools by name, and the problems. `hidden` are tools that another of the same name hides."""
 
     definitions: Mapping[str, Definition]
     hidden: tuple[Definition, ...]
     problems: tuple[ToolProblem, ...]
     untrusted: tuple[Untrusted, ...]
-    broken: Mapping[str, ToolProblem]  # by the names under which they would be called
+    broken: Mapping[str, ToolProblem]  # by the names a caller would use
     awaiting: Mapping[str, Untrusted]  # likewise
 
     def find(self, name: str) -> Definition | None:
-        """Return the tool of this name; one that is broken or not trusted raises why; None when there is none."""
+        """Return the tool of this name, or None; raise the reason if it is broken or not trusted."""
         definition = self.definitions.get(name)
         if definition is not None:
             return definition
@@ -45,7 +45,7 @@ class CustomTools(NamedTuple):
         if untrusted is not None:
             raise ToolError(
                 "untrusted",
-                f"The tool {name} is not loaded: the user has not trusted {untrusted.path} as it is now.",
+                f"The tool {name} is not loaded: the user has not trusted the current content of {untrusted.path}.",
                 suggestion=f"Ask the user to run: {command('tools', 'trust', untrusted.path)}",
                 file=untrusted.path,
             )
@@ -56,29 +56,29 @@ NOTHING = CustomTools({}, (), (), (), {}, {})
 
 
 class ToolLayer:
-    """What one folder came to."""
+    """The tools and problems of one folder."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Definition] = {}
         self.hidden: list[Definition] = []
         self.problems: list[ToolProblem] = []
         self.untrusted: list[Untrusted] = []
-        self.guesses: dict[str, ToolProblem] = {}  # broken ones, by the names that they have or might have
+        self.guesses: dict[str, ToolProblem] = {}  # broken tools, by their actual or likely names
         self.awaiting: dict[str, Untrusted] = {}
 
     def add(self, stem: str, loaded: Loaded) -> None:
-        """Add what a file declares; `stem` is the name it probably has. Of two tools with one name the first stays."""
+        """Add the tools of a file; `stem` is its likely name. Of two tools with the same name, the first wins."""
         for definition in loaded.definitions:
             first = self.definitions.setdefault(definition.name, definition)
             if first is not definition:
                 self.hidden.append(definition)
-                message = f"There is already a tool {definition.name} in this folder, in {first.origin}."
+                message = f"Duplicate name: {first.origin} in the same folder already declares {definition.name}."
                 self.problems.append(ToolProblem(definition.origin, message, definition.line, definition.name))
         for problem in loaded.problems:
             self.problems.append(problem)
             for name in (problem.name, stem):
                 if name is not None:
-                    self.guesses.setdefault(name, problem)  # the first is what is told
+                    self.guesses.setdefault(name, problem)  # the first one is reported
 
 
 def layered(layers: Iterable[ToolLayer], reserved: Collection[str]) -> CustomTools:
@@ -93,23 +93,23 @@ def layered(layers: Iterable[ToolLayer], reserved: Collection[str]) -> CustomToo
         problems += layer.problems
         untrusted += layer.untrusted
         hidden += layer.hidden
-        for found in layer.definitions.values():
-            definition = found
+        for declared in layer.definitions.values():
+            definition = declared
             if definition.name in reserved:
                 if definition.source != "directory":
-                    message = f"{definition.name} is the name of a built-in tool; the file needs another."
+                    message = f"{definition.name} is the name of a built-in tool; choose another name."
                     problems.append(ToolProblem(definition.origin, message, definition.line, definition.name))
                     continue
                 definition = definition._replace(name=PREFIX + definition.name)
             if definitions.setdefault(definition.name, definition) is not definition:
                 hidden.append(definition)
-        _spell(layer.guesses, broken)
-        _spell(layer.awaiting, awaiting)
+        _add_spellings(layer.guesses, broken)
+        _add_spellings(layer.awaiting, awaiting)
     return CustomTools(definitions, tuple(hidden), tuple(problems), tuple(untrusted), broken, awaiting)
 
 
-def _spell(guesses: Mapping[str, T], wanted: dict[str, T]) -> None:
-    """Add reasons under the names by which a tool may be called: files are often named with a dash."""
-    for name, why in guesses.items():
-        for spelled in (name, name.replace("-", "_")):
-            wanted.setdefault(spelled, why)
+def _add_spellings(guesses: Mapping[str, T], reasons: dict[str, T]) -> None:
+    """Add each reason under the name and its spelling with underscores: file names often have dashes."""
+    for name, reason in guesses.items():
+        for spelling in (name, name.replace("-", "_")):
+            reasons.setdefault(spelling, reason)

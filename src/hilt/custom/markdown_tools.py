@@ -1,7 +1,7 @@
 """Markdown tools: one file whose front matter declares a tool and whose body is its shell script.
 
-Whatever is wrong with a file becomes a Problem with its line, all of them at once; nothing here raises. Arguments are
-checked by the declared parameters, in the words that the format promises.
+Reading a file never raises: it reports every problem with its line. Arguments are validated against the declared
+parameters, with the messages that the format specifies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hilt.schema import ARTICLES, LISTED_MAX, TOLD_MAX, Schema, kind_of, numbere
 
 TIMEOUT_MS = 30_000
 MAX_TIMEOUT_MS = 300_000
-SIGN = "⚒ "  # before everything that a tool of this kind says to people
+SIGN = "⚒ "  # the prefix of messages for people
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
@@ -44,7 +44,7 @@ _KEYS = frozenset(
         *("shell", "sandbox", "effects", "examples", "result", "warm"),
     )
 )
-# what a parameter may say, the types it says it of, and its name in JSON Schema
+# the constraints of a parameter: the types they apply to, and their names in JSON Schema
 _CONSTRAINTS = {
     "pattern": (("string",), "pattern"),
     "minLength": (("string",), "minLength"),
@@ -57,7 +57,7 @@ _TYPES = ("string", "number", "integer", "boolean", "array")
 
 
 def read(content: Content) -> Loaded:
-    """Return the tool of a file. A README without front matter is none of ours."""
+    """Return the tool of a file; a README without front matter is skipped."""
     data = content.files[""]
     if os.path.basename(content.path).lower() == "readme.md" and not data.removeprefix(b"\xef\xbb\xbf").startswith(
         b"---"
@@ -73,27 +73,27 @@ def read(content: Content) -> Loaded:
         return Loaded((definition,))
     name = written.fields.get("name")
     known = name if isinstance(name, str) else None
-    found = sorted(reading.problems, key=lambda problem: problem[0])
-    return Loaded(problems=tuple(ToolProblem(content.path, message, line, known) for line, message in found))
+    problems = sorted(reading.problems, key=lambda problem: problem[0])
+    return Loaded(problems=tuple(ToolProblem(content.path, message, line, known) for line, message in problems))
 
 
 class _Reading:
-    """Takes a definition out of its fields, and notes all that is wrong with them."""
+    """Builds a definition from its fields, and collects all problems."""
 
     def __init__(self, written: FrontMatter) -> None:
         self._written = written
         self._fields = written.fields
         self.problems: list[tuple[int, str]] = []
         self.notes: list[str] = []
-        self.warned: list[binding.Warned] | None = []  # None where it depends on which sections a call has
+        self.warned: list[binding.Warned] | None = []  # None if it depends on the sections of a call
 
     def definition(self, content: Content) -> Definition:
         fields = self._fields
         for key in fields:
             if key not in _KEYS:
-                self.notes.append(f"line {self._written.line(key)}: the key {key} is not known and ignored")
+                self.notes.append(f"line {self._written.line(key)}: unknown key {key} is ignored")
         if fields.get("warm") is True:
-            self.notes.append(f"line {self._written.line('warm')}: warm is for folder tools and ignored")
+            self.notes.append(f"line {self._written.line('warm')}: warm is ignored; only folder tools support it")
         approval = self._choice("approval", ("never", "always", "destructive"), "always")
         parameters = self._parameters()
         shell = self._choice("shell", ("bash", "sh"), None)
@@ -149,8 +149,8 @@ class _Reading:
         if name is None:
             self._wrong("the name is missing")
         elif not isinstance(name, str) or not _NAME.match(name) or len(name) > 64:
-            wanted = "begin with a small letter and have small letters, digits and _ only, at most 64"
-            self._wrong(f"the name must {wanted}, not {shown(name)}", "name")
+            expected = "start with a lowercase letter and have at most 64 lowercase letters, digits and _"
+            self._wrong(f"the name must {expected}, not {shown(name)}", "name")
         return name if isinstance(name, str) else ""
 
     def _text(self, key: str) -> str:
@@ -158,7 +158,7 @@ class _Reading:
         if value is None:
             self._wrong(f"the {key} is missing")
         elif not isinstance(value, str) or not value.strip():
-            self._wrong(f"the {key} must be text, not {shown(value)}", key)
+            self._wrong(f"the {key} must be a non-empty string, not {shown(value)}", key)
         return value.strip() if isinstance(value, str) else ""
 
     def _choice(self, key: str, choices: tuple[str, ...], default: Any) -> Any:
@@ -196,28 +196,30 @@ class _Reading:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            self._wrong("env must be names with values", "env")
+            self._wrong(f"env must map names to values, not be {ARTICLES[kind_of(value)]}", "env")
             return {}
-        found = {}
+        environment = {}
         for name, item in value.items():
             if not isinstance(name, str) or not _VARIABLE.match(name):
-                self._wrong(f"{shown(name)} is no name of an environment variable", "env", name)
+                self._wrong(f"{shown(name)} is not a valid name of an environment variable", "env", name)
             elif isinstance(item, dict | list) or "\0" in str(item):
-                self._wrong(f"the value of {name} must be text", "env", name)
+                self._wrong(f"the value of {name} must be a string", "env", name)
             else:
-                found[name] = item if isinstance(item, str) else "" if item is None else json.dumps(item)
+                environment[name] = item if isinstance(item, str) else "" if item is None else json.dumps(item)
                 if variables.runs_at_start(name):
                     line = self._written.line("env", name)
-                    self.notes.append(f"line {line}: {name} is never given to a tool: it makes programs run other code")
-        return found
+                    self.notes.append(
+                        f"line {line}: {name} is never passed to a tool: it makes programs run other code"
+                    )
+        return environment
 
     def _body(self, parameters: Schema, wanted: str | None) -> str:
         body, line = self._written.body, self._written.body_line
         if not body.strip():
-            self.problems.append((line, "There is no script below the front matter."))
+            self.problems.append((line, "The script below the front matter is missing."))
             return ""
         if "\0" in body:
-            self.problems.append((line + body[: body.index("\0")].count("\n"), "The script holds a NUL character."))
+            self.problems.append((line + body[: body.index("\0")].count("\n"), "The script contains a NUL character."))
             return ""
         try:
             template = binding.bind(body, set(parameters["properties"]), shell=expected_shell(wanted), line=line)
@@ -235,11 +237,11 @@ class _Reading:
         required: list[str] = []
         for name, entry, path in self._entries():
             if not isinstance(name, str) or not _PARAMETER.match(name):
-                self._wrong(f"{shown(name)} is no name of a parameter: use letters, digits, _ and -", *path)
+                self._wrong(f"{shown(name)} is not a valid parameter name: use letters, digits, _ and -", *path)
             elif name in properties:
                 self._wrong(f"the parameter {name} is declared twice", *path)
             elif not isinstance(entry, dict):
-                self._wrong(f"the parameter {name} must be declared by keys such as type and description", *path)
+                self._wrong(f"the parameter {name} must be an object with keys such as type and description", *path)
             else:
                 properties[name] = self._parameter(name, entry, path)
                 if entry.get("required") is True:
@@ -250,7 +252,7 @@ class _Reading:
         return schema
 
     def _entries(self) -> Iterator[tuple[Any, Any, tuple[Any, ...]]]:
-        """Yield the parameters, which are keys or a list of objects that have a name."""
+        """Yield the parameters, declared as a mapping or as a list of objects with a name."""
         declared = self._fields.get("parameters")
         if isinstance(declared, dict):
             for name, entry in declared.items():
@@ -261,7 +263,9 @@ class _Reading:
                 rest = {key: value for key, value in named.items() if key != "name"}
                 yield named.get("name"), rest, ("parameters", number)
         elif declared is not None:
-            self._wrong("parameters must be names with what they are", "parameters")
+            self._wrong(
+                f"parameters must map names to declarations, not be {ARTICLES[kind_of(declared)]}", "parameters"
+            )
 
     def _parameter(self, name: str, entry: dict[Any, Any], path: tuple[Any, ...]) -> Schema:
         kind = entry.get("type")
@@ -284,12 +288,12 @@ class _Reading:
                     self._wrong(f"in enum, {violation}", *path, "enum")
         if entry.get("default") is not None and len(self.problems) == before:
             for violation in _violations(name, schema, entry["default"]):
-                self._wrong(f"the default does not fit: {violation}", *path, "default")
+                self._wrong(f"the default is invalid: {violation}", *path, "default")
             schema["default"] = entry["default"]
         return schema
 
     def _constraint(self, schema: Schema, name: str, key: Any, value: Any, path: tuple[Any, ...]) -> str | None:
-        """Take one key of a parameter into its schema, or return what is wrong with it."""
+        """Add one key of a parameter to its schema, or return the problem."""
         kind = schema["type"]
         if key in ("type", "default") or value is None:
             return None
@@ -305,13 +309,11 @@ class _Reading:
             return None
         known = {"minimum": "min", "maximum": "max"}.get(key, key)
         if known not in _CONSTRAINTS:
-            self.notes.append(
-                f"line {self._written.line(*path, key)}: the key {key} of {name} is not known and ignored"
-            )
+            self.notes.append(f"line {self._written.line(*path, key)}: unknown key {key} of {name} is ignored")
             return None
         kinds, keyword = _CONSTRAINTS[known]
         if kind not in kinds:
-            return f"{key} is only for {' and '.join(kinds)}, and {name} is {kind}"
+            return f"{key} applies to type {' or '.join(kinds)} only, and {name} is of type {kind}"
         wrong = _unfit(known, value)
         if wrong:
             return f"{key} of {name} {wrong}"
@@ -320,16 +322,16 @@ class _Reading:
 
 
 def _unfit(key: str, value: Any) -> str | None:
-    """Return what is wrong with the value of a constraint."""
+    """Return the problem with the value of a constraint, if any."""
     if key == "pattern":
-        return None if isinstance(value, str) and _compiles(value) else "must be a regular expression as in JavaScript"
+        return None if isinstance(value, str) and _compiles(value) else "must be a valid JavaScript regular expression"
     if key == "items":
         is_known = isinstance(value, dict) and value.get("type") in _TYPES[:4]
         return None if is_known else f"must have a type that is one of {', '.join(_TYPES[:4])}"
     if key in ("min", "max"):
         is_number = kind_of(value) in ("integer", "number") and abs(value) != float("inf") and value == value
         return None if is_number else "must be a number"
-    return None if kind_of(value) == "integer" and value >= 0 else "must be an integer that is not negative"
+    return None if kind_of(value) == "integer" and value >= 0 else "must be an integer of at least 0"
 
 
 def _compiles(pattern: str) -> bool:
@@ -343,12 +345,12 @@ def _compiles(pattern: str) -> bool:
 
 
 def expected_shell(wanted: str | None) -> binding.Shell:
-    """Return the shell that a script is read for: bash where there is one; where there is none, it is bound again."""
+    """Return the shell that a script is parsed for; without bash, it is bound again for sh at the call."""
     return "sh" if wanted == "sh" else "bash"
 
 
 def kinds(parameters: Schema) -> dict[str, binding.Kind]:
-    """Return what the values of each parameter may be."""
+    """Return the kind of value of each parameter."""
     return {name: _kind(schema) for name, schema in parameters["properties"].items()}
 
 
@@ -397,7 +399,7 @@ def _refusal(violations: list[str]) -> ToolError:
 
 
 def _plain(schema: Schema, value: Any) -> Any:
-    """Take a value as it was meant: 10.0 is an integer, and an array may come as JSON text."""
+    """Normalize a value: 10.0 is an integer, and an array may arrive as a JSON string."""
     if isinstance(value, float) and value.is_integer() and schema["type"] in ("integer", "number"):
         return int(value)
     if schema["type"] == "array" and isinstance(value, str):
@@ -412,25 +414,25 @@ def _plain(schema: Schema, value: Any) -> Any:
 
 
 def _violations(name: str, schema: Schema, value: Any) -> list[str]:
-    """Return what is wrong with one value."""
-    wanted, kind = schema["type"], kind_of(value)
-    if kind != wanted and not (wanted == "number" and kind == "integer"):
-        return [f"{name} must be {ARTICLES[wanted]}, not {ARTICLES[kind]} ({shown(value)})"]
-    found = []
+    """Return the violations of one value."""
+    expected, kind = schema["type"], kind_of(value)
+    if kind != expected and not (expected == "number" and kind == "integer"):
+        return [f"{name} must be {ARTICLES[expected]}, not {ARTICLES[kind]} ({shown(value)})"]
+    violations = []
     if "enum" in schema and not any(value == choice and kind_of(choice) == kind for choice in schema["enum"]):
         choices = ", ".join(str(choice) if isinstance(choice, str) else shown(choice) for choice in schema["enum"])
-        found.append(f"{name} must be one of {choices}, not {shown(value)}")
-    if wanted == "string":
-        found += _text_violations(name, schema, value)
-    elif wanted in ("integer", "number"):
+        violations.append(f"{name} must be one of {choices}, not {shown(value)}")
+    if expected == "string":
+        violations += _text_violations(name, schema, value)
+    elif expected in ("integer", "number"):
         for bound, words in (("minimum", "at least"), ("maximum", "at most")):
             limit = schema.get(bound)
             if limit is not None and (value < limit if bound == "minimum" else value > limit):
-                found.append(f"{name} must be {words} {limit}, not {shown(value)}")
-    elif wanted == "array" and "items" in schema:
+                violations.append(f"{name} must be {words} {limit}, not {shown(value)}")
+    elif expected == "array" and "items" in schema:
         for index, item in enumerate(value):
-            found += _violations(f"{name}[{index}]", schema["items"], item)
-    return found
+            violations += _violations(f"{name}[{index}]", schema["items"], item)
+    return violations
 
 
 def _text_violations(name: str, schema: Schema, value: str) -> Iterator[str]:
@@ -441,9 +443,9 @@ def _text_violations(name: str, schema: Schema, value: str) -> Iterator[str]:
     if "pattern" in schema:
         import jsonschema_rs
 
-        # a pattern of the rare kind that needs backtracking gives up after a bounded number of steps
+        # the few patterns that need backtracking give up after a bounded number of steps
         for error in jsonschema_rs.validator_for({"pattern": numbered_groups(schema["pattern"])}).iter_errors(value):
             if type(error.kind).__name__.endswith("BacktrackLimitExceeded"):
-                yield f"{name} takes too long to compare with the pattern {schema['pattern']}"
+                yield f"{name} takes too long to match against the pattern {schema['pattern']}"
             else:
                 yield f"{name} must match the pattern {schema['pattern']}, and {shown(value)} does not"

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 LOAD_SECONDS = 10.0
 
 Start = Callable[[str, bytes], Recipe]  # from the path of a file and its bytes
-Describe = Callable[[Mapping[str, Any]], dict[str, Any]]  # what the host tells of a tool, as fields of a Definition
+Describe = Callable[[Mapping[str, Any]], dict[str, Any]]  # from the host's description to the fields of a Definition
 
 
 def read(content: Content, form: Format, workers: Workers, start: Start, describe: Describe) -> Loaded:
-    """Load a module in a worker, which is kept for the first call, and return what it declares."""
+    """Load a module in a worker, which is kept for the first call, and return its tools."""
     data = content.files[""]
     try:
         reply = workers.greeted(start(content.path, data), seconds=LOAD_SECONDS)
@@ -43,30 +43,30 @@ def read(content: Content, form: Format, workers: Workers, start: Start, describ
     if "problem" in reply:
         problem = reply["problem"]
         return Loaded(problems=(ToolProblem(content.path, _sentence(problem["message"]), problem.get("line")),))
-    found = tuple(
+    definitions = tuple(
         Definition(
             origin=content.path,
             source=content.source,
             format=form,
             folder=os.path.dirname(content.path),
             content_hash=fingerprint(content.files),
-            # the tool itself may come to be called otherwise
-            details={"function": told["name"], "outputSchema": _schema(told.get("output"))},
-            **describe(told),
+            # the tool may be renamed later, the function not
+            details={"function": described["name"], "outputSchema": _schema(described.get("output"))},
+            **describe(described),
         )
-        for told in reply["tools"]
+        for described in reply["tools"]
     )
-    if not found:
-        return Loaded(problems=(ToolProblem(content.path, "It declares no tool."),))
-    return Loaded(found)
+    if not definitions:
+        return Loaded(problems=(ToolProblem(content.path, "The file declares no tool."),))
+    return Loaded(definitions)
 
 
-def _schema(told: Any) -> Any:
-    return told if isinstance(told, dict) else None
+def _schema(value: Any) -> Any:
+    return value if isinstance(value, dict) else None
 
 
 def execute(definition: Definition, workers: Workers, start: Start, root: str) -> Execute:
-    """Return what calls one tool of a module."""
+    """Return the function that calls one tool of a module."""
 
     def call(ctx: Context, args: dict[str, Any]) -> Output:
         path = definition.origin
@@ -88,7 +88,7 @@ def execute(definition: Definition, workers: Workers, start: Start, root: str) -
 
 
 def _answer(ctx: Context, asked: Any) -> dict[str, Any]:
-    """Return what a tool gets that asks, or tells, the client of the call while it runs."""
+    """Handle a request or notification of a running tool to the client of the call; return the answer."""
     client = ctx.attendant
     kind, value = asked.get("kind"), asked.get("value")
     try:
@@ -106,7 +106,7 @@ def _answer(ctx: Context, asked: Any) -> dict[str, Any]:
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a module's worker: the user's, as that of markdown tools."""
+    """Return the environment of a module's worker: the same as for markdown tools."""
     from hilt.custom.scripts import PROVIDER_KEYS
 
     return variables.neutral({name: value for name, value in environ.items() if name not in PROVIDER_KEYS})
@@ -120,24 +120,24 @@ def identity(path: str, data: bytes, root: str) -> tuple[str, str]:
 def _output(reply: dict[str, Any], definition: Definition, limit: int) -> Output:
     if "error" in reply:
         raise _error(reply["error"], definition)
-    told = reply.get("output")
-    if not isinstance(told, dict) or not isinstance(told.get("text", ""), str):
-        raise ToolError("tool_failed", f"The host of {definition.name} sent a reply that is not understood.")
-    meta = told.get("meta")
-    data, view = foreign_views.extract(told.get("data"))
-    text, data = sized(told.get("text", ""), data, limit)
+    output = reply.get("output")
+    if not isinstance(output, dict) or not isinstance(output.get("text", ""), str):
+        raise ToolError("tool_failed", f"The host of {definition.name} sent an invalid reply.")
+    meta = output.get("meta")
+    data, view = foreign_views.extract(output.get("data"))
+    text, data = sized(output.get("text", ""), data, limit)
     return Output(
         text,
         data,
-        view=view if told.get("view") is None else foreign_views.validate(told["view"]),
+        view=view if output.get("view") is None else foreign_views.validate(output["view"]),
         meta=meta if isinstance(meta, dict) else {},
-        content=_content(told.get("content"), definition),
-        classification=told.get("classification"),
-        risk=told.get("risk"),
+        content=_content(output.get("content"), definition),
+        classification=output.get("classification"),
+        risk=output.get("risk"),
     )
 
 
-# of each kind of block, what it cannot be without
+# the required fields of each kind of block
 _BLOCKS: dict[str, dict[str, type]] = {
     "text": {"text": str},
     "image": {"data": str, "mimeType": str},
@@ -147,29 +147,29 @@ _BLOCKS: dict[str, dict[str, type]] = {
 }
 
 
-def _content(told: Any, definition: Definition) -> tuple[dict[str, Any], ...]:
-    """Return the blocks of an answer, which are as MCP has them."""
-    blocks = tuple(told) if isinstance(told, list) else ()
+def _content(value: Any, definition: Definition) -> tuple[dict[str, Any], ...]:
+    """Return the MCP content blocks of a result."""
+    blocks = tuple(value) if isinstance(value, list) else ()
     for block in blocks:
         needed = _BLOCKS.get(str(block.get("type"))) if isinstance(block, dict) else None
         if needed is None or not all(isinstance(block.get(name), kind) for name, kind in needed.items()):
             kinds = ", ".join(_BLOCKS)
             raise ToolError(
                 "tool_failed",
-                f"{definition.name} returned content that is not understood.",
-                suggestion=f"Mend the tool: a block is an object with a type ({kinds}) and what MCP asks of it.",
+                f"{definition.name} returned an invalid content block.",
+                suggestion=f"Fix the tool: a block is an object with a type ({kinds}) and the fields MCP requires.",
             )
     return blocks
 
 
-def _error(told: dict[str, Any], definition: Definition) -> ToolError:
-    code = told.get("code")
-    details = told.get("details")
+def _error(failure: dict[str, Any], definition: Definition) -> ToolError:
+    code = failure.get("code")
+    details = failure.get("details")
     known = {name: value for name, value in details.items() if name not in _TAKEN} if isinstance(details, dict) else {}
     return ToolError(
         code if code in CODES else "tool_failed",
-        str(told.get("message") or f"{definition.name} failed."),
-        suggestion=told.get("suggestion"),
+        str(failure.get("message") or f"{definition.name} failed."),
+        suggestion=failure.get("suggestion"),
         **known,
     )
 

@@ -1,7 +1,7 @@
 """The worker side of a Python tool: loads one file, describes its tools, and answers calls, one line of JSON each.
 
-It runs in a process of its own, started by python_tools.py. The file's text comes with the first request, so that what
-is run is what was trusted. What tools print goes to standard error; the replies have a descriptor of their own.
+It runs in a separate process, started by python_tools.py. The first request carries the source of the file, so what
+runs is what was trusted. What tools print goes to standard error; replies use a separate descriptor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hilt.errors import CODES, ToolError
 
 
 class Surroundings:
-    """The `ctx` of a tool in a file: where it works, for whom, and how it talks to the client of the call."""
+    """The `ctx` of a tool in a file: its workspace, its session, and requests to the client of the call."""
 
     def __init__(self, root: str, session: str, ask: Callable[[str, Any], Any]) -> None:
         self.root = root
@@ -30,49 +30,49 @@ class Surroundings:
         self._count = 0
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell the client, if it wants to know, how far the call is."""
+        """Report progress to the client, if it asked for it."""
         self._ask("progress", [done, total, message])
 
     def log(self, level: str, data: Any) -> None:
-        """Tell the client what a person may want to know: level is debug, info, notice, warning, error or worse."""
+        """Send a log message to the client: level is debug, info, notice, warning, error or higher."""
         self._ask("log", [level, data])
 
     def elicit(self, message: str, schema: dict[str, Any], name: str = "") -> dict[str, Any] | None:
-        """Have a person fill in a form; None when nobody can be asked.
+        """Ask the user to fill in a form; None if nobody can be asked.
 
-        A client may have to be asked by running the whole call again: do nothing before that must not happen twice.
+        With some clients the whole call runs again after the answer: do nothing before this that must not happen twice.
         """
         params = {"mode": "form", "message": message, "requestedSchema": schema}
         return self._one(name, {"method": "elicitation/create", "params": params})
 
     def sample(self, request: dict[str, Any], name: str = "") -> dict[str, Any] | None:
-        """Have the client's model answer; None when the client does not offer it."""
+        """Request an answer from the client's model; None if the client does not support it."""
         return self._one(name, {"method": "sampling/createMessage", "params": request})
 
     def inputs(self, requests: dict[str, dict[str, Any]]) -> dict[str, Any]:
-        """Ask the client several things at once, each by a name and as MCP has it; None for what it cannot be asked."""
-        found: dict[str, Any] = self._ask("inputs", requests)
-        return found
+        """Send the client several MCP requests at once, by name; None for those it does not support."""
+        answers: dict[str, Any] = self._ask("inputs", requests)
+        return answers
 
     def require(self, capability: str) -> None:
-        """End the call unless the client offers this: elicitation, sampling or roots."""
+        """End the call unless the client supports this: elicitation, sampling or roots."""
         self._ask("require", capability)
 
     def _one(self, name: str, request: dict[str, Any]) -> dict[str, Any] | None:
         self._count += 1
         name = name or f"input_{self._count}"
-        found: dict[str, Any] | None = self.inputs({name: request})[name]
-        return found
+        answer: dict[str, Any] | None = self.inputs({name: request})[name]
+        return answer
 
 
 class _Channel:
-    """The line to the runtime: requests in, replies out, and what a tool asks in between."""
+    """The connection to the runtime: requests in, replies out, and requests of a tool in between."""
 
     def __init__(self, requests: BinaryIO, replies: int) -> None:
         self._requests = requests
         self._replies = replies
         self._lock = threading.Lock()
-        self._number = 0  # of the request under way; 0 when there is none
+        self._number = 0  # of the current request; 0 for none
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for line in self._requests:
@@ -81,29 +81,32 @@ class _Channel:
             yield request
 
     def ask(self, kind: str, value: Any) -> Any:
-        """Ask the runtime on behalf of a tool, and wait."""
+        """Send the runtime a request of a tool, and wait for the answer."""
         with self._lock:
             if not self._number:
-                raise ToolError("cancelled", "The call is over; its client cannot be talked to any more.")
+                raise ToolError("cancelled", "The call is over, so its client can no longer be reached.")
             try:
                 line = _encoded({"id": self._number, "ask": {"kind": kind, "value": value}})
             except (TypeError, ValueError, RecursionError) as error:
-                raise ToolError("tool_failed", f"The tool tells what JSON cannot hold: {error}.") from None
+                raise ToolError("tool_failed", f"The tool sent a value that JSON does not support: {error}.") from None
             self._send(line)
-            told = json.loads(self._requests.readline() or os._exit(0))  # nobody is there any more
-            self._number = told["id"]
-        answer = told["answer"]
+            message = json.loads(self._requests.readline() or os._exit(0))  # the runtime is gone
+            self._number = message["id"]
+        answer = message["answer"]
         if "error" in answer:
             raise ToolError(**answer["error"])
         return answer["value"]
 
     def reply(self, reply: dict[str, Any]) -> None:
-        """Answer the request; threads that a tool left behind have no say after that."""
+        """Answer the request; threads that the tool left running cannot send anything afterwards."""
         with self._lock:
             try:
                 line = _encoded({"id": self._number, **reply})
             except (TypeError, ValueError, RecursionError) as error:
-                failure = {"code": "tool_failed", "message": f"The tool returned what JSON cannot hold: {error}."}
+                failure = {
+                    "code": "tool_failed",
+                    "message": f"The tool returned a value that JSON does not support: {error}.",
+                }
                 line = _encoded({"id": self._number, "error": failure})
             self._number = 0
             self._send(line)
@@ -120,7 +123,7 @@ def _encoded(message: dict[str, Any]) -> bytes:
 
 
 class Loading(Exception):
-    """Why a file was not loaded, and the line."""
+    """A file was not loaded: the reason and the line."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -176,37 +179,37 @@ def _imported(path: str, source: bytes) -> tuple[ModuleType, dict[str, Function]
     except SyntaxError as error:
         raise Loading(error.msg, error.lineno or None) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise Loading(f"the file is not Python: {error}") from None
+        raise Loading(f"the file is not valid Python: {error}") from None
     name = os.path.basename(path).partition(".")[0]
     module = ModuleType(f"hilt_file_{name}")
     module.__file__ = path
     sys.modules[module.__name__] = module
     try:
-        exec(code, vars(module))  # noqa: S102 -- a person trusts this file
-    except BaseException as error:  # noqa: BLE001 -- whatever a file raises is told
-        raise Loading(_told(error), _line(error, path)) from None
+        exec(code, vars(module))  # noqa: S102 -- the user trusts this file
+    except BaseException as error:  # noqa: BLE001 -- whatever a file raises is reported
+        raise Loading(_summary(error), _line(error, path)) from None
     return module, functions
 
 
 def _functions(parsed: ast.Module) -> dict[str, Function]:
-    found: dict[str, Function] = {}
+    functions: dict[str, Function] = {}
     for node in ast.walk(parsed):
         if isinstance(node, ast.FunctionDef):
             if any(map(_is_tool, node.decorator_list)):
                 _check_types(node)
-            found[node.name] = Function(node.lineno, any(map(_names_effects, node.decorator_list)))
+            functions[node.name] = Function(node.lineno, any(map(_names_effects, node.decorator_list)))
         elif isinstance(node, ast.AsyncFunctionDef) and any(map(_is_tool, node.decorator_list)):
-            raise Loading(f"the function {node.name} is async; a tool is a plain one", node.lineno)
-    return found
+            raise Loading(f"the function {node.name} is async; a tool must be a plain function", node.lineno)
+    return functions
 
 
 def _check_types(node: ast.FunctionDef) -> None:
-    given = node.args
-    if given.posonlyargs or given.vararg or given.kwarg:
-        raise Loading(f"the function {node.name} has parameters without a name for callers: /, * or **", node.lineno)
-    for place, parameter in enumerate([*given.args, *given.kwonlyargs]):
+    signature = node.args
+    if signature.posonlyargs or signature.vararg or signature.kwarg:
+        raise Loading(f"the function {node.name} has positional-only, *args or **kwargs parameters", node.lineno)
+    for place, parameter in enumerate([*signature.args, *signature.kwonlyargs]):
         if parameter.annotation is None and (place, parameter.arg) != (0, "ctx"):
-            raise Loading(f"the parameter {parameter.arg} of {node.name} has no type", parameter.lineno)
+            raise Loading(f"the parameter {parameter.arg} of {node.name} has no type annotation", parameter.lineno)
 
 
 def _is_tool(decorator: ast.expr) -> bool:
@@ -220,7 +223,7 @@ def _names_effects(decorator: ast.expr) -> bool:
 
 def _described(tool: Tool, function: Function) -> dict[str, Any]:
     if not tool.description:
-        raise Loading(f"the function {tool.name} has no docstring; a model reads it as the manual", function.line)
+        raise Loading(f"the function {tool.name} has no docstring; the model needs it as a description", function.line)
     return {
         "name": tool.name,
         "description": tool.description,
@@ -238,7 +241,7 @@ def _described(tool: Tool, function: Function) -> dict[str, Any]:
 def _call(request: dict[str, Any], tools: dict[str, Tool], channel: _Channel) -> dict[str, Any]:
     tool = tools[request["tool"]]
     try:
-        os.chdir(request["root"])  # the call before may have gone elsewhere
+        os.chdir(request["root"])  # the last call may have changed the working folder
         output = tool.run(Surroundings(request["root"], request["session"], channel.ask), request["args"])
     except ToolError as error:
         code = error.code if error.code in CODES else "tool_failed"
@@ -248,7 +251,7 @@ def _call(request: dict[str, Any], tools: dict[str, Tool], channel: _Channel) ->
         path = request["path"]
         line = _line(error, path)
         where = "" if line is None else f" ({os.path.basename(path)}, line {line})"
-        return {"error": {"code": "tool_failed", "message": f"{tool.name} failed{where}: {_told(error)}"}}
+        return {"error": {"code": "tool_failed", "message": f"{tool.name} failed{where}: {_summary(error)}"}}
     return {"output": _fields(output)}
 
 
@@ -268,16 +271,16 @@ def _plain(details: dict[str, object]) -> Any:
     return json.loads(json.dumps(details, default=repr, skipkeys=True))
 
 
-def _told(error: BaseException) -> str:
+def _summary(error: BaseException) -> str:
     kind = type(error).__name__
     try:
         return f"{kind}: {error}" if str(error) else kind
-    except Exception:  # noqa: BLE001 -- even its text may fail
+    except Exception:  # noqa: BLE001 -- even its str() may fail
         return kind
 
 
 def _line(error: BaseException, path: str) -> int | None:
-    """Return the innermost line of the file that the error went through."""
+    """Return the innermost line of the file in the traceback."""
     line = None
     trace = error.__traceback__
     while trace is not None:

@@ -1,7 +1,7 @@
-"""Python tools: the functions under `@tool` of a file, in a worker process that stays warm.
+"""Python tools: the functions under `@tool` of a file, in a warm worker process.
 
-The interpreter is that of hilt, isolated: neither the workspace nor PYTHON* variables nor the folder of the file are
-on its path, so that nothing but the trusted file is run from a project.
+The interpreter is that of hilt in isolated mode: it ignores the workspace, PYTHON* variables and the folder of the
+file, so that the trusted file is the only code of a project that runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LAUNCH = "import sys; sys.path.append(sys.argv.pop(1)); from hilt.custom.python
 
 
 def reader(workers: Workers, environ: Mapping[str, str], root: str) -> Reader:
-    """Return what reads a Python file: its tools are described by a worker."""
+    """Return the reader of Python files; a worker describes their tools."""
 
     def read(content: Content) -> Loaded:
         return module_tools.read(content, "python", workers, _start(environ, root), _fields)
@@ -29,7 +29,7 @@ def reader(workers: Workers, environ: Mapping[str, str], root: str) -> Reader:
 
 
 def executor(workers: Workers, environ: Mapping[str, str], root: str) -> Callable[[Definition], Execute]:
-    """Return what makes the function of a definition, for `to_tool`."""
+    """Return the factory of the functions that run definitions, for `to_tool`."""
     return lambda definition: module_tools.execute(definition, workers, _start(environ, root), root)
 
 
@@ -44,16 +44,16 @@ def _start(environ: Mapping[str, str], root: str) -> module_tools.Start:
     return start
 
 
-def _fields(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a definition. A tool that does not name its effects may have any, so it asks."""
-    effects = told["effects"]
+def _fields(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a definition. A tool that declares no effects may have any, so every call prompts."""
+    effects = described["effects"]
     reads = effects == ["read"]
     return {
-        "name": told["name"],
-        "description": told["description"],
-        "parameters": told["schema"],
-        "timeout": told["timeout"],
-        "line": told["line"],
+        "name": described["name"],
+        "description": described["description"],
+        "parameters": described["schema"],
+        "timeout": described["timeout"],
+        "line": described["line"],
         "effects": None if effects is None else frozenset(effects),
         "read_only": reads,
         "approval": "always" if effects is None else "never" if reads else "destructive",

@@ -1,4 +1,4 @@
-"""What holds while the script of a custom tool runs: the sandbox that its `sandbox` key asks for."""
+"""The sandbox that the `sandbox` key of a custom tool declares, for the time that its script runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class ConfineDeclared(Protocol):
-    """Yields how a script is confined that has a `sandbox` key, and holds what that needs while the block lasts.
+    """A context manager that sets up the declared sandbox of a script and yields it.
 
-    The folder of the session's output must be readable inside, for a script may be there, and so must be `folder`,
-    which a tool has for itself.
+    The session's output folder must be readable inside, because a script may be there, and so must `folder`, the tool's
+    own.
     """
 
     def __call__(
@@ -30,9 +30,9 @@ class ConfineDeclared(Protocol):
 def confined(
     definition: Definition, confine: ConfineDeclared | None, ctx: Context, cwd: str
 ) -> AbstractContextManager[Confined | None]:
-    """Return what holds while a tool runs: nothing without the key, and nothing runs when nobody can confine it."""
+    """Return the sandbox of a tool, None without a `sandbox` key; raise if there is nothing to confine it with."""
     if definition.sandbox is None:
         return nullcontext()
     if confine is None:
-        raise ToolError("sandbox_unavailable", f"{definition.name} wants to run in a sandbox, and there is none.")
+        raise ToolError("sandbox_unavailable", f"{definition.name} requires a sandbox, and none is available.")
     return confine(ctx, definition.sandbox, cwd, definition.folder if definition.format == "folder" else None)

@@ -1,7 +1,7 @@
-"""Runs the scripts of markdown tools: from a file, with the values of the call bound, and nothing of them left after.
+"""Runs the scripts of markdown tools: from a temporary file, with the values of the call bound to variables.
 
 A tool without a `sandbox` key has the rights and the environment of the user, without the keys of model providers and
-without what would make its shell run other code first.
+the variables that make a shell run other code first.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from hilt.sandbox.process import Captured, Finished
 
 SHOWN_CHARACTERS = 32_000
-TAIL_CHARACTERS = 8_000  # of these, when not all can be shown
+TAIL_CHARACTERS = 8_000  # of these, for the end of longer output
 STDERR_CHARACTERS = 8_000
 
-# of the model that hilt itself talks to: no tool needs them unless its file names them
+# for the model that hilt itself uses: a tool gets them only if its file names them
 PROVIDER_KEYS = frozenset(
     (
         *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "AZURE_OPENAI_API_KEY"),
@@ -59,7 +59,7 @@ class Program(NamedTuple):
 
 
 def executor(environ: Mapping[str, str], confine: ConfineDeclared | None = None) -> Callable[[Definition], Execute]:
-    """Return what makes markdown tools run: with the user's environment, and what confines those that ask."""
+    """Return a factory of functions that run markdown tools; `confine` confines those that declare a sandbox."""
 
     def make(definition: Definition) -> Execute:
         return _BoundScript(definition, environ, confine)
@@ -70,24 +70,24 @@ def executor(environ: Mapping[str, str], confine: ConfineDeclared | None = None)
 def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the whole environment of a tool's script."""
     if definition.details["env_only"]:
-        found = {name: environ[name] for name in SHELL_VARIABLES if name in environ}
+        inherited = {name: environ[name] for name in SHELL_VARIABLES if name in environ}
     else:
-        found = {name: value for name, value in environ.items() if name not in PROVIDER_KEYS}
+        inherited = {name: value for name, value in environ.items() if name not in PROVIDER_KEYS}
     declared = {name: expand(value, environ) for name, value in definition.details["env"].items()}
-    return variables.neutral(found, declared)
+    return variables.neutral(inherited, declared)
 
 
 def expand(text: str, environ: Mapping[str, str]) -> str:
-    """Return a text of the front matter with ${VAR}, $VAR and ${VAR:-default} replaced; what is not set is nothing."""
+    """Expand ${VAR}, $VAR and ${VAR:-default} in a text of the front matter; unset variables are empty."""
 
-    def value(found: re.Match[str]) -> str:
-        return environ.get(found[1] or found[3]) or found[2] or ""
+    def value(match: re.Match[str]) -> str:
+        return environ.get(match[1] or match[3]) or match[2] or ""
 
     return _VARIABLE.sub(value, text)
 
 
 def told(name: str, args: Mapping[str, Any], output: str | None = None) -> str:
-    """Return a call as people see it in a terminal; `output` is what the model reads of it."""
+    """Return a call as shown in a terminal; `output` is the text that the model gets."""
     lines = [f"{markdown_tools.SIGN}{name}"]
     if args:
         pairs = (
@@ -111,10 +111,10 @@ class _BoundScript:
         self._definition = definition
         self._environ = environ
         self._confine = confine
-        self._templates: dict[str, binding.Template] = {}  # by shell; threads may make one twice, and it is the same
+        self._templates: dict[str, binding.Template] = {}  # by shell; two threads may build the same one, harmlessly
 
     def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
-        """Ask where the script may run a value as code; None where all of them are data."""
+        """Ask if the script may run a value as code; None if all values are only data."""
         definition = self._definition
         kinds = markdown_tools.kinds(definition.parameters)
         values = markdown_tools.check_arguments(definition.parameters, args)
@@ -123,11 +123,11 @@ class _BoundScript:
             given = [name for name, value in values.items() if binding.is_given(value)]
             with self._bindable():
                 warned = binding.check(self._template(self._program().shell), kinds, given)
-        found = [one for one in (binding.Warned(*row) for row in warned) if binding.is_asked(one, values, kinds)]
-        if not found or ctx.mode == "yolo":
+        warnings = [item for item in (binding.Warned(*row) for row in warned) if binding.is_asked(item, values, kinds)]
+        if not warnings or ctx.mode == "yolo":
             return None
-        told = "; ".join(f"{one.reason} (line {one.line})" for one in found[:3])
-        return Vote("ask", OWN, f"the script may run a value as code: {told}")
+        reasons = "; ".join(f"{item.reason} (line {item.line})" for item in warnings[:3])
+        return Vote("ask", OWN, f"the script may run a value as code: {reasons}")
 
     def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
         """Run the script to its end."""
@@ -145,7 +145,7 @@ class _BoundScript:
     def _program(self) -> Program:
         wanted = self._definition.details["shell"]
         search = self._environ.get("PATH") or os.defpath
-        # a folder that depends on where one stands is no place to look for programs
+        # a relative folder would resolve against the current directory
         search = os.pathsep.join(folder for folder in search.split(os.pathsep) if os.path.isabs(folder))
         bash = shutil.which("bash", path=search) if wanted != "sh" else None
         if bash is not None:
@@ -175,15 +175,15 @@ class _BoundScript:
     def _run(self, ctx: Context, argv: list[str], folder: WorkingFolder, env: Mapping[str, str]) -> Finished:
         from hilt.sandbox import process
 
-        given_up = threading.Event()
-        ctx.fence.watch(given_up.set)
+        cancelled = threading.Event()
+        ctx.fence.watch(cancelled.set)
         with confined(self._definition, self._confine, ctx, folder.path) as held:
             finished = process.run(
                 argv,
                 cwd=folder.handle,
                 env=env,
                 limits=process.Limits(timeout=self._definition.timeout),
-                cancelled=given_up,
+                cancelled=cancelled,
                 spill=ctx.overflow.open,
                 confined=held or process.Confined(),
             )
@@ -192,7 +192,7 @@ class _BoundScript:
 
     def _output(self, ctx: Context, finished: Finished, script: str) -> Output:
         definition = self._definition
-        # the file of the script is gone when this is read; its lines are those of the tool's own file
+        # name the tool's file, not the deleted script: their line numbers are the same
         stderr = _text(finished.stderr).replace(script, definition.origin)
         stderr = stderr if len(stderr) <= STDERR_CHARACTERS else "[…]" + stderr[-STDERR_CHARACTERS:]
         if finished.reason == "exit" and finished.exit_code == 0:
@@ -203,29 +203,30 @@ class _BoundScript:
             milliseconds = round(definition.timeout * 1000)
             raise ToolError("timeout", f"Custom tool timed out after {milliseconds} ms{_ending(stderr)}", **facts)
         if finished.reason == "limit":
-            raise ToolError("resource_limit", "Custom tool printed more than 64 MiB and was ended.", **facts)
-        said = stderr.strip() or stdout.strip()[-STDERR_CHARACTERS:]
-        raise ToolError("tool_failed", f"Custom tool failed (exit {finished.exit_code}): {said}", **facts)
+            raise ToolError("resource_limit", "Custom tool printed more than 64 MiB and was killed.", **facts)
+        reason = stderr.strip() or stdout.strip()[-STDERR_CHARACTERS:]
+        raise ToolError("tool_failed", f"Custom tool failed (exit {finished.exit_code}): {reason}", **facts)
 
     def _answer(self, ctx: Context, stdout: Captured, meta: Mapping[str, Any]) -> Output:
         if self._definition.result == "text":
-            text, kept = self._shown(ctx, stdout)
-            return Output(text, meta={**meta, **kept}, bounded=True)
+            text, overflow = self._shown(ctx, stdout)
+            return Output(text, meta={**meta, **overflow}, bounded=True)
         from hilt.custom import answers
         from hilt.wire import decode_value
 
         if stdout.omitted:
-            raise ToolError("tool_failed", f"Custom tool printed {stdout.total} bytes of JSON, which is too much.")
+            raise ToolError("tool_failed", f"Custom tool printed too much JSON: {stdout.total} bytes.")
         try:
             data, view = foreign_views.extract(decode_value(stdout.head + stdout.tail))
         except ToolError as error:
-            said = _text(stdout)[:200]
-            raise ToolError("tool_failed", f"Custom tool printed no JSON: {error.message} It begins: {said}") from None
+            excerpt = _text(stdout)[:200]
+            message = f"Custom tool printed invalid JSON: {error.message} It begins: {excerpt}"
+            raise ToolError("tool_failed", message) from None
         text, data = answers.sized("", data, ctx.overflow.limit)
         return Output(text, data, view=view, meta=meta)
 
     def _shown(self, ctx: Context, stdout: Captured) -> tuple[str, dict[str, Any]]:
-        """Return what a model reads, all of it or its beginning and its end, and what programs are told of the rest."""
+        """Return the output for the model, cut to its beginning and end if too long, and metadata on the rest."""
         text = _text(stdout)
         if not stdout.omitted and len(text) <= SHOWN_CHARACTERS:
             return text, {}
@@ -237,8 +238,8 @@ class _BoundScript:
         tail = printed.plain((stdout.tail or stdout.head).decode("utf-8", "replace"))
         room = SHOWN_CHARACTERS - TAIL_CHARACTERS - len(gap) - len(note)
         shown = head[:room] + gap + tail[-TAIL_CHARACTERS:].removesuffix("\n") + note
-        kept = {} if path is None else {"_persisted": True, "_filePath": path}
-        return shown, {**kept, "_originalSize": stdout.total}
+        saved = {} if path is None else {"_persisted": True, "_filePath": path}
+        return shown, {**saved, "_originalSize": stdout.total}
 
 
 def _ending(stderr: str) -> str:
@@ -251,7 +252,7 @@ def _text(stream: Captured) -> str:
 
 @contextmanager
 def _file(ctx: Context, name: str, script: str) -> Iterator[str]:
-    """Yield the path of a file that holds the script, for its owner alone, while the block lasts."""
+    """Yield the path of a temporary file with the script, readable only by its owner."""
     path = os.path.join(ctx.overflow.directory, f"{os.urandom(8).hex()}-{name}.sh")
     try:
         _write(ctx, path, script.encode())

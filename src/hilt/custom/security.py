@@ -1,9 +1,9 @@
-"""The security script of a folder tool: it votes on every call, after everybody else and only when nobody denied it.
+"""The security script of a folder tool: it votes last on every call, unless the call is already denied.
 
-Where rules or the tool's own definition ask as well, the person is asked once, for all of it. An answer is `allowed`,
-`requiresApproval`, `permissionType`, `permissionKey` and perhaps a `message`. Whoever asks for approval gets it asked,
-whatever `allowed` says: that is how the scripts that exist mean it, and it is the safe reading. A script that is
-missing, fails, takes too long or is not understood lets nothing run.
+If rules or the tool's definition ask as well, the user is prompted once for all of it. An answer has `allowed`,
+`requiresApproval`, `permissionType`, `permissionKey` and an optional `message`. `requiresApproval` prompts whatever
+`allowed` says: existing scripts mean it so, and it is the safe reading. If the script is missing, fails, times out or
+gives an invalid answer, the tool does not run.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.process import Finished
 
-GRANT = "permission "  # begins every grant of a permission, and no rule
+GRANT = "permission "  # the prefix of every grant of a permission; no rule has it
 MESSAGE_CHARACTERS = 2000
 QUOTED_CHARACTERS = 200
 
-_MEND = "Ask the user to mend the security script of the tool."
+_FIX = "Ask the user to fix the security script of the tool."
 
 
 class Permission(NamedTuple):
-    """What an approval that is kept is for: `type` and `key` are the script's own words."""
+    """What a stored approval covers; the script defines `type` and `key`."""
 
     tool: str
     type: str
@@ -36,12 +36,12 @@ class Permission(NamedTuple):
 
     @property
     def grant(self) -> str:
-        """The text under which a grant of this permission is kept."""
+        """The text that a grant of this permission is stored as."""
         return GRANT + json.dumps(self, ensure_ascii=False, separators=(",", ":"))
 
 
 class SecurityVerdict(NamedTuple):
-    """What a security script says of a call."""
+    """The answer of a security script to a call."""
 
     allowed: bool
     requires_approval: bool
@@ -50,43 +50,43 @@ class SecurityVerdict(NamedTuple):
 
 
 class Grants(Protocol):
-    """The approvals that the user keeps, in one workspace."""
+    """The stored approvals of the user in one workspace."""
 
     def has(self, grant: str) -> bool:
-        """Whether the user keeps allowing this."""
+        """Whether the user has granted this."""
 
 
 def question(args: Mapping[str, Any], *, workspace: str, session: str, allowed_paths: Sequence[str]) -> dict[str, Any]:
-    """Return what a security script is told: all that the tool is told, and more.
+    """Return the input of a security script: the input of the tool, and more.
 
-    An argument cannot take the place of what is told by hilt.
+    Arguments cannot override the fields that hilt sets.
     """
-    told = {"workspacePath": workspace, "sessionId": session, "allowedPaths": list(allowed_paths)}
-    return {**args, "args": dict(args), **told}
+    own_fields = {"workspacePath": workspace, "sessionId": session, "allowedPaths": list(allowed_paths)}
+    return {**args, "args": dict(args), **own_fields}
 
 
 def understand(tool: str, finished: Finished, seconds: float) -> SecurityVerdict:
-    """Return the answer of a script that has ended; raise when it is not one."""
+    """Return the answer of a finished script; raise if it failed or the answer is invalid."""
     if finished.reason == "timeout":
-        raise _unclear(tool, f"took longer than {seconds:g} s")
+        raise _check_failed(tool, f"timed out after {seconds:g} s")
     if finished.reason == "limit" or finished.stdout.omitted:
-        raise _unclear(tool, "printed too much")
+        raise _check_failed(tool, "printed too much")
     if finished.reason != "exit" or finished.exit_code != 0:
-        said = finished.stderr.head.decode("utf-8", "replace").strip()[:QUOTED_CHARACTERS]
-        raise _unclear(tool, f"failed (exit {finished.exit_code})" + (f": {said}" if said else ""))
+        stderr = finished.stderr.head.decode("utf-8", "replace").strip()[:QUOTED_CHARACTERS]
+        raise _check_failed(tool, f"failed (exit {finished.exit_code})" + (f": {stderr}" if stderr else ""))
     printed = finished.stdout.head
     try:
         value = decode_value(printed)
     except ToolError:
-        raise _unclear(tool, f"answered what is not JSON: {_quoted(printed)}") from None
+        raise _check_failed(tool, f"printed invalid JSON: {_quoted(printed)}") from None
     return _answer(tool, value)
 
 
 def vote(answer: SecurityVerdict, grants: Grants) -> Vote | None:
-    """Return what an answer means for the call; None when the script allows it, or the user keeps allowing it."""
+    """Return the vote on the call; None if the script allows it or the user has granted it."""
     permission = answer.permission
     if not answer.requires_approval:
-        return None if answer.allowed else _blocked(permission, answer.message or "it gives no reason")
+        return None if answer.allowed else _blocked(permission, answer.message or "no reason given")
     if grants.has(permission.grant):
         return None
     reason = f"{permission.tool} asks for {permission.type} {permission.key}"
@@ -108,21 +108,21 @@ def _blocked(permission: Permission, message: str) -> Vote:
 
 
 def missing(tool: str, script: str) -> ToolError:
-    """Return the error for a tool whose security script is not there."""
-    return _unclear(tool, f"is missing: {script}")
+    """Return the error for a tool whose security script is missing."""
+    return _check_failed(tool, f"is missing: {script}")
 
 
 def _answer(tool: str, value: Any) -> SecurityVerdict:
     if not isinstance(value, dict):
-        raise _unclear(tool, "did not answer with an object")
+        raise _check_failed(tool, "did not print a JSON object")
     wrong = [f"{name} must be true or false" for name in ("allowed", "requiresApproval") if not _is(value, name, bool)]
-    wrong += [f"{name} must be text" for name in ("permissionType", "permissionKey") if not _is(value, name, str)]
+    wrong += [f"{name} must be a string" for name in ("permissionType", "permissionKey") if not _is(value, name, str)]
     if value.get("message") is not None and not _is(value, "message", str):
-        wrong.append("message must be text")
+        wrong.append("message must be a string")
     if wrong:
-        raise _unclear(tool, f"gave no clear answer: {', '.join(wrong)}")
+        raise _check_failed(tool, f"gave an invalid answer: {', '.join(wrong)}")
     if value.get("error"):
-        raise _unclear(tool, f"failed: {str(value['error'])[:QUOTED_CHARACTERS]}")
+        raise _check_failed(tool, f"failed: {str(value['error'])[:QUOTED_CHARACTERS]}")
     permission = Permission(tool, value["permissionType"], value["permissionKey"])
     message = (value.get("message") or "")[:MESSAGE_CHARACTERS]
     return SecurityVerdict(value["allowed"], value["requiresApproval"], permission, message)
@@ -132,9 +132,9 @@ def _is(value: dict[str, Any], name: str, kind: type) -> bool:
     return isinstance(value.get(name), kind)
 
 
-def _unclear(tool: str, what: str) -> ToolError:
+def _check_failed(tool: str, what: str) -> ToolError:
     message = f"{tool} was not run, because its security check {what.rstrip('.')}."
-    return ToolError("tool_failed", message, suggestion=_MEND)
+    return ToolError("tool_failed", message, suggestion=_FIX)
 
 
 def _quoted(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What is known of tools from the last time they were read: kept by path, size and times, here and on disk."""
+"""A cache of loaded tools, keyed by path, size and times, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hilt import __version__
 from hilt.custom.definition import Definition, Example, Loaded, Source
 from hilt.processes.declared_sandbox import DeclaredSandbox
 
-VERSION = f"2, hilt {__version__}"  # of the file: what another version made of a tool is not believed
-RETRY_SECONDS = 30.0  # a file that failed may fail no longer, though it is unchanged: its runtime was installed
-SLOW_SECONDS = 1.0  # a file that took longer to fail is not tried again by itself: every call would wait for it
+VERSION = f"2, hilt {__version__}"  # of the file: entries of another version are discarded
+RETRY_SECONDS = 30.0  # a file that failed may load later though it is unchanged: its runtime was installed
+SLOW_SECONDS = 1.0  # a file that took longer to fail is not retried: every call would wait for it
 
 Signature = list[list[Any]]  # of the files of a tool: name, size, mtime, ctime, inode
 
 
 class RememberedTool:
-    """A tool as it was last read: its bytes only until its reader has had them."""
+    """A tool as it was last read; its bytes are dropped once it is loaded."""
 
     __slots__ = ("around", "at", "files", "hashes", "loaded", "settled", "signature", "source", "took")
 
@@ -44,28 +44,28 @@ class RememberedTool:
         self.loaded = loaded
         self.at = time.monotonic()
         self.took = 0.0
-        self.around: object = None  # what was in its folder, beside what counts
+        self.around: object = None  # the state of its folder when it was loaded
 
     def fits(self, source: Source, signature: Signature) -> bool:
-        """Whether the tool has not changed since."""
+        """Whether the tool is unchanged."""
         return self.settled and self.signature == signature and self.source == source
 
     def again(self, signature: Signature, *, settled: bool) -> RememberedTool:
-        """Return the same content with other times."""
+        """Return an entry with the same content and new times."""
         entry = RememberedTool(
             self.source, signature, self.hashes, settled=settled, files=self.files, loaded=self.loaded
         )
         entry.at, entry.took, entry.around = self.at, self.took, self.around
         return entry
 
-    def may_be_mended(self, around: Callable[[], object]) -> bool:
-        """Whether it failed, and it is time to see if it still does: its folder has changed, or a while has passed."""
+    def is_retry_due(self, around: Callable[[], object]) -> bool:
+        """Whether the load failed and should be retried: the folder has changed, or enough time has passed."""
         if self.loaded is None or not self.loaded.problems or self.took > SLOW_SECONDS:
             return False
         return time.monotonic() - self.at > RETRY_SECONDS or around() != self.around
 
     def row(self) -> list[Any] | None:
-        """Return what is kept on disk; None when that would not be safe to believe, or there is nothing to keep."""
+        """Return the entry for the disk; None if it may be stale or did not load."""
         if not self.settled or self.loaded is None or self.loaded.problems:
             return None
         hashes = [[name, digest.hex()] for name, digest in self.hashes.items()]
@@ -73,27 +73,27 @@ class RememberedTool:
 
 
 class Cache:
-    """The file of what was read before, kept below the state directory; losing it costs time only."""
+    """The cache file below the state directory; losing it costs only time."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._saved: dict[str, Any] = {}
 
     def load(self) -> dict[str, RememberedTool]:
-        """Return what was kept; nothing when the file is missing or not ours."""
+        """Return the saved entries; none if the file is missing or invalid."""
         try:
             with open(self._path, encoding="utf-8") as file:
-                kept = json.load(file)
-            if kept["version"] != VERSION:
+                saved = json.load(file)
+            if saved["version"] != VERSION:
                 return {}
-            found = {path: _entry(row) for path, row in kept["tools"].items()}
+            entries = {path: _entry(row) for path, row in saved["tools"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return {}
-        self._saved = {path: row[1] for path, row in kept["tools"].items()}
-        return found
+        self._saved = {path: row[1] for path, row in saved["tools"].items()}
+        return entries
 
     def save(self, known: Mapping[str, RememberedTool]) -> None:
-        """Keep what is known, if it differs from what is kept."""
+        """Save the entries if they differ from the saved ones."""
         signatures = {
             path: entry.signature
             for path, entry in known.items()
@@ -103,7 +103,7 @@ class Cache:
             return
         rows = {path: row for path, entry in known.items() if (row := entry.row()) is not None}
         fresh = f"{self._path}.{os.getpid()}.{threading.get_ident()}"
-        with suppress(OSError, TypeError, ValueError):  # a cache that cannot be written is none
+        with suppress(OSError, TypeError, ValueError):  # a cache is optional
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             text = json.dumps({"version": VERSION, "tools": rows}, separators=(",", ":"))
             with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
@@ -126,8 +126,8 @@ def _row(definition: Definition) -> dict[str, Any]:
 
 def _entry(row: Sequence[Any]) -> RememberedTool:
     source, signature, hashes, definitions = row
-    kept = {name: bytes.fromhex(digest) for name, digest in hashes}
-    return RememberedTool(source, signature, kept, settled=True, loaded=Loaded(tuple(map(_definition, definitions))))
+    digests = {name: bytes.fromhex(digest) for name, digest in hashes}
+    return RememberedTool(source, signature, digests, settled=True, loaded=Loaded(tuple(map(_definition, definitions))))
 
 
 def _definition(row: dict[str, Any]) -> Definition:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Toolbox:
-    """Custom tools by name, as their files are now. May be used from many threads; no work before the first look."""
+    """Custom tools by name, as their files are now. Thread-safe; does no work before the first lookup."""
 
     def __init__(
         self,
@@ -36,9 +36,10 @@ class Toolbox:
         sandbox: str,
         confine_module: Callable[[DeclaredSandbox, str], AbstractContextManager[Confined]],
     ) -> None:
-        """Take what the executors need: the user's grants for security scripts, and what confines a tool that asks.
+        """Take what the executors need: the user's grants for security scripts, and `confine` for declared sandboxes.
 
-        `sandbox` is what tools get that ask for none; modules are confined without a call, since they are loaded first.
+        `sandbox` applies to tools that declare none. Modules are confined by `confine_module`, which needs no call,
+        because they are loaded before one.
         """
         self._root = root
         self._environ = environ
@@ -49,7 +50,7 @@ class Toolbox:
         self._confine = confine
         self._sandbox = sandbox
         self._confine_module = confine_module
-        self._boxed: tuple[CustomTools, CustomTools] | None = None  # what was found, and the same with that sandbox
+        self._boxed: tuple[CustomTools, CustomTools] | None = None  # tools as discovered, and with the default sandbox
         self._lock = threading.Lock()
         self._workers: Workers | None = None
         self._discovery: Discovery | None = None
@@ -57,7 +58,7 @@ class Toolbox:
         self._made: dict[str, tuple[Definition, Tool]] = {}
 
     def close(self) -> None:
-        """End the workers, and the watch over the folders."""
+        """Stop the workers and the folder watch."""
         with self._lock:
             watch, workers = self._watch, self._workers
         if watch is not None:
@@ -66,9 +67,9 @@ class Toolbox:
             workers.close()
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called, from a thread of its own, soon after tools came, changed, broke, were mended or went.
+        """Call `callback`, from a separate thread, soon after tools are added, changed, broken, fixed or removed.
 
-        What is returned ends that.
+        Return a function that removes the callback.
         """
         from hilt.custom.watching import ToolWatch
 
@@ -80,19 +81,22 @@ class Toolbox:
         return watch.add(callback)
 
     def found(self) -> CustomTools:
-        """Return what there is now, what is broken and what is not trusted."""
-        found = self._open().current()
-        box = self._default()
-        if box is None:
-            return found
+        """Return the current tools, including the broken and the untrusted ones."""
+        current = self._open().current()
+        default = self._default()
+        if default is None:
+            return current
         boxed = self._boxed
-        if boxed is None or boxed[0] is not found:
-            own = {name: one if one.sandbox else one._replace(sandbox=box) for name, one in found.definitions.items()}
-            boxed = self._boxed = found, found._replace(definitions=own)
+        if boxed is None or boxed[0] is not current:
+            definitions = {
+                name: definition if definition.sandbox else definition._replace(sandbox=default)
+                for name, definition in current.definitions.items()
+            }
+            boxed = self._boxed = current, current._replace(definitions=definitions)
         return boxed[1]
 
     def _default(self) -> DeclaredSandbox | None:
-        """Return the sandbox of tools that ask for none; None for the rights of the user."""
+        """Return the sandbox of tools that declare none; None for the rights of the user."""
         if self._sandbox == "declared":
             return None
         from hilt.processes.declared_sandbox import DeclaredSandbox
@@ -100,20 +104,20 @@ class Toolbox:
         return DeclaredSandbox(write=(".",) if self._sandbox == "workspace-write" else ())
 
     def find(self, name: str) -> Tool | None:
-        """Return the tool of this name; one that is broken or not trusted raises why."""
+        """Return the tool of this name, or None; raise the reason if it is broken or not trusted."""
         definition = self.found().find(name)
         return None if definition is None else self._tool(definition)
 
     def names(self) -> list[str]:
-        """Return the names of all of them."""
+        """Return the names of all custom tools."""
         return list(self.found().definitions)
 
     def untrusted(self) -> list[str]:
         """Return the files that are not loaded because the user has not trusted them."""
-        return [one.path for one in self.found().untrusted]
+        return [tool.path for tool in self.found().untrusted]
 
     def tools(self) -> list[Tool]:
-        """Return all of them, by name."""
+        """Return all custom tools, sorted by name."""
         return [self._tool(definition) for _, definition in sorted(self.found().definitions.items())]
 
     def _tool(self, definition: Definition) -> Tool:
@@ -150,8 +154,8 @@ class Toolbox:
                 from hilt.custom.discovery import open_discovery
                 from hilt.custom.workers import Workers
 
-                box = self._default()
-                self._workers = Workers(confine=None if box is None else partial(self._confine_module, box))
+                default = self._default()
+                self._workers = Workers(confine=None if default is None else partial(self._confine_module, default))
                 self._discovery = open_discovery(
                     self._root,
                     self._environ,

@@ -1,10 +1,10 @@
-"""Folder tools with `warm: true`: their script stays running, and answers one line of JSON by another.
+"""Folder tools with `warm: true`: their script keeps running, and answers each line of JSON with a line of JSON.
 
-It is started by the first call, just as for a single one, with the same environment and confined in the same way. Each
-line on its standard input is one call, with the fields that a script of a single call is given. It answers with one
-line, a JSON object, written out at once; other lines are noise. It works on one call at a time: calls at the same time
-have a process each, so a script must not count on being the only one. It ends after ten idle minutes, when a call takes
-too long, when its files change, and with hilt.
+The first call starts it with the same environment and sandbox as a script of a single call. Each line on its standard
+input is one call, with the fields that a script of a single call receives. It answers with one line, a JSON object, and
+flushes it; other lines are noise. It handles one call at a time: concurrent calls run in separate processes, so a
+script must not assume that it is the only one. It is stopped after ten idle minutes, when a call times out, when its
+files change, and when hilt exits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOT_WATCHED = ("node_modules", ".git", "__pycache__", ".venv")
 
 
 class WarmReply(NamedTuple):
-    """The answer of a script, and whether it printed other things before."""
+    """The answer of a script, and whether it printed other lines before."""
 
     value: dict[str, Any]
     is_noisy: bool
@@ -41,11 +41,11 @@ class WarmReply(NamedTuple):
 def ask(
     workers: Workers, definition: Definition, launch: Launch, request: dict[str, Any], ctx: Context, confine: Confine
 ) -> WarmReply:
-    """Return what the script answers; `confine` holds how a process of it is confined while it runs."""
+    """Return the answer of the script; `confine` provides the sandbox of its process."""
     noise = threading.Event()
     place = [definition.origin, ctx.workspace.root]
     if definition.sandbox is not None:
-        # a sandbox is that of a session, and as strict as its mode
+        # a sandbox depends on the session and its mode
         place += [ctx.session, ctx.mode]
     recipe = Recipe(
         _key(definition, launch, place),
@@ -66,8 +66,8 @@ def ask(
         raise ToolError(
             "timeout",
             error.message,
-            suggestion="Ask for less at once, or give the tool a longer timeout. A warm tool must answer every line it "
-            "reads with one line of JSON, and write it out at once.",
+            suggestion="Request less at once, or increase the tool's timeout. A warm tool must answer every line it "
+            "reads with one line of JSON, and flush it.",
         ) from None
     return WarmReply(value, noise.is_set())
 
@@ -78,18 +78,18 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
 
 
 def _key(definition: Definition, launch: Launch, place: list[str]) -> str:
-    """Return what is another when a running process is not the one that would be started now."""
+    """Return a key that changes when the running process is out of date."""
     stamps = _stamps(definition.folder)
     env = sorted(launch.env.items())
-    told = [definition.content_hash, launch.argv, launch.cwd, env, definition.sandbox, stamps, place]
-    digest = sha256(json.dumps(told).encode()).hex()
+    facts = [definition.content_hash, launch.argv, launch.cwd, env, definition.sandbox, stamps, place]
+    digest = sha256(json.dumps(facts).encode()).hex()
     newest = max((max(stamp[1:3]) for stamp in stamps), default=0)
     return digest if is_settled(newest, time.time_ns()) else f"{digest} {os.urandom(8).hex()}"
 
 
 def _stamps(folder: str) -> list[tuple[str, int, int, int, int]]:
-    """Return what changes when the files of a tool do."""
-    found: list[tuple[str, int, int, int, int]] = []
+    """Return the metadata that changes when the files of a tool do."""
+    stamps: list[tuple[str, int, int, int, int]] = []
     for inner, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in _NOT_WATCHED]
         for name in files:
@@ -98,7 +98,7 @@ def _stamps(folder: str) -> list[tuple[str, int, int, int, int]]:
                 status = os.stat(path)
             except OSError:
                 continue
-            found.append((path, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
-        if len(found) > WATCHED_FILES:
+            stamps.append((path, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+        if len(stamps) > WATCHED_FILES:
             break
-    return sorted(found)
+    return sorted(stamps)

@@ -1,8 +1,8 @@
-"""Tells when the custom tools have changed: the folders are watched, and looked at when something happens in them.
+"""Reports changes of custom tools: watches the tool folders, and rescans them when something changes.
 
-Only the folders of tools are watched, and those above them in which one may come to be, none of these with what is
-below. Where the system can watch no more, the folders are looked at once a second instead. What counts is what a look
-finds, so that a tool which the person does not trust is no change.
+Only the tool folders are watched, and the folders above them where one may be created, none of them recursively. When
+the system's limit on watches is reached, the folders are polled once a second. A change counts only if a scan finds
+different tools, so a new untrusted tool is not a change.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from hilt.custom.candidates import ToolPlace, is_passed_over
+from hilt.custom.candidates import ToolPlace, is_skipped
 from hilt.custom.discovery import Discovery
 from hilt.custom.layers import CustomTools
 from hilt.errors import ToolError
 
 POLL_SECONDS = 1.0
-REST_SECONDS = 10.0  # what lies behind a link, or on another machine, is not watched
-STEP_MS = 100  # a change is waited for that follows another so soon
-GROUP_MS = 400  # but no longer than this
+REST_SECONDS = 10.0  # between scans for changes that cannot be watched: behind links, on network file systems
+STEP_MS = 100  # wait this long for a further change
+GROUP_MS = 400  # but no longer than this in all
 TICK_MS = 200
 CLOSE_SECONDS = 5.0
-FOLDERS = 4000  # that are watched, at most
+FOLDERS = 4000  # watched at most
 
 
 class ToolWatch:
-    """Looks at the tool folders in a thread of its own, from the first listener to the last."""
+    """Watches the tool folders in a separate thread for as long as there are listeners."""
 
     def __init__(self, discovery: Discovery, *, native: bool = True) -> None:
         self._discovery = discovery
@@ -38,10 +38,10 @@ class ToolWatch:
         self._changed = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        discovery.listen(self._hear)
+        discovery.listen(self._note_change)
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called after every change from now on; what is returned ends that."""
+        """Call `callback` after every later change; return a function that removes it."""
         self._discovery.current(look=True)
         with self._lock:
             self._callbacks.append(callback)
@@ -64,7 +64,7 @@ class ToolWatch:
         return remove
 
     def close(self) -> None:
-        """End the thread; no callback is called after."""
+        """Stop the thread; no callback is called afterwards."""
         with self._lock:
             self._callbacks.clear()
             thread, self._thread = self._thread, None
@@ -72,30 +72,30 @@ class ToolWatch:
         if thread is not None and thread is not threading.current_thread():
             thread.join(CLOSE_SECONDS)
 
-    def _hear(self, found: CustomTools) -> None:
+    def _note_change(self, tools: CustomTools) -> None:
         self._changed.set()
 
     def _run(self, stop: threading.Event) -> None:
         for _ in self._occasions(stop):
-            with suppress(OSError, ToolError):  # what cannot be looked at now is looked at again
+            with suppress(OSError, ToolError):  # the next scan tries again
                 self._discovery.current(look=True)
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
-        # a call may have looked before us, so what was heard counts, not our own look
+    def _notify(self) -> None:
+        # a call may have scanned before us, so rely on the reported change, not on our own scan
         if not self._changed.is_set():
             return
         self._changed.clear()
         with self._lock:
             callbacks = list(self._callbacks)
         for callback in callbacks:
-            with suppress(Exception):  # one whose listener is gone must not keep the others from hearing
+            with suppress(Exception):  # a failing callback must not keep the others from being called
                 callback()
 
     def _occasions(self, stop: threading.Event) -> Iterator[None]:
-        """Yield when it is time to look."""
+        """Yield when it is time to scan."""
         if self._native:
-            with suppress(ImportError, OSError, RuntimeError):  # there are limits to how much one may watch
+            with suppress(ImportError, OSError, RuntimeError):  # the system limits the number of watches
                 yield from self._events(stop)
         while not stop.wait(POLL_SECONDS):
             yield
@@ -111,7 +111,7 @@ class ToolWatch:
             try:
                 for changes in watch(
                     *folders,
-                    watch_filter=None,  # or what does not concern us would keep us from looking at the rest
+                    watch_filter=None,  # filtered changes yield nothing, so a scan that is due would be delayed
                     debounce=GROUP_MS,
                     step=STEP_MS,
                     rust_timeout=TICK_MS,
@@ -121,9 +121,9 @@ class ToolWatch:
                     recursive=False,
                     ignore_permission_denied=True,
                 ):
-                    self._tell()
+                    self._notify()
                     is_ours = any(_concerns(path, places) for _, path in changes)
-                    # what is trusted may have changed; that file changes often, for other reasons
+                    # trust may have changed; its database changes often, for other reasons
                     waited = time.monotonic() - looked
                     is_due = waited > REST_SECONDS or (waited > POLL_SECONDS and state != self._state())
                     if fresh or is_ours or is_due:
@@ -132,34 +132,34 @@ class ToolWatch:
                         if is_ours and set(watched(places)) != folders:
                             break
             except FileNotFoundError:
-                stop.wait(TICK_MS / 1000)  # a folder went just before it was watched
+                stop.wait(TICK_MS / 1000)  # a folder was deleted just before it was watched
 
     def _state(self) -> list[tuple[int, int, int] | None]:
         return [_stamp(path) for path in self._discovery.also]
 
 
 def watched(places: Iterable[ToolPlace]) -> list[str]:
-    """Return the folders to watch: those of tools, what is in them, and the two above, where they are or may be."""
-    found: dict[str, None] = {}
+    """Return the folders to watch: the tool folders and their subfolders, and the two levels above."""
+    folders: dict[str, None] = {}
     for place in places:
         above = os.path.dirname(place.path)
         nearest = place.path
         while not os.path.isdir(nearest):
             nearest = os.path.dirname(nearest)
         around = [folder for folder in (above, os.path.dirname(above)) if os.path.isdir(folder)]
-        found |= dict.fromkeys([nearest, *around])
+        folders |= dict.fromkeys([nearest, *around])
         if nearest == place.path:
-            found |= dict.fromkeys(_below(place.path, deep=place.source == "project"))
-    return list(found)[:FOLDERS]
+            folders |= dict.fromkeys(_below(place.path, deep=place.source == "project"))
+    return list(folders)[:FOLDERS]
 
 
 def _below(folder: str, *, deep: bool) -> Iterator[str]:
-    """Yield the folders of tools; of one that is the user's own only what is at its top counts."""
+    """Yield the folders of tools; only the top level counts in the user's own."""
     waiting = [folder]
     for outer in waiting:
         with suppress(OSError), os.scandir(outer) as listing:
             for entry in listing:
-                if len(waiting) < FOLDERS and entry.is_dir() and not is_passed_over(entry.name):
+                if len(waiting) < FOLDERS and entry.is_dir() and not is_skipped(entry.name):
                     yield entry.path
                     if deep and not entry.is_symlink():
                         waiting.append(entry.path)

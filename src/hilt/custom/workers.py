@@ -1,12 +1,11 @@
-"""Warm worker processes: a program that answers JSON lines, kept for the next call, replaced when it ends.
+"""Warm worker processes: programs that answer lines of JSON, kept for the next call, restarted after they exit.
 
     request  {"id": 1, "op": "call", ...}      one line on its standard input
     reply    {"id": 1, ...}                    one line on its standard output; other lines there are noise
 
-A worker answers one request at a time, so calls at the same time have several. Whatever it prints beside its replies is
-kept, as far as it fits, for the message that tells of its end. A program that knows no numbers answers each request by
-one line; one that says more than it was asked for is not asked again, because its next answer could be that of another
-request.
+A worker answers one request at a time, so concurrent calls need several. The last part of its other output is kept for
+the error message if it exits. A program that does not use ids answers each request with one line. If it prints extra
+lines, it is not used again, because its next answer could belong to another request.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from hilt.sandbox.process import Child, Confined
 
 PER_TOOL = 4  # workers of one tool; more calls at the same time wait for one of them
-IN_ALL = 16  # workers that are kept when idle
+IN_ALL = 16  # idle workers kept at most
 IDLE_SECONDS = 600.0
 REPLY_BYTES = 64 << 20
 NOISE_BYTES = 4096
@@ -43,22 +42,22 @@ Decode = Callable[[bytes], dict[str, Any] | None]
 
 
 class Recipe(NamedTuple):
-    """How a worker is started. `greeting`, unless None, is its first request: it must be answered before any other."""
+    """How to start a worker. `greeting`, unless None, is its first request, which it must answer before any other."""
 
-    key: str  # what it runs, by content: workers of one key are alike
-    place: str  # the file, and where it works: when that has a new key, the workers of the old one end
+    key: str  # derived from the content it runs: workers with the same key are interchangeable
+    place: str  # the file and its working folder: when its key changes, workers with the old key are stopped
     origin: str  # the file alone
-    shown: str  # what people call it
+    shown: str  # its name in messages
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
     greeting: Mapping[str, Any] | None = None
-    confine: Confine | None = None  # holds how it is confined, for as long as it runs; None: as modules are
-    decode: Decode | None = None  # what a line means that has no number, None for noise; without it replies have one
+    confine: Confine | None = None  # its sandbox, held while it runs; None: the sandbox of modules
+    decode: Decode | None = None  # decodes a reply without an id, None for noise; if not set, replies have an id
 
 
 class Workers:
-    """The workers of a runtime, by what they run. May be used from many threads; closing it ends them all."""
+    """The workers of a runtime, by what they run. Thread-safe; closing it stops them all."""
 
     def __init__(
         self,
@@ -68,17 +67,17 @@ class Workers:
         idle: float = IDLE_SECONDS,
         confine: Callable[[str], AbstractContextManager[Confined]] | None = None,
     ) -> None:
-        """`confine` holds how modules are confined that work in a folder; without it they have the user's rights."""
+        """`confine` provides the sandbox of modules for a working folder; without it they have the user's rights."""
         self._per_tool = per_tool
         self._in_all = in_all
         self._idle_seconds = idle
         self._confine = confine
         self._changed = threading.Condition()
-        self._idle: list[_Worker] = []  # the one used last is the last
+        self._idle: list[_Worker] = []  # least recently used first
         self._busy: dict[str, int] = {}
         self._current: dict[str, str] = {}  # the newest key of each place
         self._closed = False
-        self._timer: threading.Timer | None = None  # ends those that were idle for too long
+        self._timer: threading.Timer | None = None  # stops workers that were idle for too long
 
     def __enter__(self) -> Workers:
         return self
@@ -96,11 +95,11 @@ class Workers:
         on_noise: Callable[[], None] = lambda: None,
         answer: Callable[[Any], Any] | None = None,
     ) -> dict[str, Any]:
-        """Return the reply of a warm worker, or of a new one; it is ended when it takes longer or the call is given up.
+        """Return the reply of a warm or new worker; kill it on timeout or when the call is cancelled.
 
-        Waiting for a worker counts as time of the request, starting one does not. `on_noise` is called for every line
-        that is printed before the reply. A worker may ask for something before it replies: `answer` says what it gets,
-        and the time that takes is not the worker's.
+        The timeout includes waiting for a worker, but not starting one. `on_noise` is called for every line that is
+        printed before the reply. A worker may send requests before it replies: `answer` handles them, and that time
+        does not count.
         """
         deadline = monotonic() + seconds
         with self._turn(recipe, deadline, fence):
@@ -112,9 +111,9 @@ class Workers:
                 reply = worker.exchange(request, deadline, fence, on_noise)
                 while answer is not None and "ask" in reply:
                     started = monotonic()
-                    told = answer(reply["ask"])
+                    answered = answer(reply["ask"])
                     deadline += monotonic() - started
-                    reply = worker.exchange({"answer": told}, deadline, fence, on_noise)
+                    reply = worker.exchange({"answer": answered}, deadline, fence, on_noise)
                 worker.look()
             except BaseException:
                 worker.close()
@@ -125,7 +124,7 @@ class Workers:
         return reply
 
     def greeted(self, recipe: Recipe, *, seconds: float = START_SECONDS) -> dict[str, Any]:
-        """Return how a new worker answers its greeting; the worker is kept for the first call."""
+        """Start a worker and return its reply to the greeting; the worker is kept for the first call."""
         with self._turn(recipe, monotonic() + seconds, None):
             worker = self._start(recipe, None, seconds)
             self._keep(worker)
@@ -138,7 +137,7 @@ class Workers:
         return _start(recipe, confine, fence, seconds)
 
     def forget(self, origin: str) -> None:
-        """End the idle workers of a file that is gone."""
+        """Stop the idle workers of a file that was removed."""
         with self._changed:
             gone = [worker for worker in self._idle if worker.recipe.origin == origin]
             self._idle = [worker for worker in self._idle if worker.recipe.origin != origin]
@@ -147,7 +146,7 @@ class Workers:
         _close(gone)
 
     def close(self) -> None:
-        """End all workers; those at work end with their call."""
+        """Stop all workers; busy ones stop after their call."""
         with self._changed:
             self._closed = True
             gone, self._idle = self._idle, []
@@ -158,20 +157,22 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of the workers that wait for work."""
+        """The process ids of the idle workers."""
         with self._changed:
             return [worker.child.pid for worker in self._idle]
 
     @contextmanager
     def _turn(self, recipe: Recipe, deadline: float, fence: Fence | None) -> Iterator[None]:
-        """Wait until another worker may be busy with this, and hold the place while the block lasts."""
+        """Wait until fewer than the maximum of workers are busy with this, and count as busy inside the block."""
         key = recipe.key
         if fence is not None:
             fence.watch(self._wake)
         with self._changed:
             while self._busy.get(key, 0) >= self._per_tool and not self._closed:
                 if not self._changed.wait(max(0.0, deadline - monotonic())) and monotonic() >= deadline:
-                    raise ToolError("timeout", f"All {self._per_tool} workers of {recipe.shown} stayed busy.")
+                    raise ToolError(
+                        "timeout", f"Timed out: all {self._per_tool} workers of {recipe.shown} stayed busy."
+                    )
                 if fence is not None:
                     fence.check()
             if self._closed:
@@ -191,8 +192,8 @@ class Workers:
             self._changed.notify_all()
 
     def _take(self, recipe: Recipe) -> _Worker | None:
-        """Return an idle worker that lives; end those that nobody will ask again."""
-        found = None
+        """Return an idle worker that is alive, or None; stop the stale ones."""
+        taken = None
         with self._changed:
             self._current[recipe.place] = recipe.key
             oldest = monotonic() - self._idle_seconds
@@ -201,13 +202,13 @@ class Workers:
             for worker in reversed(self._idle):
                 if worker.used < oldest or not self._is_current(worker) or not worker.lives():
                     gone.append(worker)
-                elif found is None and worker.recipe.key == recipe.key:
-                    found = worker
+                elif taken is None and worker.recipe.key == recipe.key:
+                    taken = worker
                 else:
                     kept.append(worker)
             self._idle = kept[::-1]
         _close(gone)
-        return found
+        return taken
 
     def _keep(self, worker: _Worker) -> None:
         gone = []
@@ -223,7 +224,7 @@ class Workers:
         _close(gone)
 
     def _set_timer(self) -> None:
-        """See to it that the worker which has been idle longest ends in time."""
+        """Start the timer that stops the longest idle worker, unless it runs."""
         if self._timer is None and self._idle and not self._closed:
             seconds = max(0.0, min(worker.used for worker in self._idle) + self._idle_seconds - monotonic())
             self._timer = threading.Timer(seconds, self._end_idle)
@@ -244,7 +245,7 @@ class Workers:
 
 
 class _Worker:
-    """One running process; belongs to one thread at a time."""
+    """One running process; used by one thread at a time."""
 
     def __init__(
         self,
@@ -258,7 +259,7 @@ class _Worker:
     ) -> None:
         self.recipe = recipe
         self.child = child
-        self.look = look  # for what it has left for git to run
+        self.look = look  # checks for hooks and settings that git would run
         self.used = monotonic()
         self.greeting: dict[str, Any] = {}
         self._stdin = stdin
@@ -271,7 +272,7 @@ class _Worker:
         self._noise = bytearray()
 
     def lives(self) -> bool:
-        """Whether the process still waits for requests, and has nothing more to say on the last one."""
+        """Whether the process still accepts requests, and printed nothing after its last reply."""
         try:
             return self.child.poll() is None and self.child.exit is None and self._is_quiet()
         except ToolError:
@@ -290,7 +291,7 @@ class _Worker:
         return not rest and not any(decode(bytes(line)) is not None for line in lines)
 
     def close(self) -> None:
-        """End the process and everything it started."""
+        """Kill the process and everything it started."""
         self._held.close()
 
     def exchange(
@@ -300,8 +301,8 @@ class _Worker:
         fence: Fence | None,
         on_noise: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
-        """Send a request and return its reply, or raise; after an error the worker is of no more use."""
-        *noise, self._unread = self._unread.split(b"\n")  # what came after the last reply
+        """Send a request and return its reply, or raise; after an error the worker must not be used again."""
+        *noise, self._unread = self._unread.split(b"\n")  # printed after the last reply
         self._remember(b"".join(line + b"\n" for line in noise if line.strip()))
         self._number += 1
         self._on_noise = on_noise
@@ -344,7 +345,7 @@ class _Worker:
         except BlockingIOError:
             return line
         except BrokenPipeError:
-            line = line[:0]  # its end is told by its output
+            line = line[:0]  # reading its output reports the exit
         if not line:
             poller.unregister(self._stdin)
         return line
@@ -381,15 +382,15 @@ class _Worker:
             raise ToolError(
                 "resource_limit",
                 f"{self.recipe.shown} answered with more than {REPLY_BYTES >> 20} MiB.",
-                suggestion="Ask it for less at once.",
+                suggestion="Request less at once.",
             )
         return None
 
     def _late(self) -> ToolError:
         return ToolError(
             "timeout",
-            f"{self.recipe.shown} did not answer in time; its process was ended." + self._printed(),
-            suggestion="Ask for less at once, or give the tool a longer timeout.",
+            f"{self.recipe.shown} timed out and its process was killed." + self._printed(),
+            suggestion="Request less at once, or increase the tool's timeout.",
         )
 
     def _ended(self) -> ToolError:
@@ -399,16 +400,16 @@ class _Worker:
         if outcome is None:
             how = "closed its output"
         elif outcome.reason == "signal":
-            how = f"was ended by signal {outcome.code - 128}"
+            how = f"was killed by signal {outcome.code - 128}"
         else:
-            how = f"ended with exit status {outcome.code}"
+            how = f"exited with status {outcome.code}"
         with suppress(BlockingIOError):
             while data := os.read(self._stderr, _CHUNK_BYTES):
                 self._remember(data)
         return ToolError(
             "tool_failed",
             f"The process of {self.recipe.shown} {how} before it answered.{self._printed()}",
-            suggestion="Mend the tool; the next call starts a new process.",
+            suggestion="Fix the tool; the next call starts a new process.",
             exit_code=None if outcome is None else outcome.code,
         )
 
@@ -418,7 +419,7 @@ class _Worker:
 
 
 class _Attention:
-    """Kills a process for a call that is given up, and does nothing once the call is over."""
+    """Kills a process when its call is cancelled; does nothing once the call is over."""
 
     def __init__(self, child: Child) -> None:
         self.killed = False
@@ -426,14 +427,14 @@ class _Attention:
         self._child: Child | None = child
 
     def kill(self) -> None:
-        """End the process, if it still works for the call."""
+        """Kill the process if the call is not over."""
         with self._lock:
             if self._child is not None:
                 self.killed = True
                 self._child.kill()
 
     def end(self) -> None:
-        """Let go of the process."""
+        """Mark the call as over."""
         with self._lock:
             self._child = None
 
@@ -462,7 +463,7 @@ def _start(recipe: Recipe, confine: Confine, fence: Fence | None, seconds: float
                 confined=confined,
             )
             held.enter_context(child)
-        # what confines it is held already, and would hold the call that it was started for
+        # drop `confine`: the sandbox is already held, and it would keep the call alive that started the worker
         worker = _Worker(recipe._replace(confine=None), child, stdin, stdout, stderr, held, confined.look)
         if recipe.greeting is not None:
             worker.greeting = worker.exchange(recipe.greeting, monotonic() + seconds, fence)
@@ -471,7 +472,7 @@ def _start(recipe: Recipe, confine: Confine, fence: Fence | None, seconds: float
 
 
 def pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
-    """Return both ends of a pipe; each is closed with its stack."""
+    """Return both ends of a pipe; each is closed by its stack."""
     ends = os.pipe()
     reading.callback(os.close, ends[0])
     writing.callback(os.close, ends[1])
@@ -479,7 +480,7 @@ def pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
 
 
 def _decoded(line: bytes, number: int) -> dict[str, Any] | None:
-    """Return the reply in a line; None when the line is noise."""
+    """Return the reply in a line; None if the line is noise."""
     if not line.lstrip().startswith(b"{"):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Connections to MCP servers, by the SDK's client, in one background thread; used from the threads of calls.
+"""Connections to MCP servers with the SDK's client, in one background thread; used from the threads of calls.
 
-Whatever a call is asked or told while it runs (progress, forms) is done on the call's own thread, so that nothing a
-person takes long for holds the others up.
+Requests and notifications for a running call (progress, forms) are handled on the call's own thread, so that a user who
+takes long to answer does not block other calls.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ from hilt.servers.definitions import NOTES_MAX, START_SECONDS, TOOLS_MAX, Raw, c
 from hilt.servers.transport import FloodGate, open_transport
 
 IDLE_SECONDS = 600.0
-RELIST_SECONDS = 0.5  # between two looks at what changed, however often a server says so
+RELIST_SECONDS = 0.5  # at least between two requests for the list, however often a server reports changes
 PAGES_MAX = 100
 FORMS_MAX = 20  # of one call
 TOLD_MAX = 600  # characters of what a server printed before it failed
 FORM_BYTES = 32 * 1024
 
 _CLOSE_SECONDS = 10.0
-_REASON_SECONDS = 2.0  # for a connection to tell why it was closed
-_LOOK_SECONDS = 0.5  # at a server that is not idle though nobody called it of late
-_QUIET = "it is not needed any more"  # the end of a server that is no failure
+_REASON_SECONDS = 2.0  # to wait for the reason that a connection was closed
+_LOOK_SECONDS = 0.5  # between checks of a server with a call longer than the idle time
+_QUIET = "it is no longer needed"  # the reason of an end that is not a failure
 
 _CURRENT: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 
 
 class Unsent(Exception):
-    """The server ended before it was sent anything, so that another one can be asked."""
+    """The server ended before the call was sent, so the call can be retried."""
 
 
 class Loop:
-    """The thread in which all connections live; started when the first one is."""
+    """The thread that runs all connections."""
 
     def __init__(self) -> None:
-        # the SDK tells of many things that are the servers' own affair; without this they reach the terminal
+        # keep the SDK's log messages about servers off the terminal
         for name in ("mcp", "client"):
             logging.getLogger(name).addHandler(logging.NullHandler())
         self._loop = asyncio.new_event_loop()
@@ -67,7 +67,7 @@ class Loop:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Run something in the thread."""
+        """Run a coroutine in the thread."""
         with self._lock:
             if not self._closed:
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -75,13 +75,13 @@ class Loop:
         raise ToolError("cancelled", "hilt is closing.")
 
     def soon(self, function: Callable[..., None], *args: Any) -> None:
-        """Call something in the thread, unless it is ending."""
+        """Call a function in the thread, unless it is closing."""
         with self._lock:
             if not self._closed:
                 self._loop.call_soon_threadsafe(function, *args)
 
     def close(self) -> None:
-        """End the thread; whatever still runs in it is given up."""
+        """Stop the thread; cancel whatever still runs in it."""
         with self._lock:
             if self._closed:
                 return
@@ -92,22 +92,24 @@ class Loop:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
-        self._loop.run_until_complete(asyncio.sleep(0))  # what was handed over last begins, so that it can end
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
+        self._loop.run_until_complete(
+            asyncio.sleep(0)
+        )  # start the coroutines submitted last, so that they can be cancelled
+        pending = asyncio.all_tasks(self._loop)
+        for task in pending:
             task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
 
 class Exchange:
-    """A call under way: what its server wants of it in the meantime is done on the thread that waits."""
+    """A running call: requests of its server are handled on the thread that waits for the result."""
 
     def __init__(self, ctx: Context) -> None:
         self.attendant = ctx.attendant
-        self.answering = 0.0  # seconds that a person took
+        self.answering = 0.0  # seconds that a user took to answer
         self._ctx = ctx
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -117,42 +119,42 @@ class Exchange:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def wake(self) -> None:
-        """Let the thread look at how things are."""
+        """Wake the waiting thread, so that it checks its state."""
         self._queue.put(None)
 
     def attend(self, seconds: float) -> None:
-        """Do one thing that is wanted, or wait for it this long."""
+        """Handle the next request, waiting at most this long for one."""
         try:
-            wanted = self._queue.get(timeout=max(0.0, seconds))
+            task = self._queue.get(timeout=max(0.0, seconds))
         except queue.Empty:
             return
-        if wanted is not None:
-            wanted()
+        if task is not None:
+            task()
 
     def end(self) -> None:
-        """Put an end to what still waits for an answer: nobody gives one any more."""
+        """Cancel the forms that still wait for an answer."""
         if self._loop is not None:
             for future in list(self._waiting):
                 _post(self._loop, future, {"action": "cancel"})
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far the call is; what was not yet told is told no more."""
+        """Report progress; it replaces progress that has not been reported yet."""
         if not math.isfinite(progress):
             return
         step = progress, total if total is not None and math.isfinite(total) else None, clean(message or "", TOLD_MAX)
         with self._lock:
-            was_told, self._progress = self._progress is None, step
-        if was_told:
-            self._queue.put(self._tell)
+            was_reported, self._progress = self._progress is None, step
+        if was_reported:
+            self._queue.put(self._report_progress)
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         with self._lock:
-            told, self._progress = self._progress, None
-        if told is not None:
-            self._ctx.progress(*told)
+            step, self._progress = self._progress, None
+        if step is not None:
+            self._ctx.progress(*step)
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Have a person fill in a form; None when nobody can."""
+        """Ask the user to fill in a form; None if nobody can be asked."""
         attendant = self.attendant
         self._forms += 1
         if attendant is None or self._forms > FORMS_MAX:
@@ -162,7 +164,7 @@ class Exchange:
 
         def ask() -> None:
             started = time.monotonic()
-            # a client that must be asked by its next request raises, and with that the call ends
+            # a client that can only be asked with its next request raises, which ends the call
             _post(loop, future, attendant.elicit(message, schema))
             self.answering += time.monotonic() - started
 
@@ -177,7 +179,7 @@ class Exchange:
 def _post(
     loop: asyncio.AbstractEventLoop, future: asyncio.Future[dict[str, Any] | None], answer: dict[str, Any] | None
 ) -> None:
-    with suppress(RuntimeError):  # the loop is closed, and nobody waits
+    with suppress(RuntimeError):  # the loop is closed, so nobody waits
         loop.call_soon_threadsafe(_answer, future, answer)
 
 
@@ -187,7 +189,7 @@ def _answer(future: asyncio.Future[dict[str, Any] | None], answer: dict[str, Any
 
 
 class Connection:
-    """One running server. `define` is told what tools it has, `ended` why it is there no longer (None: no fault)."""
+    """One running server. `define` is called with its tools, `ended` with the failure that ended it (None: none)."""
 
     def __init__(
         self,
@@ -202,7 +204,7 @@ class Connection:
         idle: float = IDLE_SECONDS,
     ) -> None:
         self.server = server
-        self.hashes: dict[str, str] = {}  # of the definitions it has now
+        self.hashes: dict[str, str] = {}  # of its current definitions
         self.ready: Future[None] = Future()
         self.done: Future[None] = Future()
         self._loop = loop
@@ -226,18 +228,18 @@ class Connection:
 
     @property
     def lives(self) -> bool:
-        """Whether it can be used, or soon can."""
+        """Whether it is running or starting."""
         return not self.done.done() and not self._closing
 
     def close(self) -> None:
-        """End it; `done` tells when it is."""
+        """Stop the server; `done` resolves when it has ended."""
         self._closing = True
         self._loop.soon(self._stop)
 
     def call(self, tool: str, args: dict[str, Any], ctx: Context) -> types.CallToolResult:
-        """Run a tool and return what it answers, at the latest when its time is over or the call is given up.
+        """Run a tool and return its result; raise on timeout or when the call is cancelled.
 
-        Raises `Unsent` when the server has just ended, as an idle one does.
+        Raises `Unsent` if the server has just ended, as an idle one does.
         """
         exchange = Exchange(ctx)
         with self._lock:
@@ -267,10 +269,10 @@ class Connection:
             raise
         except CancelledError:
             raise self.failure("ended before it answered") from None
-        except Exception as error:  # whatever the SDK makes of a bad answer
+        except Exception as error:  # whatever the SDK raises for an invalid response
             raise self._misunderstood(error) from error
         finally:
-            future.cancel()  # the server is told, unless it has answered
+            future.cancel()  # notifies the server, unless it has answered
             exchange.end()
             with self._lock:
                 self._active.discard(exchange)
@@ -279,41 +281,43 @@ class Connection:
         return result
 
     def failure(self, what: str, why: str = "") -> ToolError:
-        """Return the error that tells why the server is gone, with what it printed."""
+        """Return the error for a server that ended, with the reason and what it printed."""
         gate = self._gate
-        reason = gate.reason if gate is not None and gate.reason else clean(why, TOLD_MAX) or "no reason was given"
+        reason = gate.reason if gate is not None and gate.reason else clean(why, TOLD_MAX) or "no reason given"
         printed = clean(gate.noise.decode("utf-8", "replace")[-TOLD_MAX:]) if gate is not None else ""
-        told = f"{reason.rstrip('.')}." + (f" It printed: {printed}" if printed else "")
+        explanation = f"{reason.rstrip('.')}." + (f" It printed: {printed}" if printed else "")
         for secret in self._secrets:
-            told = told.replace(secret, "…")
+            explanation = explanation.replace(secret, "…")
         return ToolError(
             "tool_failed",
-            f"The MCP server {self.server.name} {what}: {told}",
-            suggestion="Send the call again; the server is started anew.",
+            f"The MCP server {self.server.name} {what}: {explanation}",
+            suggestion="Retry the call; the server is restarted.",
         )
 
     def _note_silence(self, before: int) -> None:
-        """End a server that lets two calls in a row run out and says nothing at all."""
+        """Stop a server that let two calls in a row time out without sending anything."""
         gate = self._gate
         self._silences = self._silences + 1 if gate is not None and gate.arrived == before else 0
         if gate is not None and self._silences >= 2:
-            self._loop.soon(gate.close, "it does not answer any more")
+            self._loop.soon(gate.close, "it stopped responding")
 
     def _refused(self, error: MCPError) -> ToolError:
         if error.code == types.CONNECTION_CLOSED:
-            if error.message == "Connection closed":  # of all calls: what is behind it shows when all has ended
+            if (
+                error.message == "Connection closed"
+            ):  # sent to all calls; the reason is known once the connection has ended
                 wait([self.done], _REASON_SECONDS)
             return self.failure("ended before it answered", error.message)
         code = "invalid_args" if error.code == types.INVALID_PARAMS else "tool_failed"
         return ToolError(
             code,
-            f"The MCP server {self.server.name} answered with an error: {clean(error.message)}",
+            f"The MCP server {self.server.name} returned an error: {clean(error.message)}",
             rpc_code=error.code,
         )
 
     def _misunderstood(self, error: BaseException) -> ToolError:
-        told = clean(str(error), TOLD_MAX)
-        return ToolError("tool_failed", f"The answer of the MCP server {self.server.name} is not understood: {told}")
+        reason = clean(str(error), TOLD_MAX)
+        return ToolError("tool_failed", f"The MCP server {self.server.name} sent an invalid response: {reason}")
 
     # --- in the thread of the loop --------------------------------------------------------------------------------
 
@@ -333,12 +337,12 @@ class Connection:
                 cache=None,
                 client_info=types.Implementation(name="hilt", version=__version__),
                 elicitation_callback=self._elicited,
-                message_handler=self._hear,
+                message_handler=self._received,
             )
             with anyio.CancelScope(deadline=anyio.current_time() + START_SECONDS) as scope:
                 self._starting = scope
                 async with client:
-                    # a schema from outside can keep the SDK's check busy for ever, and with it this thread
+                    # a foreign schema can keep the SDK's validation, and with it this thread, busy forever
                     client.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
                     await self._list(client)
                     scope.deadline, self._starting = math.inf, None
@@ -350,8 +354,8 @@ class Connection:
                 gate.close(f"it was not ready within {START_SECONDS:g} s")
         except ToolError as error:
             failure = error
-        except BaseException as error:  # noqa: BLE001  # a server can make anything of the SDK fail
-            gate.close(_told(error))
+        except BaseException as error:  # noqa: BLE001  # a server can make any part of the SDK fail
+            gate.close(_summary(error))
             if isinstance(error, asyncio.CancelledError):
                 gate.reason = _QUIET
         finally:
@@ -373,8 +377,8 @@ class Connection:
             self._starting.cancel()
 
     async def _list(self, client: Client) -> None:
-        """Ask for all definitions, and hand them on."""
-        told: list[Raw] = []
+        """Request all definitions and pass them to `define`."""
+        listed: list[Raw] = []
         notes: list[str] = []
         cursor: str | None = None
         gate = self._gate
@@ -388,19 +392,19 @@ class Connection:
                     break  # it has no tools
                 raise
             tools = [tool.model_dump(by_alias=True, mode="json", exclude_unset=True) for tool in page.tools]
-            # page by page, so that what cannot be used is not kept until the last one has come
+            # filter page by page, so that unusable definitions do not pile up
             good, bad = await anyio.to_thread.run_sync(usable, tools)
-            told += good
+            listed += good
             notes += bad
             before, cursor = cursor, page.next_cursor
-            if not cursor or cursor == before or len(told) > TOOLS_MAX:
-                break  # an empty cursor, or the same one again, leads nowhere else
-        definitions, more = await anyio.to_thread.run_sync(usable, told)
+            if not cursor or cursor == before or len(listed) > TOOLS_MAX:
+                break  # an empty or repeated cursor ends the list
+        definitions, more = await anyio.to_thread.run_sync(usable, listed)
         await anyio.to_thread.run_sync(self._define, definitions, [*notes, *more][:NOTES_MAX])
         self.hashes = {raw["name"]: digest(raw) for raw in definitions}
 
     async def _attend(self, client: Client) -> None:
-        """Return when the server ends, is not wanted any more, or was not used for long."""
+        """Return when the server ends, is closed, or was idle for too long."""
         gate = self._gate
         assert gate is not None  # noqa: S101
         async with anyio.create_task_group() as tasks:
@@ -417,16 +421,16 @@ class Connection:
             tasks.cancel_scope.cancel()
 
     async def _follow(self, client: Client) -> None:
-        """Ask again for the definitions when the server says that they changed."""
+        """Request the definitions again when the server reports a change."""
         while self._stale is not None:
             await self._stale.wait()
             self._stale = anyio.Event()
             try:
                 with anyio.fail_after(START_SECONDS):
                     await self._list(client)
-            except Exception as error:  # noqa: BLE001  # the definitions of before are what is known
+            except Exception as error:  # noqa: BLE001  # keep the last definitions
                 if self._gate is not None:
-                    self._gate.hear(f"tools/list: {_told(error)}\n".encode())
+                    self._gate.hear(f"tools/list: {_summary(error)}\n".encode())
             await anyio.sleep(RELIST_SECONDS)
 
     async def _subscribe(self, client: Client) -> None:
@@ -438,11 +442,11 @@ class Connection:
                 async for event in subscription:
                     if isinstance(event, ToolsListChanged):
                         self._note_change()
-        except Exception as error:  # noqa: BLE001  # without it, changes show at the next start
+        except Exception as error:  # noqa: BLE001  # without it, changes are seen at the next start
             if self._gate is not None:
-                self._gate.hear(f"subscriptions/listen: {_told(error)}\n".encode())
+                self._gate.hear(f"subscriptions/listen: {_summary(error)}\n".encode())
 
-    async def _hear(self, message: IncomingMessage) -> None:
+    async def _received(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._note_change()
 
@@ -458,7 +462,7 @@ class Connection:
         return await client.call_tool(tool, args, progress_callback=exchange.progress)
 
     async def _elicited(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Hand a form on to the person behind the call that it belongs to; marked with whose it is."""
+        """Show a form to the user of the call that it belongs to, with the name of the server."""
         exchange = _CURRENT.get() or self._only()
         if exchange is None or not isinstance(params, types.ElicitRequestFormParams):
             return types.ElicitResult(action="decline")
@@ -473,10 +477,10 @@ class Connection:
         return types.ElicitResult(action="cancel" if action == "cancel" else "decline")
 
     def _only(self) -> Exchange | None:
-        """Return the call that a request belongs to which does not say so: there must be one client alone."""
+        """Return the call of a request that does not name one; None unless all active calls have the same client."""
         with self._lock:
             active = list(self._active)
-        attendants = {id(one.attendant) for one in active}
+        attendants = {id(exchange.attendant) for exchange in active}
         return active[0] if len(attendants) == 1 else None
 
 
@@ -484,8 +488,8 @@ async def _unchecked(name: str, result: types.CallToolResult) -> None:
     return None
 
 
-def _told(error: BaseException) -> str:
-    """Return what an error says, that of a group by its first one."""
+def _summary(error: BaseException) -> str:
+    """Return the message of an error; for a group, that of its first error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = clean(str(error), TOLD_MAX).rstrip(".")

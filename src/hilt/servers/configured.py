@@ -1,12 +1,12 @@
-"""Which MCP servers there are: from the user's settings, and from the files of a project that the person trusts.
+"""The configured MCP servers: from the user's settings, and from files of a project that the user trusts.
 
     .mcp.json               {"mcpServers": {NAME: ENTRY}}
     agents.config.json      the same, also below "nanocoder", also as a list of entries with a name
     config.toml             [mcp.servers.NAME]
 
 An ENTRY has a command with args, env and cwd, or a url with headers; type (stdio, http, sse), timeout, disabled and
-readOnly, the names of tools that change nothing. What is broken is told and left out: it never stops a call of another
-tool. `${VAR}` and `${VAR:-default}` are filled in when a server is started, so that no secret is kept anywhere.
+readOnly, the names of tools that change nothing. A broken entry is reported and skipped: it never stops a call of
+another tool. `${VAR}` and `${VAR:-default}` are expanded when a server is started, so that no secret is stored.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.wire import decode_value
 
-FILES = {".mcp.json": "servers", "agents.config.json": "config"}  # of a project, and as what each is trusted
+FILES = {".mcp.json": "servers", "agents.config.json": "config"}  # of a project, with the kind of trust each needs
 CALL_SECONDS = 120.0
 SERVERS_MAX = 64
 
-_SECRET_LENGTH = 6  # of a value: what is shorter is in many words
+_SECRET_LENGTH = 6  # shorter values occur in ordinary words
 _LONGEST_SECONDS = 24 * 3600.0
-_MILLISECONDS = 1000  # a timeout from here on is in milliseconds, as most programs write it
-# two underscores part the server from its tool, so a name neither holds them nor lends one
+_MILLISECONDS = 1000  # a timeout of this or more is in milliseconds, the usual unit in these files
+# two underscores separate the server from its tool, so a name neither contains them nor ends in one
 _NAME = re.compile(r"(?!.*__)[A-Za-z0-9-](?:[A-Za-z0-9_-]{0,30}[A-Za-z0-9-])?\Z")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TRANSPORTS = {"stdio": "stdio", "http": "http", "streamable-http": "http", "streamablehttp": "http", "sse": "sse"}
 
 Transport = Literal["stdio", "http", "sse"]
-Trusts = Callable[[str, str, bytes], bool]  # whether a file, as what it is, is trusted with this content
+Trusts = Callable[[str, str, bytes], bool]  # whether a kind of file at a path is trusted with this content
 
 
 class Server(NamedTuple):
-    """A server as its entry describes it. `digest` is that of the entry; values are not filled in yet."""
+    """A server as its entry describes it. `digest` is the hash of the entry; variables are not expanded yet."""
 
     name: str
     origin: str  # the file, shown to people
@@ -58,22 +58,22 @@ class Server(NamedTuple):
 
 
 class ServerProblem(NamedTuple):
-    """Why an entry, or a whole file, does not count."""
+    """Why an entry, or a whole file, is skipped."""
 
     origin: str
     message: str
 
 
 class Configured(NamedTuple):
-    """The servers by name, what is broken, and the servers of files that are not trusted."""
+    """The servers by name, the problems, and the servers of untrusted files."""
 
     servers: Mapping[str, Server] = {}
     problems: tuple[ServerProblem, ...] = ()
-    untrusted: Mapping[str, tuple[str, ...]] = {}  # the path of a file, and the names in it
+    untrusted: Mapping[str, tuple[str, ...]] = {}  # the server names by the path of their file
 
 
 def configured(root: str, personal: Mapping[str, Any], trusts: Trusts) -> Configured:
-    """Read every place; a personal server keeps its name from those of a project."""
+    """Read all sources; a personal server wins over a project's server of the same name."""
     servers: dict[str, Server] = {}
     problems: list[ServerProblem] = []
     untrusted: dict[str, tuple[str, ...]] = {}
@@ -90,7 +90,7 @@ def configured(root: str, personal: Mapping[str, Any], trusts: Trusts) -> Config
             problems.append(ServerProblem(path, error.message.replace("The request", "The file", 1)))
             continue
         except (OSError, ValueError) as error:
-            problems.append(ServerProblem(path, f"It cannot be used: {error}."))
+            problems.append(ServerProblem(path, f"The file is invalid: {error}."))
             continue
         if not entries:
             continue
@@ -99,28 +99,31 @@ def configured(root: str, personal: Mapping[str, Any], trusts: Trusts) -> Config
             continue
         for server in _read(entries, path, "project", problems):
             if server.name in servers:
-                problems.append(ServerProblem(path, f"{server.name} is the name of another server already."))
+                problems.append(ServerProblem(path, f"Duplicate server name: {server.name}."))
             else:
                 servers[server.name] = server
     if len(servers) > SERVERS_MAX:
-        problems.append(ServerProblem(root, f"There are {len(servers)} servers; only the first {SERVERS_MAX} count."))
+        problems.append(
+            ServerProblem(root, f"There are {len(servers)} servers; only the first {SERVERS_MAX} are used.")
+        )
         servers = dict(list(servers.items())[:SERVERS_MAX])
     return Configured(servers, tuple(problems), untrusted)
 
 
 def expanded(server: Server, environ: Mapping[str, str]) -> Server:
-    """Return the server with its variables filled in; one that is not set and has no default raises."""
+    """Return the server with its variables expanded; raise for one that is unset and has no default."""
 
     def fill(text: str) -> str:
-        def value(found: re.Match[str]) -> str:
-            known = environ.get(found[1])
-            if not known and found[2] is not None:
-                return found[2]
+        def value(match: re.Match[str]) -> str:
+            name, default = match[1], match[2]
+            known = environ.get(name)
+            if not known and default is not None:
+                return default
             if known is None:
                 raise ToolError(
                     "tool_invalid",
-                    f"The MCP server {server.name} needs the variable {found[1]}, which is not set.",
-                    suggestion=f"Ask the user to set {found[1]}.",
+                    f"The MCP server {server.name} needs the variable {name}, which is not set.",
+                    suggestion=f"Ask the user to set {name}.",
                 )
             return known
 
@@ -135,39 +138,39 @@ def expanded(server: Server, environ: Mapping[str, str]) -> Server:
         headers={name: fill(value) for name, value in server.headers.items()},
     )
     if filled.transport != "stdio" and not filled.url.startswith(("http://", "https://")):
-        raise ToolError("tool_invalid", f"The url of the MCP server {server.name} is none of http or https.")
+        raise ToolError("tool_invalid", f"The url of the MCP server {server.name} must start with http:// or https://.")
     if any(character in value for value in filled.headers.values() for character in "\r\n\0"):
-        raise ToolError("tool_invalid", f"A header of the MCP server {server.name} holds the end of a line.")
+        raise ToolError("tool_invalid", f"A header of the MCP server {server.name} contains a line break or NUL.")
     return filled
 
 
 def secrets(server: Server, environ: Mapping[str, str]) -> list[str]:
-    """Return what an entry is filled in with, and what it sends along, the longest first: no message repeats that."""
+    """Return the values of variables, the url and the headers, longest first, to redact them from messages."""
     texts = (server.command, *server.args, *server.env.values(), server.cwd, server.url, *server.headers.values())
-    found = {environ.get(name, "") for text in texts for name, _ in _VARIABLE.findall(text)}
+    values = {environ.get(name, "") for text in texts for name, _ in _VARIABLE.findall(text)}
     filled = expanded(server, environ)
-    found |= {filled.url, *filled.headers.values()}
-    return sorted((one for one in found if len(one) >= _SECRET_LENGTH), key=len, reverse=True)
+    values |= {filled.url, *filled.headers.values()}
+    return sorted((value for value in values if len(value) >= _SECRET_LENGTH), key=len, reverse=True)
 
 
 def _entries(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the entries of a file, in the forms that programs write."""
+    """Yield the entries of a file in any of the known forms."""
     if not isinstance(value, dict):
         raise ValueError("it is not an object with mcpServers")
     for table in (value, value.get("nanocoder")):
-        found = table.get("mcpServers") if isinstance(table, dict) else None
-        if isinstance(found, dict):
-            yield from found.items()
-        elif isinstance(found, list):
-            for entry in found:
+        entries = table.get("mcpServers") if isinstance(table, dict) else None
+        if isinstance(entries, dict):
+            yield from entries.items()
+        elif isinstance(entries, list):
+            for entry in entries:
                 name = entry.get("name") if isinstance(entry, dict) else None
                 yield (name if isinstance(name, str) else ""), entry
-        elif found is not None:
+        elif entries is not None:
             raise ValueError("mcpServers is not an object")
 
 
 def _is_hilt(entry: Any) -> bool:
-    """Whether an entry is the one by which other programs find hilt: it would start itself without end."""
+    """Whether an entry starts hilt itself, which other programs need; here it would start itself endlessly."""
     args = entry.get("args") if isinstance(entry, dict) else None
     command = os.path.basename(str(entry.get("command"))) if isinstance(entry, dict) else ""
     words = [word for word in args if word not in ("-I", "-P")] if isinstance(args, list) else []
@@ -186,17 +189,17 @@ def _read(
 
 def _server(name: str, entry: Any, origin: str, source: Literal["personal", "project"]) -> Server:
     if not _NAME.match(name):
-        raise ValueError("a server's name has at most 32 letters, digits, - and single _ between them")
+        raise ValueError("the name must be at most 32 letters, digits, - and single _ between them")
     if not isinstance(entry, dict):
-        raise ValueError("an entry is an object with a command or a url")
+        raise ValueError("the entry must be an object with a command or a url")
     url = _text(entry, "url") or _text(entry, "serverUrl")
     command = _text(entry, "command")
     named = _text(entry, "type") or _text(entry, "transport")
     transport = _TRANSPORTS.get(named.casefold()) if named else "http" if url else "stdio"
     if transport is None:
-        raise ValueError(f"its type is {named[:40]!r}, and the known ones are stdio, http and sse")
+        raise ValueError(f"type must be one of stdio, http, sse, not {named[:40]!r}")
     if not (command if transport == "stdio" else url):
-        raise ValueError(f"it has no {'command' if transport == 'stdio' else 'url'}")
+        raise ValueError(f"{'command' if transport == 'stdio' else 'url'} is missing")
     return Server(
         name,
         origin,
@@ -218,7 +221,7 @@ def _server(name: str, entry: Any, origin: str, source: Literal["personal", "pro
 def _text(entry: Mapping[str, Any], key: str) -> str:
     value = entry.get(key)
     if value is not None and (not isinstance(value, str) or "\0" in value):
-        raise ValueError(f"{key} must be text")
+        raise ValueError(f"{key} must be a string")
     return value or ""
 
 
@@ -227,7 +230,7 @@ def _texts(entry: Mapping[str, Any], key: str) -> Sequence[str]:
     if value is None:
         return ()
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) and "\0" not in item for item in value):
-        raise ValueError(f"{key} must be an array of texts")
+        raise ValueError(f"{key} must be an array of strings")
     return value
 
 
@@ -236,9 +239,9 @@ def _table(entry: Mapping[str, Any], key: str) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(item, str) and "\0" not in item for item in value.values()):
-        raise ValueError(f"{key} must be an object of texts")
+        raise ValueError(f"{key} must be an object of strings")
     if any(not name or set(name) & set("=\0\r\n: ") for name in value):
-        raise ValueError(f"{key} holds a name that is none")
+        raise ValueError(f"{key} contains an invalid name")
     return value
 
 

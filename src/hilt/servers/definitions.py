@@ -1,7 +1,7 @@
-"""The tools of an MCP server as it describes them: bounded, compared, cleaned for a model, and turned into Tools.
+"""The tool definitions of an MCP server: bounded, compared, cleaned for a model, and converted to Tools.
 
-What a server says is text from outside. It is kept as it came, so that every change shows, and is cleaned when it is
-shown: characters that steer or that nobody sees are taken out. Its annotations are hints and decide nothing.
+Definitions are untrusted text. They are stored unchanged, so that every change shows, and cleaned when they are shown:
+invisible and control characters are removed. Annotations are hints and decide nothing.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ NOTES_MAX = 50
 DESCRIPTION_MAX = 2000
 START_SECONDS = 30.0
 
-# what a definition consists of; everything else that a server sends beside it is dropped
+# the keys of a definition; all others that a server sends are dropped
 KEYS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 
 _DEPTH_MAX = 40
-_TEXTS = ("description", "title", "$comment")  # of a schema: only read, so they can be cleaned
+_TEXTS = ("description", "title", "$comment")  # of a schema: only shown, so they can be cleaned
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _SPACE = re.compile(r"\n{3,}")
 _HASH_LENGTH = 8
-# letters and marks that show nothing, though their category does not say so; the last two are ranges of selectors
+# letters and marks that are invisible, although their category does not say so; then variation selectors
 _BLANK = frozenset((0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0))
 _SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 
@@ -48,7 +48,7 @@ Raw = Mapping[str, Any]  # a definition as the server sent it, with the KEYS alo
 
 
 class AcceptedTool(NamedTuple):
-    """A definition that was accepted, the name it is shown by, and its hash."""
+    """An accepted definition, the name it is shown by, and its hash."""
 
     raw: Raw
     shown: str
@@ -56,42 +56,42 @@ class AcceptedTool(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What a server says now against what was accepted, by its own names of the tools."""
+    """How current definitions differ from the accepted ones, by the server's own names of the tools."""
 
     changed: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether there is any difference."""
         return bool(self.changed or self.new or self.gone)
 
 
-def usable(told: Iterable[Any]) -> tuple[list[Raw], list[str]]:
-    """Return the definitions that can be used of those a server sent, and why the others cannot."""
-    found: dict[str, Raw] = {}
+def usable(listed: Iterable[Any]) -> tuple[list[Raw], list[str]]:
+    """Return the usable definitions of those a server sent, and why the others are skipped."""
+    definitions: dict[str, Raw] = {}
     notes: list[str] = []
     total = 0
-    for number, one in enumerate(told):
-        if len(found) >= TOOLS_MAX or total > TOTAL_BYTES:
+    for number, item in enumerate(listed):
+        if len(definitions) >= TOOLS_MAX or total > TOTAL_BYTES:
             notes.append(
-                f"it has more than {TOOLS_MAX} tools, or {TOTAL_BYTES >> 20} MiB of them; the others do not count"
+                f"it has more than {TOOLS_MAX} tools, or more than {TOTAL_BYTES >> 20} MiB of them; the rest is ignored"
             )
             break
-        name = one.get("name") if isinstance(one, Mapping) else None
+        name = item.get("name") if isinstance(item, Mapping) else None
         if not isinstance(name, str) or not name or len(name) > 256:
-            notes.append(f"tool {number + 1} has no usable name")
+            notes.append(f"tool {number + 1} has no valid name")
             continue
-        raw = {key: one[key] for key in KEYS if one.get(key) is not None}
+        raw = {key: item[key] for key in KEYS if item.get(key) is not None}
         problem = _problem(raw)
         if problem is not None:
             notes.append(f"{visible(name)}: {problem}")
-        elif name in found:
-            notes.append(f"{visible(name)} is there twice; the first counts")
+        elif name in definitions:
+            notes.append(f"{visible(name)} is listed twice; the first one is used")
         else:
-            found[name] = raw
+            definitions[name] = raw
             total += len(json.dumps(raw))
-    return list(found.values()), notes[:NOTES_MAX]
+    return list(definitions.values()), notes[:NOTES_MAX]
 
 
 def _problem(raw: Raw) -> str | None:
@@ -101,37 +101,37 @@ def _problem(raw: Raw) -> str | None:
     try:
         size = len(json.dumps(raw))
     except (TypeError, ValueError):
-        return "its definition is not JSON"
+        return "its definition is not valid JSON"
     if size > DEFINITION_BYTES:
-        return f"its definition has more than {DEFINITION_BYTES // 1024} KiB"
+        return f"its definition is larger than {DEFINITION_BYTES // 1024} KiB"
     schema = raw.get("inputSchema")
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        return "its input schema is not one of an object"
+        return "its input schema is not of type object"
     if not isinstance(raw.get("outputSchema", {}), dict):
-        return "its output schema is none"
+        return "its output schema is not an object"
     if any(not isinstance(raw.get(key, ""), str) for key in ("title", "description")):
-        return "its description is not text"
+        return "its title or description is not a string"
     if not is_seen(schema) or not is_seen(raw.get("outputSchema", {})):
-        # a name or a choice cannot be cleaned: it would be another one
-        return "its schema holds characters that nobody sees"
+        # a name or an enum value cannot be cleaned without changing its meaning
+        return "its schema contains invisible characters"
     try:
         is_light = cost_of(schema).size <= SIZE_MOST
     except RecursionError:
         is_light = False
     except ValueError as error:
         return str(error)
-    return None if is_light else "its schema is too involved"
+    return None if is_light else "its schema is too complex"
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
     if levels == 0:
         return True
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return any(_is_deeper(one, levels - 1) for one in inner)
+    return any(_is_deeper(item, levels - 1) for item in inner)
 
 
 def is_seen(value: Any, key: str = "") -> bool:
-    """Whether a schema has nothing that hides where it cannot be cleaned."""
+    """Whether a schema has no invisible characters where it cannot be cleaned."""
     if isinstance(value, str):
         return key in _TEXTS or not any(_is_hidden(character) for character in value)
     if isinstance(value, dict):
@@ -143,7 +143,7 @@ def is_seen(value: Any, key: str = "") -> bool:
 
 
 def _is_hidden(character: str) -> bool:
-    """Whether a character steers what is around it or shows nothing."""
+    """Whether a character is invisible or controls the text around it."""
     if character < "\x7f":
         return character < " " and character not in "\n\t"
     code = ord(character)
@@ -153,16 +153,16 @@ def _is_hidden(character: str) -> bool:
 
 
 def clean(text: str, most: int = DESCRIPTION_MAX) -> str:
-    """Return a text without characters that steer or hide, and not longer than `most`."""
-    # cut first: what nobody reads need not be looked through
-    kept = "".join(character for character in text[: most * 4] if not _is_hidden(character))
-    kept = _SPACE.sub("\n\n", kept).strip()
-    return kept if len(kept) <= most else kept[: most - 1] + "…"
+    """Return a text without invisible and control characters, and not longer than `most`."""
+    # cut first: the rest would not be shown anyway
+    shown = "".join(character for character in text[: most * 4] if not _is_hidden(character))
+    shown = _SPACE.sub("\n\n", shown).strip()
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def visible(text: str) -> str:
-    """Return a text with the characters that nobody sees spelled out; for people who compare."""
-    return "".join(f"\\u{{{ord(one):x}}}" if _is_hidden(one) else one for one in text)
+    """Return a text with invisible characters escaped, for people who compare definitions."""
+    return "".join(f"\\u{{{ord(character):x}}}" if _is_hidden(character) else character for character in text)
 
 
 def cleaned(value: Any, key: str = "") -> Any:
@@ -185,13 +185,13 @@ def digest(raw: Raw) -> str:
 def named(
     server: str, definitions: Sequence[Raw], before: Mapping[str, AcceptedTool]
 ) -> tuple[list[AcceptedTool], list[str]]:
-    """Return the definitions with the names they are shown by, and which names clash.
+    """Return the definitions with the names they are shown by, and notes on names that clash.
 
-    What was shown before keeps its name. Of two that would have the same one, the tool that is called exactly so has
-    it, and the other has a part of its hash behind it.
+    A tool keeps the name it was shown by before. If two tools map to the same name, an exact match gets it, and the
+    other gets a part of its hash as a suffix.
     """
     taken = {before[raw["name"]].shown for raw in definitions if raw["name"] in before}
-    kept: list[AcceptedTool] = []
+    tools: list[AcceptedTool] = []
     notes: list[str] = []
     exact_first = sorted(definitions, key=lambda raw: (_OTHER.search(raw["name"]) is not None, raw["name"]))
     for raw in exact_first:
@@ -204,17 +204,17 @@ def named(
             marked = plain[: NAME_MAX - len(ending)] + ending
             shown = plain if len(plain) <= NAME_MAX and plain not in taken else marked
             if plain in taken:
-                notes.append(f"{visible(name)} would be called as another tool is, and is called {shown}")
+                notes.append(f"{visible(name)} has the name of another tool and is renamed to {shown}")
             if shown in taken:
-                continue  # the hashes agree too
+                continue  # the hashes collide too
             taken.add(shown)
-        kept.append(AcceptedTool(raw, shown, digest(raw)))
-    return sorted(kept, key=lambda one: one.shown), notes
+        tools.append(AcceptedTool(raw, shown, digest(raw)))
+    return sorted(tools, key=lambda tool: tool.shown), notes
 
 
-def difference(kept: Iterable[AcceptedTool], now: Iterable[Raw]) -> Difference:
-    """Return how what a server says now differs from what was accepted."""
-    old = {one.raw["name"]: one.hash for one in kept}
+def difference(accepted: Iterable[AcceptedTool], now: Iterable[Raw]) -> Difference:
+    """Return how the current definitions differ from the accepted ones."""
+    old = {tool.raw["name"]: tool.hash for tool in accepted}
     new = {raw["name"]: digest(raw) for raw in now}
     return Difference(
         tuple(sorted(name for name, hash in new.items() if name in old and old[name] != hash)),
@@ -224,7 +224,7 @@ def difference(kept: Iterable[AcceptedTool], now: Iterable[Raw]) -> Difference:
 
 
 def shown_json(raw: Raw) -> str:
-    """Return a definition for people, with nothing in it that they do not see."""
+    """Return a definition as JSON for people, with invisible characters escaped."""
     return visible(json.dumps(raw, indent=2, ensure_ascii=False, sort_keys=True))
 
 
@@ -232,7 +232,7 @@ def shown_json(raw: Raw) -> str:
 
 
 def tool_of(server: Server, kept: AcceptedTool, execute: Callable[[str], Execute]) -> Tool:
-    """Return the Tool of an accepted definition. Only the user's word makes one that reads."""
+    """Return the Tool of an accepted definition. Only the user's settings can make it read-only."""
     raw = kept.raw
     name = raw["name"]
     reads = name in server.read_only
@@ -253,7 +253,7 @@ def tool_of(server: Server, kept: AcceptedTool, execute: Callable[[str], Execute
         read_only=reads,
         timeout=server.seconds + START_SECONDS,
         effects=frozenset(("read", "network") if reads else ("execute", "network")),
-        # its output schema promises nothing here: data that is too long for a model is told as text
+        # no output schema: data that is too long for a model is returned as text
         details={"server": server.name, "tool": name},
     )
     checked = without_patterns(schema)
@@ -264,12 +264,12 @@ def tool_of(server: Server, kept: AcceptedTool, execute: Callable[[str], Execute
         refuse_work(cost, args)
         return check_any(checked, args)
 
-    # what a server calls a path or a command binds nobody, so it marks none either
+    # a server cannot mark arguments as paths or commands
     return to_tool(definition, execute(name))._replace(touches=_nothing, check=check)
 
 
 def _refuse_unsendable(args: Any) -> None:
-    """Raise for what is no JSON: on the way it would end the connection, and with it the calls of others."""
+    """Raise for arguments that are not valid JSON: sending them would break the connection for all calls."""
     try:
         json.dumps(args, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:

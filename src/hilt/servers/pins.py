@@ -1,8 +1,8 @@
-"""Which definitions of a server's tools were accepted: one file per server in the state directory, and what differs.
+"""The accepted definitions of a server's tools, in one file per server in the state directory.
 
-A file is for a server of one origin with one entry: when the person changes the entry, or trusts a changed one, the
-server is another, and what it says at its next start is accepted once more. What a running server says that differs is
-kept beside it, so that people can look at it before they accept it.
+A file belongs to one entry of one origin: when the user changes the entry, or trusts a changed one, it counts as a new
+server, and the definitions of its next start are accepted. Definitions of a running server that differ are stored
+beside it for review.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Pins:
 
     @property
     def log(self) -> str:
-        """The file for what the server writes to its standard error."""
+        """The log of the server's standard error."""
         return self._path.removesuffix(".json") + ".log"
 
     @property
@@ -49,17 +49,17 @@ class Pins:
         return self._path.removesuffix(".json") + ".notes.json"
 
     def read(self) -> Pinned | None:
-        """Return what was accepted; None when nothing was yet."""
+        """Return the accepted definitions; None if none were accepted yet."""
         stamp = _stamp(self._path)
         last = self._last
         if stamp != last[0]:
-            # a file that cannot be understood accepts nothing; both at once, as many threads read
-            self._last = last = stamp, None if stamp is None else _kept(_load(self._path, "tools") or [])
+            # an invalid file accepts nothing; assign both at once, because many threads read
+            self._last = last = stamp, None if stamp is None else _pinned(_load(self._path, "tools") or [])
         return last[1]
 
-    def pin(self, kept: Sequence[AcceptedTool]) -> Pinned:
-        """Accept the first definitions; when another process was quicker, what it accepted counts."""
-        fresh = self._write({"version": _VERSION, "tools": [[one.shown, one.raw] for one in kept]})
+    def pin(self, tools: Sequence[AcceptedTool]) -> Pinned:
+        """Accept the first definitions; if another process was faster, keep what it accepted."""
+        fresh = self._write({"version": _VERSION, "tools": [[tool.shown, tool.raw] for tool in tools]})
         try:
             os.link(fresh, self._path)
         except FileExistsError:
@@ -68,31 +68,31 @@ class Pins:
             os.unlink(fresh)
         return self.read() or {}
 
-    def accept(self, kept: Sequence[AcceptedTool]) -> None:
-        """Accept definitions in place of those before."""
-        os.replace(self._write({"version": _VERSION, "tools": [[one.shown, one.raw] for one in kept]}), self._path)
+    def accept(self, tools: Sequence[AcceptedTool]) -> None:
+        """Replace the accepted definitions."""
+        os.replace(self._write({"version": _VERSION, "tools": [[tool.shown, tool.raw] for tool in tools]}), self._path)
         self.offer(None)
 
     def offered(self) -> list[Raw] | None:
-        """Return what the server said last, when that differs from what was accepted."""
+        """Return the server's last definitions, if they differ from the accepted ones."""
         rows = _load(self._offer, "definitions")
         return None if rows is None else usable(rows)[0]
 
     def offer(self, definitions: Sequence[Raw] | None) -> None:
-        """Keep what a server says that was not accepted; None when it says what was."""
-        with suppress(OSError):  # only people look at it
+        """Store definitions that were not accepted; None if they match the accepted ones."""
+        with suppress(OSError):  # it is only shown to people
             if definitions is not None:
                 os.replace(self._write({"version": _VERSION, "definitions": list(definitions)}), self._offer)
             else:
                 os.unlink(self._offer)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what there was to say of the server's last list of tools."""
+        """Return the notes on the server's last list of tools."""
         return tuple(note for note in _load(self._noted, "notes") or () if isinstance(note, str))
 
     def note(self, notes: Sequence[str]) -> None:
-        """Keep what there is to say of the server's list of tools."""
-        with suppress(OSError):  # only people look at it
+        """Store notes on the server's list of tools."""
+        with suppress(OSError):  # it is only shown to people
             if notes:
                 os.replace(self._write({"version": _VERSION, "notes": list(notes)}), self._noted)
             else:
@@ -110,10 +110,10 @@ class Pins:
 
 def _stamp(path: str) -> tuple[int, ...] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _load(path: str, key: str) -> list[Any] | None:
@@ -126,7 +126,7 @@ def _load(path: str, key: str) -> list[Any] | None:
     return rows if isinstance(rows, list) else None
 
 
-def _kept(rows: list[Any]) -> Pinned:
+def _pinned(rows: list[Any]) -> Pinned:
     try:
         return {raw["name"]: AcceptedTool(raw, shown, digest(raw)) for shown, raw in rows}
     except (KeyError, TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""Tells when the tools of MCP servers have changed: what is known of them is looked at once a second.
+"""Reports changes of the tools of MCP servers: the known tools are polled once a second.
 
-What changes them is in many places: a server that got ready, the files that name servers, what is trusted, and what
-another process has accepted. So one look at the outcome stands for all of them.
+They change for many reasons: a server has started, the files that name servers changed, or trust did, or another
+process accepted definitions. Polling the result covers all of them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ CLOSE_SECONDS = 5.0
 
 
 def watch(servers: Callable[[], Servers | None], callback: Callable[[], None]) -> Callable[[], None]:
-    """Have `callback` called, from a thread of its own, after every change from now on; what is returned ends that."""
+    """Call `callback`, from a separate thread, after every later change; return a function that stops this."""
 
     def known() -> list[AcceptedTool]:
-        found = servers()
-        return [] if found is None else found.known()
+        current = servers()
+        return [] if current is None else current.known()
 
     def run() -> None:
         last = before
         while not ended.wait(POLL_SECONDS):
-            with suppress(Exception):  # what cannot be looked at now is looked at again
+            with suppress(Exception):  # the next poll tries again
                 now = known()
                 if now != last and not ended.is_set():
                     last = now

@@ -1,4 +1,4 @@
-"""What a tool of an MCP server answers, as an Output: its text, its data, and its pictures, sounds and files."""
+"""Converts the result of an MCP tool to an Output: its text, structured data, images, audio and files."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from hilt.call import Output
 from hilt.errors import ToolError
 from hilt.servers.definitions import clean
 
-FAILURE_MAX = 8000  # characters of what a tool says of its failure
+FAILURE_MAX = 8000  # characters of the error message of a tool
 BLOCKS_MAX = 100
 
 
 def output_of(result: types.CallToolResult, name: str, limit: int) -> Output:
-    """Return an answer as an Output; a failure raises.
+    """Return a result as an Output; raise if the tool failed.
 
-    Data of more than `limit` characters, or with numbers that are none, is told as text.
+    Data of more than `limit` characters, or with infinite or NaN numbers, is returned as text.
     """
     texts: list[str] = []
     blocks: list[dict[str, Any]] = []
     for block in result.content:
-        found = _block(block)
-        if isinstance(found, str):
-            texts.append(found)
+        converted = _block(block)
+        if isinstance(converted, str):
+            texts.append(converted)
         elif len(blocks) < BLOCKS_MAX:
-            blocks.append(found)
+            blocks.append(converted)
     text = "\n".join(texts)
     if result.is_error:
-        told = clean(text, FAILURE_MAX) or "It says no more than that."
-        raise ToolError("tool_failed", f"{name} failed: {told}")
+        reason = clean(text, FAILURE_MAX) or "no reason given."
+        raise ToolError("tool_failed", f"{name} failed: {reason}")
     data = result.structured_content
     if data is None:
         return Output(text, content=tuple(blocks))
-    spelled = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    if len(spelled) > limit or not _is_finite(data):
-        return Output(text or spelled, content=tuple(blocks))
+    encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    if len(encoded) > limit or not _is_finite(data):
+        return Output(text or encoded, content=tuple(blocks))
     return Output(text, data, content=tuple(blocks))
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether there is no number in a value that JSON does not have."""
+    """Whether all numbers in a value are finite, as JSON requires."""
     if isinstance(value, float):
         return math.isfinite(value)
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -51,7 +51,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _block(block: Any) -> dict[str, Any] | str:
-    """Return a piece of content: text as it is, and what is none as a block, as MCP has it, without its extras."""
+    """Return a content block: text as a string, others as an MCP block without extra fields."""
     match block:
         case types.TextContent():
             return block.text
@@ -67,4 +67,4 @@ def _block(block: Any) -> dict[str, Any] | str:
         case types.ResourceLink():
             described = f": {clean(block.description, 500)}" if block.description else ""
             return f"[{clean(block.name, 200)} is at {clean(str(block.uri), 500)}{described}]"
-    return f"[{type(block).__name__}, which is not understood]"
+    return f"[{type(block).__name__}, which is not supported]"

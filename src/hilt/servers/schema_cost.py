@@ -1,7 +1,7 @@
-"""How much work a schema from outside can make: a few references that fork are enough for more than any machine does.
+"""Bounds the work of validating against a foreign schema: a few forking references can make it exponential.
 
-`size` is how many schemas are looked at for one value, with every reference followed. A schema that leads back to
-itself does so again for each level of the value; `returns` is how often it may for the same part of it.
+`size` is the number of schemas checked for one value, with every reference followed. A recursive schema is checked
+again for each level of the value; `returns` is how often it may recurse for the same part of it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from hilt.errors import ToolError
 from hilt.schema import Schema
 
-MOST = 20_000_000  # looks at a schema: about a second
+MOST = 20_000_000  # schema checks: about a second
 SIZE_MOST = 1_000_000
 
-# keywords that hold schemas for parts of a value; those of one line never speak of the same part twice
+# keywords with schemas for parts of a value; those of one line never apply to the same part twice
 _CHILDREN = (
     (
         ("properties",),
@@ -31,37 +31,37 @@ _SAME = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchem
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAPS = (*_NAMED, "$defs", "definitions")
 _PATTERNS = ("pattern", "patternProperties")
-_OTHERS = ("additionalProperties", "unevaluatedProperties")  # speak of the names that no pattern has
+_OTHERS = ("additionalProperties", "unevaluatedProperties")  # apply to names that no pattern matches
 _DATA = ("enum", "const", "default", "examples")
 
 
 class SchemaCost(NamedTuple):
-    """What a schema costs."""
+    """The cost of validating against a schema."""
 
     size: int = 1
     returns: int = 0
 
 
 def cost_of(schema: Schema) -> SchemaCost:
-    """Return what a schema costs; raise ValueError when that cannot be told."""
+    """Return the cost of a schema; raise ValueError if it cannot be determined."""
     return _SchemaWalk(schema).cost(schema)
 
 
 def refuse_work(cost: SchemaCost, args: Any) -> None:
-    """Raise when holding arguments against a schema could take longer than anybody waits."""
+    """Raise if validating arguments against a schema could take too long."""
     values, depth = _measured(args)
     if cost.size * values * max(1, cost.returns) ** depth > MOST:
         raise ToolError(
             "invalid_args",
-            "The arguments are too many or nested too deep for the schema of this tool.",
-            suggestion="Send fewer, or flatter ones.",
+            "The arguments are too many or nested too deeply for the schema of this tool.",
+            suggestion="Send fewer or flatter arguments.",
         )
 
 
 def without_patterns(schema: Any) -> Any:
-    """Return a schema that asks for no patterns: a few short ones are enough to keep a machine busy for minutes.
+    """Return a schema without patterns: a few short ones can keep a machine busy for minutes.
 
-    Whoever wrote them looks at the arguments too.
+    The server that wrote them validates the arguments too.
     """
     if isinstance(schema, list):
         return [without_patterns(inner) for inner in schema]
@@ -71,11 +71,11 @@ def without_patterns(schema: Any) -> Any:
     kept: dict[str, Any] = {}
     for key, value in schema.items():
         if key in dropped or (key in _DATA and any(set(_PATTERNS) & part.keys() for part in _parts(value))):
-            continue  # what is only data may still be where a reference leads
+            continue  # data may still be the target of a reference
         if key in _DATA:
             kept[key] = value
         elif key in _MAPS and isinstance(value, dict):
-            # a reference may take the names for keywords
+            # a reference may interpret the names as keywords
             named = [(name, inner) for name, inner in value.items() if name != "patternProperties"]
             kept[key] = {name: without_patterns(inner) for name, inner in named if not isinstance(inner, str)}
         else:
@@ -84,15 +84,15 @@ def without_patterns(schema: Any) -> Any:
 
 
 class _SchemaWalk:
-    """One look through a schema, each part once."""
+    """A walk through a schema that visits each part once."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._known: dict[int, SchemaCost | None] = {}  # None: being looked at
+        self._known: dict[int, SchemaCost | None] = {}  # None: being visited
         self._anchors: dict[str, Any] = {}
         for part in _parts(root):
             if part is not root and "$id" in part:
-                raise ValueError("its schema has parts with an $id of their own")
+                raise ValueError("its schema has a nested $id, which is not supported")
             for key in ("$anchor", "$dynamicAnchor"):
                 if isinstance(part.get(key), str):
                     self._anchors.setdefault(part[key], part)
@@ -105,41 +105,41 @@ class _SchemaWalk:
         self._known[id(schema)] = None
         same = [self.cost(inner) for key in _SAME for inner in _held(schema, key)]
         same += [self.cost(self._target(schema[key])) for key in _REFERENCES if isinstance(schema.get(key), str)]
-        size = 1 + sum(one.size for one in same)
+        size = 1 + sum(inner.size for inner in same)
         below = 0
         for kind in _CHILDREN:
             returns = 0
             for line in kind:
                 costs = [self.cost(inner) for key in line for inner in _held(schema, key)]
-                size += sum(one.size for one in costs)
-                returns += max((one.returns for one in costs), default=0)
+                size += sum(inner.size for inner in costs)
+                returns += max((inner.returns for inner in costs), default=0)
             below = max(below, returns)
-        found = self._known[id(schema)] = SchemaCost(size, below + sum(one.returns for one in same))
-        return found
+        cost = self._known[id(schema)] = SchemaCost(size, below + sum(inner.returns for inner in same))
+        return cost
 
     def _target(self, reference: str) -> Any:
-        """Return the part of the schema that a reference names; None for one that leads elsewhere."""
+        """Return the part of the schema that a reference names; None for an external or unresolved one."""
         place, _, fragment = reference.partition("#")
         if place and place != self._root.get("$id"):
             return None
         if not fragment.startswith("/"):
             return self._anchors.get(fragment) if fragment else self._root
-        found: Any = self._root
+        part: Any = self._root
         for word in fragment[1:].split("/"):
             key = word.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
-            elif isinstance(found, Mapping) and key in found:
-                found = found[key]
+            if isinstance(part, list) and key.isdecimal() and int(key) < len(part):
+                part = part[int(key)]
+            elif isinstance(part, Mapping) and key in part:
+                part = part[key]
             elif "%" in key:
-                raise ValueError("its schema has a reference that is spelled with %")
+                raise ValueError("its schema has a percent-encoded reference, which is not supported")
             else:
                 return None
-        return found
+        return part
 
 
 def _held(schema: Schema, key: str) -> Iterator[Any]:
-    """Yield the schemas that a keyword holds."""
+    """Yield the schemas below a keyword."""
     value = schema.get(key)
     if isinstance(value, list):
         yield from value
@@ -157,7 +157,7 @@ def _parts(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _measured(value: Any) -> tuple[int, int]:
-    """Return how many values there are in a value, and how deep they are nested."""
+    """Return the number of nested values in a value, and their depth."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    measured = [_measured(one) for one in inner]
+    measured = [_measured(item) for item in inner]
     return 1 + sum(values for values, _ in measured), 1 + max((depth for _, depth in measured), default=0)

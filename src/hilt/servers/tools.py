@@ -1,7 +1,7 @@
-"""The tools of other MCP servers as Tools of this catalogue: accepted once, started when needed, ended with hilt.
+"""The tools of MCP servers as Tools: definitions are accepted once, servers start on demand and end with hilt.
 
-Nothing is started to list tools whose definitions were accepted before. A tool is called only while its server
-describes it exactly as it was accepted; what changed, and what is new, waits for a person (`hilt mcp trust`).
+Listing tools with accepted definitions starts nothing. A tool can be called only while its server describes it exactly
+as accepted; changed and new definitions must be accepted by the user (`hilt mcp trust`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.servers.client import Connection, Loop
 
-LIST_SECONDS = 10.0  # that a list of tools waits for servers whose tools are not known yet
-TRIES = 3  # at a server that ends of itself just when it is called
+LIST_SECONDS = 10.0  # for which listing waits for servers whose tools are not known yet
+TRIES = 3  # for a server that exits just when it is called
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 60.0
 
 
 class State(NamedTuple):
-    """What people are told of one server."""
+    """The state of one server, for people."""
 
     server: Server
     tools: tuple[AcceptedTool, ...] | None  # None: it was never started
@@ -49,7 +49,7 @@ class State(NamedTuple):
 
 
 class Servers:
-    """All servers of a workspace. May be used from many threads; no work before the first look."""
+    """All servers of a workspace. Thread-safe; does no work before the first lookup."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Servers:
         trusts: Trusts,
         idle: float | None = None,
     ) -> None:
-        """`personal` are the servers of the user's settings; `trusts` says which files of the project count."""
+        """`personal` are the servers of the user's settings; `trusts` decides which files of the project count."""
         self._root = root
         self._environ = environ
         self._state = state
@@ -76,7 +76,7 @@ class Servers:
         self._closed = False
 
     def close(self) -> None:
-        """End all servers."""
+        """Stop all servers."""
         with self._lock:
             self._closed = True
             links, self._links = list(self._links.values()), {}
@@ -86,40 +86,40 @@ class Servers:
             loop.close()
 
     def configured(self) -> Configured:
-        """Return which servers there are now; the files are read again when they or what is trusted changed."""
+        """Return the configured servers; the files are read again when they or their trust changed."""
         with self._lock:
             paths = [os.path.join(self._root, name) for name in FILES]
             database = os.path.join(self._state, "state.db")
-            found = [rulebook.status(path, follow=True) for path in (*paths, database, database + "-wal")]
-            if self._stamp is None or self._stamp != found:
+            stamp = [rulebook.status(path, follow=True) for path in (*paths, database, database + "-wal")]
+            if self._stamp is None or self._stamp != stamp:
                 self._configured = configured(self._root, self._personal, self._trusts)
-                self._stamp = found if all(map(rulebook.is_settled, found)) else None
+                self._stamp = stamp if all(map(rulebook.is_settled, stamp)) else None
                 self._relink()
             return self._configured
 
     def known(self) -> list[AcceptedTool]:
-        """Return the definitions that are accepted; nothing is started."""
+        """Return the accepted definitions; start nothing."""
         return [kept for link in self._usable() for kept in (link.pins.read() or {}).values()]
 
     def names(self) -> list[str]:
-        """Return the names of the tools that are known; nothing is started."""
+        """Return the names of the known tools; start nothing."""
         return [kept.shown for kept in self.known()]
 
     def tools(self) -> list[Tool]:
-        """Return all tools, by name; servers whose tools are not known yet are started, and waited for a while."""
+        """Return all tools, sorted by name; start servers whose tools are not known yet, and wait a while for them."""
         links = self._usable()
         unknown = [link for link in links if link.pins.read() is None]
         starting = [(link, future) for link in unknown if (future := link.begin()) is not None]
-        # nobody waits for a server that has failed, or that others have waited for; who listens is told of it later
+        # do not wait for a server that failed or that was already waited for; listeners are notified later
         hopeful = [(link.began, future) for link, future in starting if not link.failures]
         if hopeful:
             last = max(began for began, _ in hopeful)
             wait([future for _, future in hopeful], max(0.0, last + LIST_SECONDS - time.monotonic()))
-        found = [self._tool(link, kept) for link in links for kept in (link.pins.read() or {}).values()]
-        return sorted(found, key=lambda tool: tool.name)
+        tools = [self._tool(link, kept) for link in links for kept in (link.pins.read() or {}).values()]
+        return sorted(tools, key=lambda tool: tool.name)
 
     def find(self, name: str) -> Tool | None:
-        """Return the tool of this name; one that is not trusted, or whose server does not start, raises why."""
+        """Return the tool of this name, or None; raise the reason if it is not trusted or its server does not start."""
         if not name.startswith(PREFIX):
             return None
         self._refuse_untrusted(name)
@@ -128,7 +128,7 @@ class Servers:
                 continue
             known = link.pins.read()
             if known is None:
-                # a server that has failed before must not hold up whoever only looks for a name
+                # a server that failed before must not delay a lookup
                 link.connected(None, patience=START_SECONDS if not link.failures else 0.0)
                 known = link.pins.read() or {}
             for kept in known.values():
@@ -138,14 +138,14 @@ class Servers:
         return None
 
     def states(self) -> list[State]:
-        """Return what there is to tell of every server; nothing is started."""
+        """Return the state of every server; start nothing."""
         self.configured()
         with self._lock:
             links = list(self._links.values())
         return [link.state() for link in links]
 
     def offer(self, name: str) -> tuple[Pins, Server, list[Raw]]:
-        """Start a server and return what it describes now, for a person who may accept it."""
+        """Start a server and return its current definitions, for the user to accept."""
         link = self._link(name)
         link.connected(None, patience=START_SECONDS)
         return link.pins, link.server, link.described
@@ -164,7 +164,7 @@ class Servers:
             return self._loop
 
     def _relink(self) -> None:
-        """End the servers that are there no longer, or not as they were."""
+        """Stop the servers whose entries were removed or changed."""
         gone = [link for link in self._links.values() if self._configured.servers.get(link.server.name) != link.server]
         for link in gone:
             del self._links[link.server.name]
@@ -183,15 +183,15 @@ class Servers:
         """Return a server by its name, as it is configured now."""
         self.configured()
         with self._lock:
-            found = self._links.get(name)
-        if found is None or found.server.disabled:
-            state = "is disabled" if found is not None else "is not configured, or its file is not trusted"
+            link = self._links.get(name)
+        if link is None or link.server.disabled:
+            state = "is disabled" if link is not None else "is not configured, or its file is not trusted"
             raise ToolError(
                 "not_found",
                 f"The MCP server {name} {state}.",
-                suggestion=f"{command('mcp', 'list')} shows which there are.",
+                suggestion=f"List the servers: {command('mcp', 'list')}",
             )
-        return found
+        return link
 
     def _tool(self, link: _Link, kept: AcceptedTool) -> Tool:
         return link.tool(kept, lambda tool: self._execute(link.server, kept, tool))
@@ -201,7 +201,7 @@ class Servers:
             from hilt.servers.client import Unsent
             from hilt.servers.results import output_of
 
-            # what was trusted when the name was looked up may not be any more
+            # trust may have been revoked since the lookup
             link = self._link(server.name)
             if link.server != server:
                 raise _changed(server)
@@ -212,7 +212,7 @@ class Servers:
                     answer = connection.call(tool, args, ctx)
                     link.failures = 0
                     return output_of(answer, kept.shown, ctx.overflow.limit)
-            raise ToolError("busy", f"The MCP server {server.name} ends as soon as it is started.")
+            raise ToolError("busy", f"The MCP server {server.name} exits as soon as it is started.")
 
         return run
 
@@ -221,8 +221,8 @@ class Servers:
             if any(name.startswith(f"{PREFIX}{server}__") for server in names):
                 raise ToolError(
                     "untrusted",
-                    f"{name} is of an MCP server that {os.path.basename(path)} names, and that file is not trusted.",
-                    suggestion=f"Ask the user to look at it: {command('trust', path)}",
+                    f"{name} belongs to an MCP server in {os.path.basename(path)}, which is not trusted.",
+                    suggestion=f"Ask the user to review it: {command('trust', path)}",
                     path=path,
                 )
 
@@ -231,11 +231,11 @@ class Servers:
         shown, _ = named(link.server.name, offered, known)
         for kept in shown:
             if kept.shown == name:
-                raise _untrusted(link.server.name, f"{name} is new, and nobody has accepted it yet.")
+                raise _untrusted(link.server.name, f"{name} is new and has not been accepted yet.")
 
 
 class _Link:
-    """One configured server: its accepted definitions, its connection, and when it may be tried again."""
+    """One configured server: its accepted definitions, its connection, and when to retry."""
 
     def __init__(
         self,
@@ -250,21 +250,21 @@ class _Link:
         self.pins = Pins(state, server)
         self.failures = 0
         self.began = 0.0  # when it was started last
-        self.described: list[Raw] = []  # what the server said last
+        self.described: list[Raw] = []  # the server's last definitions
         self._servers = servers
         self._root = root
         self._environ = environ
         self._options = {} if idle is None else {"idle": idle}
         self._lock = threading.RLock()
         self._connection: Connection | None = None
-        self._ending: list[Future[None]] = []  # connections that another has taken the place of
+        self._ending: list[Future[None]] = []  # replaced connections
         self._closed = False
         self._retry_at = 0.0
         self._reason = ""
         self._made: dict[str, tuple[AcceptedTool, Tool]] = {}
 
     def close(self) -> list[Future[None]]:
-        """End the server, if it runs, for good; what is returned tells when it has ended, and those before it."""
+        """Stop the server permanently; return futures that resolve when it and its predecessors have ended."""
         with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None
@@ -275,7 +275,7 @@ class _Link:
         return [*ending, connection.done]
 
     def state(self) -> State:
-        """Return what there is to tell."""
+        """Return the state of the server."""
         known = self.pins.read()
         offered = self.pins.offered()
         differs = difference(known.values(), offered) if known is not None and offered is not None else Difference()
@@ -285,7 +285,7 @@ class _Link:
             return State(self.server, tools, differs, running, self._reason, self.pins.notes(), self.pins.log)
 
     def tool(self, kept: AcceptedTool, execute: Callable[[str], Execute]) -> Tool:
-        """Return the Tool of a definition, made once."""
+        """Return the Tool of a definition; it is cached."""
         with self._lock:
             made = self._made.get(kept.shown)
             if made is None or made[0] != kept:
@@ -293,11 +293,11 @@ class _Link:
             return made[1]
 
     def begin(self) -> Future[None] | None:
-        """Start the server unless it runs; None when it may not be tried yet."""
-        loop = self._servers.loop()  # before the lock: who holds the other one may want ours
+        """Start the server unless it runs; None if it must not be retried yet."""
+        loop = self._servers.loop()  # before the lock: a thread that holds the other lock may wait for this one
         with self._lock:
             if self._closed:
-                return None  # who holds this link found it before its entry, or the trust in it, was gone
+                return None  # the entry was removed or lost its trust after the lookup
             if self._connection is None or not self._connection.lives:
                 if time.monotonic() < self._retry_at:
                     return None
@@ -319,46 +319,47 @@ class _Link:
             return self._connection.ready
 
     def connected(self, fence: Fence | None, patience: float) -> Connection:
-        """Return the running server, started if need be; raise why there is none, or that it takes longer than this."""
+        """Return the running server, started if needed; raise if it fails or takes longer than this."""
         ready = self.begin()
         with self._lock:
             connection = self._connection
         if ready is None or connection is None:
             raise self._resting()
-        looked = threading.Event()
-        ready.add_done_callback(lambda _: looked.set())
+        settled = threading.Event()
+        ready.add_done_callback(lambda _: settled.set())
         if fence is not None:
-            fence.watch(looked.set)
-        # the start has its own limit; this one is for what surrounds it
-        looked.wait(patience + 5.0 if patience else 0.0)
+            fence.watch(settled.set)
+        # the start has its own timeout; leave it a margin
+        settled.wait(patience + 5.0 if patience else 0.0)
         if fence is not None:
             fence.check()
         if not ready.done():
-            raise ToolError("busy", f"The MCP server {self.server.name} is being started.")
+            raise ToolError("busy", f"The MCP server {self.server.name} is still starting.")
         ready.result()
         return connection
 
     def refuse_changed(self, connection: Connection, tool: str, kept: AcceptedTool) -> None:
-        """Raise when the server does not describe a tool as it was accepted."""
+        """Raise if the current definition of a tool is not the accepted one."""
         now = connection.hashes.get(tool)
         accepted = (self.pins.read() or {}).get(tool)
         if accepted is None or accepted.hash != kept.hash:
-            raise ToolError("tool_invalid", f"{kept.shown} was just accepted anew.", suggestion="Send the call again.")
+            message = f"A new definition of {kept.shown} was just accepted."
+            raise ToolError("tool_invalid", message, suggestion="Retry the call.")
         if now == kept.hash:
             return
         if now is None:
             raise ToolError(
                 "not_found",
-                f"The MCP server {self.server.name} has no tool {tool!r} any more.",
+                f"The MCP server {self.server.name} no longer has a tool {tool!r}.",
                 suggestion="Use another tool; list_tools shows them.",
             )
         new = next((raw for raw in self.described if raw["name"] == tool), {})
         changed = sorted(key for key in {**kept.raw, **new} if kept.raw.get(key) != new.get(key))
-        # what it says now is for people to read first: nobody has accepted it
+        # do not quote the new definition: nobody has accepted it
         raise _untrusted(
             self.server.name,
-            f"The MCP server {self.server.name} describes {kept.shown} otherwise than it was accepted:"
-            f" {', '.join(changed)} changed.",
+            f"The MCP server {self.server.name} changed the definition of {kept.shown} after it was accepted:"
+            f" {', '.join(changed)}.",
             changed=changed,
             accepted=kept.hash,
             now=now,
@@ -369,16 +370,16 @@ class _Link:
             if self._closed:
                 return _changed(self.server)
             left = max(0.0, self._retry_at - time.monotonic())
-            reason = self._reason or f"The MCP server {self.server.name} does not run."
+            reason = self._reason or f"The MCP server {self.server.name} is not running."
         return ToolError(
             "busy",
-            f"{reason} The next try is in {left:.1f} s.",
-            suggestion=f"Send the call again in {left:.0f} s, or go on without it.",
+            f"{reason} The next attempt is in {left:.1f} s.",
+            suggestion=f"Retry the call in {left:.0f} s, or continue without it.",
             retry_in=round(left, 3),
         )
 
     def _define(self, definitions: list[Raw], notes: list[str]) -> None:
-        """Accept what the server says at its first start; later, keep what differs for people to look at."""
+        """Accept the definitions of the first start; later, store differing ones for review."""
         known = self.pins.read()
         self.described = definitions
         if known is None:
@@ -399,7 +400,7 @@ class _Link:
 
 
 def _end(links: list[_Link]) -> None:
-    """End servers all at once, and wait until they have."""
+    """Stop servers all at once, and wait for them."""
     ending = [future for link in links for future in link.close()]
     if ending:
         wait(ending, 2 * LIST_SECONDS)
@@ -413,7 +414,7 @@ def _untrusted(server: str, message: str, **details: object) -> ToolError:
     return ToolError(
         "untrusted",
         message,
-        suggestion=f"Ask the user to look at the difference: {command('mcp', 'trust', server)}",
+        suggestion=f"Ask the user to review the difference: {command('mcp', 'trust', server)}",
         server=server,
         **details,
     )

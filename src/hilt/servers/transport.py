@@ -1,7 +1,7 @@
-"""The wires to MCP servers: a process on pipes, or HTTP; both bounded, so that no server can hurt who listens to it.
+"""Transports to MCP servers: a process on pipes, or HTTP; both bounded, so that no server can exhaust the client.
 
-A message has a limit, and so has what arrives without being asked for: a server that floods is cut off. A process is
-started and ended by the keeper, as everything is that hilt starts, so none outlives it.
+The size of a message is limited, and so is the number of unsolicited messages: a server that floods is disconnected. A
+process is started and stopped by the keeper, like every process of hilt, so none outlives it.
 """
 
 from __future__ import annotations
@@ -44,47 +44,47 @@ from hilt.servers.definitions import NOTES_MAX, TOOLS_MAX, clean, visible
 
 MESSAGE_BYTES = 8 << 20
 WINDOW_SECONDS = 10.0
-WINDOW_MESSAGES = 2000  # that nobody asked for
+WINDOW_MESSAGES = 2000  # unsolicited ones
 WINDOW_BYTES = 256 << 20
 LOG_BYTES = 1 << 20
 NOISE_BYTES = 2048
-FLAW_MAX = 200  # characters of what is wrong with a tool
+FLAW_MAX = 200  # characters of the problem with a tool
 
 _CHUNK_BYTES = 1 << 16
 _GRACE_SECONDS = 0.3
 _DEATH_SECONDS = 3.0
-_DRAIN_SECONDS = 0.05  # between two looks at what is thrown away
+_DRAIN_SECONDS = 0.05  # between two reads of output that is discarded
 _HTTP_SECONDS = 30.0
-_SILENCE_SECONDS = 3600.0  # longer than anybody thinks about a form
+_SILENCE_SECONDS = 3600.0  # longer than anyone takes to fill in a form
 _LIST = "tools/list"
 
 
 class FloodGate:
-    """Counts what arrives from one server, and closes when it is more than anybody asked for."""
+    """Counts what arrives from one server, and closes when it sends too much."""
 
     def __init__(self) -> None:
         self.reason = ""  # why it closed
         self.arrived = 0
         self.ended = anyio.Event()
-        self.noise = bytearray()  # what was printed and is no message
-        self.version = LATEST_HANDSHAKE_VERSION  # of the protocol that was agreed on
-        self.left_out: list[str] = []  # which tools of the lists that came are none, and why
+        self.noise = bytearray()  # output that is not a message
+        self.version = LATEST_HANDSHAKE_VERSION  # the negotiated version of the protocol
+        self.left_out: list[str] = []  # malformed tools in the received lists, with reasons
         self._asked: dict[Any, str] = {}
         self._began = time.monotonic()
         self._messages = 0
         self._bytes = 0
 
     def ask(self, id: Any, method: str) -> None:
-        """Expect an answer."""
+        """Expect a response."""
         self._asked[id] = method
 
     def close(self, reason: str) -> None:
-        """Let nothing more in."""
+        """Accept no more messages."""
         self.reason = self.reason or reason
         self.ended.set()
 
     def take(self, item: SessionMessage | Exception | None) -> bool:
-        """Count what came, None for what is no message; False when that is too much."""
+        """Count a message, or None for other output; False if that is too much."""
         self.arrived += 1
         message = item.message if isinstance(item, SessionMessage) else None
         if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id in self._asked:
@@ -96,29 +96,29 @@ class FloodGate:
         return self.weigh(0)
 
     def weigh(self, size: int) -> bool:
-        """Count bytes, asked for or not; False when they are too many."""
+        """Count bytes, solicited or not; False if they are too many."""
         now = time.monotonic()
         if now - self._began > WINDOW_SECONDS:
             self._began, self._messages, self._bytes = now, 0, 0
         self._bytes += size
         if self._messages > WINDOW_MESSAGES or self._bytes > WINDOW_BYTES:
-            self.close("it sent more than anybody had asked for")
+            self.close("it sent too many unsolicited messages or too much data")
         return not self.reason
 
     def hear(self, data: bytes) -> None:
-        """Keep the end of what is printed for the message that tells of a failure."""
+        """Keep the end of the output for error messages."""
         self.noise += data
         del self.noise[:-NOISE_BYTES]
 
 
 def _sift(page: dict[str, Any], version: str) -> list[str]:
-    """Take the tools that are malformed out of a list, which the SDK would refuse with all others; return which."""
+    """Remove malformed tools from a list, which the SDK would reject as a whole; return the problems."""
     tools = page.get("tools")
     if not isinstance(tools, list):
         return []
-    page["tools"] = tools = tools[: TOOLS_MAX + 1]  # more do not count
+    page["tools"] = tools = tools[: TOOLS_MAX + 1]  # the rest is ignored
     if _flaw(page, version) is None or _flaw({**page, "tools": []}, version) is not None:
-        return []  # nothing is wrong, or more than the tools
+        return []  # the list is valid, or invalid even without tools
     flaws = [_flaw({**page, "tools": [tool]}, version) for tool in tools]
     page["tools"] = [tool for tool, flaw in zip(tools, flaws, strict=True) if flaw is None]
     names = [tool.get("name") if isinstance(tool, dict) else None for tool in tools]
@@ -143,7 +143,7 @@ def _flaw(page: dict[str, Any], version: str) -> str | None:
 
 
 class _Reading:
-    """What a server sends, through its gate."""
+    """The messages of a server, counted by its gate."""
 
     def __init__(self, inner: ReadStream[SessionMessage | Exception], gate: FloodGate) -> None:
         self._inner = inner
@@ -151,7 +151,7 @@ class _Reading:
 
     @property
     def last_context(self) -> Any:
-        """In which context the last message was asked for, where the wire knows it."""
+        """The context of the request that the last message answers, if the transport knows it."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -184,7 +184,7 @@ class _Reading:
 
 
 class _Writing:
-    """What is sent to a server; the gate learns which answers to expect."""
+    """The messages to a server; the gate learns which responses to expect."""
 
     def __init__(self, inner: WriteStream[SessionMessage], gate: FloodGate) -> None:
         self._inner = inner
@@ -208,7 +208,7 @@ class _Writing:
 def open_transport(
     server: Server, gate: FloodGate, *, root: str, environ: Mapping[str, str], log: str
 ) -> AbstractAsyncContextManager[TransportStreams]:
-    """Return the wire to a server whose variables are filled in."""
+    """Return the transport to a server whose variables are expanded."""
     if server.transport == "stdio":
         return _guarded(_stdio(server, gate, root, environ, log), gate)
     return _guarded(_http(server, gate), gate)
@@ -247,7 +247,7 @@ async def _stdio(
             finally:
                 tasks.cancel_scope.cancel()
     finally:
-        # in a thread of its own, which goes on when the loop is closed before this task has had another turn
+        # in a separate thread, which continues if the loop is closed before this task runs again
         ending = threading.Thread(target=running.end, name="hilt-server-end", daemon=True)
         ending.start()
         with anyio.CancelScope(shield=True):
@@ -255,7 +255,7 @@ async def _stdio(
 
 
 class _Starting:
-    """A start that may be given up while it goes on in its thread: then the process ends as soon as it is there."""
+    """A start that may be abandoned while it runs in its thread: the process is then stopped once it exists."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -290,7 +290,7 @@ class _RunningServer:
         self._held = held
 
     def how(self) -> str:
-        """Return how the process ended, as far as that is known."""
+        """Return how the process ended, as far as known."""
         try:
             self.child.wait(1.0)
         except ToolError as error:
@@ -299,21 +299,21 @@ class _RunningServer:
         if outcome is None:
             return "it closed its output"
         if outcome.reason == "signal":
-            return f"it was ended by signal {outcome.code - 128}"
-        return f"it ended with exit status {outcome.code}"
+            return f"it was killed by signal {outcome.code - 128}"
+        return f"it exited with status {outcome.code}"
 
     def end(self) -> None:
-        """Ask it to end, and see to it that it does."""
+        """Terminate the process, and kill it if it does not exit."""
         with self._held:
             self.child.terminate()
             try:
                 self.child.wait(_DEATH_SECONDS)
             except ToolError:
-                return  # whoever watched over it is gone, and closing does what can be done
+                return  # the keeper is gone; closing does what is still possible
 
 
 def _start(server: Server, root: str, environ: Mapping[str, str]) -> _RunningServer:
-    # a hilt that is a server of hilt has no servers of its own: a circle would have no end
+    # a nested hilt starts no servers: a cycle would never end
     env = {**launching.environment((), environ), **server.env, "HILT_NESTED": "1"}
     cwd = os.path.join(root, os.path.expanduser(server.cwd))
     command = os.path.expanduser(server.command)
@@ -324,7 +324,7 @@ def _start(server: Server, root: str, environ: Mapping[str, str]) -> _RunningSer
     if program is None:
         raise ToolError(
             "runtime_missing",
-            f"{command}, which is the MCP server {server.name}, is not on the PATH.",
+            f"{command}, the command of the MCP server {server.name}, is not on the PATH.",
             suggestion=f"Ask the user to install {command}.",
         )
     with ExitStack() as unless_started:
@@ -369,17 +369,17 @@ async def _read(running: _RunningServer, gate: FloodGate, sink: Any) -> None:
 
 
 async def _deliver(line: bytes, gate: FloodGate, sink: Any) -> bool:
-    """Hand on one line; False when nothing more is wanted."""
+    """Deliver one line; False to stop reading."""
     if not gate.weigh(len(line)) or not line.strip():
         return gate.take(None)
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
-        mended = await anyio.to_thread.run_sync(_mended, line)
-        if mended is None:
+        repaired = await anyio.to_thread.run_sync(_repaired, line)
+        if repaired is None:
             gate.hear(line[:NOISE_BYTES] + b"\n")
             return gate.take(None)
-        message = mended
+        message = repaired
     try:
         await sink.send(SessionMessage(message))
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -387,10 +387,10 @@ async def _deliver(line: bytes, gate: FloodGate, sink: Any) -> bool:
     return True
 
 
-def _mended(line: bytes) -> JSONRPCMessage | None:
-    """Return a message that has halves of characters in it, or the error that a bad answer comes to; else None.
+def _repaired(line: bytes) -> JSONRPCMessage | None:
+    """Return a message with lone surrogates replaced, or an error for an invalid response; else None.
 
-    Whoever waits for an answer that nobody can read would wait until its time is over.
+    Without it, a call would wait for an unreadable response until it times out.
     """
     try:
         value = json.loads(line.decode("utf-8", "replace"))
@@ -402,7 +402,7 @@ def _mended(line: bytes) -> JSONRPCMessage | None:
     id = value.get("id") if isinstance(value, dict) and "method" not in value else None
     if not isinstance(id, int | str):
         return None
-    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=INTERNAL_ERROR, message="its answer is not valid"))
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=INTERNAL_ERROR, message="its response is invalid"))
 
 
 async def _write(running: _RunningServer, gate: FloodGate, source: Any) -> None:
@@ -417,11 +417,11 @@ async def _write(running: _RunningServer, gate: FloodGate, source: Any) -> None:
                 except BlockingIOError:
                     continue
                 except OSError:
-                    return  # its end is told by its output
+                    return  # reading its output reports the exit
 
 
 async def _log(running: _RunningServer, gate: FloodGate, log: str) -> None:
-    """Keep the beginning of what the server complains of in a file, and throw the rest away, slowly."""
+    """Log the beginning of the server's standard error to a file, and discard the rest slowly."""
     os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     room = LOG_BYTES
@@ -438,7 +438,7 @@ async def _log(running: _RunningServer, gate: FloodGate, log: str) -> None:
 
 
 async def _some(pipe: int) -> bytes:
-    """Return what is in a pipe, as soon as there is something; nothing at its end."""
+    """Return the next bytes of a pipe, b"" at its end."""
     while True:
         await anyio.wait_readable(pipe)
         try:
@@ -454,7 +454,7 @@ async def _some(pipe: int) -> bytes:
 
 @asynccontextmanager
 async def _http(server: Server, gate: FloodGate) -> AsyncIterator[TransportStreams]:
-    # packed answers are not asked for: their size says nothing of what they become
+    # no compressed responses: their size does not bound the decompressed size
     headers = {**server.headers, "accept-encoding": "identity"}
 
     def client(
@@ -479,18 +479,18 @@ async def _http(server: Server, gate: FloodGate) -> AsyncIterator[TransportStrea
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """HTTP with answers of a bounded size."""
+    """HTTP with bounded responses."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, gate: FloodGate) -> None:
         self._inner = inner
         self._gate = gate
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; an answer that is packed, or grows too long, ends the connection."""
+        """Send a request; a response that is compressed or too long ends the connection."""
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
             await response.aclose()
-            raise httpx2.RemoteProtocolError("The server packed its answer, which it was not asked to do.")
+            raise httpx2.RemoteProtocolError("The server compressed its response, which was not requested.")
         endless = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         response.stream = _Counted(response.stream, None if endless else MESSAGE_BYTES, self._gate)
         return response
@@ -500,7 +500,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
 
 class _Counted(httpx2.AsyncByteStream):
-    """The body of an answer, which breaks off where it grows too long."""
+    """The body of a response; raises when it grows too long."""
 
     def __init__(self, inner: Any, most: int | None, gate: FloodGate) -> None:
         self._inner = inner
@@ -514,7 +514,7 @@ class _Counted(httpx2.AsyncByteStream):
             if self._most is not None and self._bytes > self._most:
                 self._gate.close(f"it sent a message of more than {self._most >> 20} MiB")
             if not self._gate.weigh(len(part)):
-                raise httpx2.ReadError("The answer is too long.")
+                raise httpx2.ReadError("The response is too long.")
             yield part
 
     async def aclose(self) -> None:

@@ -454,12 +454,12 @@ def test_a_script_without_free_texts_is_not_asked_about(body):
 
 
 def test_the_author_is_told_the_line_and_what_to_do():
-    assert [note(one) for one in warned("\neval {{ x }}\nssh {{ x }} ls", line=5)] == [
-        "line 6: eval runs text that is not constant; every call asks first; pass values as arguments, numbers as type "
-        "integer, or give them an enum",
-        "line 7: ssh may take the value of x for an option that runs something; write -- before it, or give it an "
-        "enum; a call asks first if it begins with a dash or holds =",
-    ]
+    evaluated, option = (note(warning) for warning in warned("\neval {{ x }}\nssh {{ x }} ls", line=5))
+
+    assert evaluated.startswith("line 6: eval runs text")
+    assert "integer" in evaluated
+    assert option.startswith("line 7: ssh may read the value of x as an option")
+    assert "--" in option
 
 
 # --- held against real shells -------------------------------------------------------------------------------------

@@ -326,7 +326,7 @@ def test_one_file_that_is_not_trusted_is_read_and_never_run(command, tmp_path):
         assert (checked(python).ok, checked(broken).ok) == (False, False)
         assert "not trusted" in checked(python).lines[0]
         (tmp_path / "x.txt").write_text("")
-        with pytest.raises(ToolError, match="is no tool"):
+        with pytest.raises(ToolError, match="is not a tool"):
             checked(str(tmp_path / "x.txt"))
         with pytest.raises(ToolError, match=r"y\.md does not exist"):
             checked(str(tmp_path / "y.md"))

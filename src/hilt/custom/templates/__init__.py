@@ -1,1 +1,1 @@
-"""Binding values into shell scripts without pasting them into the text."""
+"""Binds values to variables of shell scripts without inserting them into the text."""

@@ -1,7 +1,7 @@
 """Templates of shell scripts whose values are bound to variables and never become part of the script's text.
 
-A body is read once for each set of sections that are there; text.py finds the reference that fits each placeholder,
-whatever the values of a call will be. The script of a call begins with what gives the values to the variables.
+A body is parsed once for each combination of sections; text.py chooses the reference that fits each placeholder for any
+value. The script of a call starts with the assignments of the values to the variables.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = [
     "render",
 ]
 
-# what a value may be: any text, a list of those, a text that the author wrote, a number
+# what a value may be: any string, a list of strings, a string that the author wrote, a number
 Kind = Literal["text", "texts", "chosen", "number"]
 
-CHECKED_CHARACTERS = 64 * 1024  # of a script, with each set of sections that may be there
+CHECKED_CHARACTERS = 64 * 1024  # of a script, over all combinations of its sections
 
 _WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,19}\Z")
 _OF_THE_SHELL = frozenset(
@@ -46,7 +46,7 @@ _OF_THE_SHELL = frozenset(
 
 
 class Template(NamedTuple):
-    """A body with placeholders; `line` is where it begins in its file."""
+    """A body with placeholders; `line` is where it starts in its file."""
 
     body: str
     names: frozenset[str]
@@ -65,9 +65,9 @@ class Warned(NamedTuple):
 
 
 def bind(body: str, names: Collection[str], *, shell: Shell, line: int = 1, was_read: bool = False) -> Template:
-    """Return the template of a body whose parameters have these names; raise Unbindable when it cannot be used.
+    """Return the template of a body with these parameters; raise Unbindable if it cannot be used.
 
-    What `was_read` before is read again only as far as a call needs it.
+    With `was_read`, the body is already validated, and only what a call needs is parsed again.
     """
     prefix = "_hilt_"
     while prefix in body:
@@ -81,7 +81,7 @@ def bind(body: str, names: Collection[str], *, shell: Shell, line: int = 1, was_
 
 
 def _sets_of_sections(template: Template) -> Iterator[frozenset[str]]:
-    """Yield the sets of names that may be given; of too many only the first, with one or all names less."""
+    """Yield the combinations of given names; if there are too many, only those with none, one, all or all but one."""
     names = template.sections
     sizes = set(range(len(names) + 1))
     if not is_checked(template):
@@ -90,7 +90,7 @@ def _sets_of_sections(template: Template) -> Iterator[frozenset[str]]:
 
 
 def is_checked(template: Template) -> bool:
-    """Whether the script is looked at with every set of sections, so that nothing is left to find in a call."""
+    """Whether every combination of sections is checked on load, so that a call needs no check."""
     return len(template.body) << len(template.sections) <= CHECKED_CHARACTERS
 
 
@@ -103,16 +103,16 @@ def _parts(template: Template, given: frozenset[str]) -> list[Part]:
     return Reader(template.body, there, template.names, template.shell, template.line).read()
 
 
-# --- what a call asks about ---------------------------------------------------------------------------------------
+# --- approval of a call -------------------------------------------------------------------------------------------
 
 
 def check(template: Template, kinds: Mapping[str, Kind], given: Collection[str] | None = None) -> list[Warned]:
     """Return where the script may run a value as code, with any sections or with these."""
     sets = _sets_of_sections(template) if given is None else [frozenset(given).intersection(template.sections)]
-    found: dict[Warned, None] = {}
-    for one in sets:
-        found |= dict.fromkeys(_warned(template, kinds, _parts(template, one)))
-    return sorted(found)
+    warnings: dict[Warned, None] = {}
+    for names in sets:
+        warnings |= dict.fromkeys(_warned(template, kinds, _parts(template, names)))
+    return sorted(warnings)
 
 
 def _warned(template: Template, kinds: Mapping[str, Kind], parts: list[Part]) -> Iterator[Warned]:
@@ -145,7 +145,7 @@ def _warned(template: Template, kinds: Mapping[str, Kind], parts: list[Part]) ->
 
 
 def _line(lines: list[tuple[int, int]], start: int) -> int:
-    """Return the line of a place in a script: that of the reference or line end before it, counted on from there."""
+    """Return the line of an offset in a script, counted from the last reference or newline before it."""
     line = lines[0][1]
     for at, known in lines:
         if at > start:
@@ -155,16 +155,16 @@ def _line(lines: list[tuple[int, int]], start: int) -> int:
 
 
 def note(warned: Warned) -> str:
-    """Return what the author of a tool is told of a line that may run a value as code."""
+    """Return the warning for the author of a tool about a line that may run a value as code."""
     if warned.names:
-        advice = "write -- before it, or give it an enum; a call asks first if it begins with a dash or holds ="
+        advice = "write -- before it, or declare an enum; a call prompts if the value starts with a dash or contains ="
     else:
-        advice = "every call asks first; pass values as arguments, numbers as type integer, or give them an enum"
+        advice = "every call prompts; pass values as arguments, numbers as type integer, or declare an enum"
     return f"line {warned.line}: {warned.reason}; {advice}"
 
 
 def is_asked(warned: Warned, args: Mapping[str, Any], kinds: Mapping[str, Kind]) -> bool:
-    """Whether a call with these values must ask about a line."""
+    """Whether a call with these values must prompt for a line."""
     names = warned.names or [name for name, kind in kinds.items() if kind in ("text", "texts")]
     values = [args.get(name) for name in names]
     texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
@@ -174,7 +174,7 @@ def is_asked(warned: Warned, args: Mapping[str, Any], kinds: Mapping[str, Kind])
 
 
 def is_given(value: Any) -> bool:
-    """Whether a section on a value is there; absent, null, "", 0, false and [] are not."""
+    """Whether a value enables its section; absent, null, "", 0, false and [] do not."""
     return value is not None and value != "" and value != 0 and value is not False and value != []
 
 
@@ -182,7 +182,7 @@ def is_given(value: Any) -> bool:
 
 
 def render(template: Template, args: Mapping[str, Any]) -> str:
-    """Return the script of one call; its lines have, where that can be, the numbers that they have in the file."""
+    """Return the script of one call, where possible with the same line numbers as in the file."""
     used: dict[str, int] = {}
     given = frozenset(name for name in template.sections if is_given(args.get(name)))
     script = "".join(_rendered(part, template, args, used) for part in _parts(template, given))
@@ -219,12 +219,12 @@ def _rendered(part: Part, template: Template, args: Mapping[str, Any], used: dic
 def _check(reference: Reference, value: Any) -> None:
     where = f"on line {reference.line}"
     if reference.is_present and (value is None or value == []):
-        raise _refusal(f"Missing parameter: {reference.name}, which names the program to run {where}")
+        raise _refusal(f"Missing required parameter: {reference.name}, the program to run {where}")
     first = value[0] if isinstance(value, list) and value else value
     if reference.is_present and first in _OF_THE_SHELL:
-        raise _refusal(f"{reference.name} must name a program to run {where}, not {first} of the shell")
+        raise _refusal(f"{reference.name} must be a program to run {where}, not the shell builtin {first}")
     if reference.is_number and value is not None and _number(value) is None:
-        raise _refusal(f"{reference.name} must be an integer: {where} of the tool it is part of a calculation")
+        raise _refusal(f"{reference.name} must be an integer: the tool uses it in arithmetic {where}")
 
 
 def _refusal(message: str) -> ToolError:
@@ -232,22 +232,22 @@ def _refusal(message: str) -> ToolError:
 
 
 def _text_of(manner: Manner, text: str) -> str:
-    """Return an expansion as it must be written to fit its place."""
+    """Return an expansion, quoted for its context."""
     if manner in ("words", "one"):
         return f'"{text}"'
     return {"single": f"'\"{text}\"'", "ansi": f"'\"{text}\"$'"}.get(manner, text)
 
 
 def _settings(variable: str, value: Any, quote: Callable[[str], str], name: str) -> list[str]:
-    """Return what gives a value to its variables: as text, element by element, and as a number for calculations."""
+    """Return the assignments of a value: as a string, per element, and as a number for arithmetic."""
     if value is None or value == []:
         return [f"unset {variable} {variable}_c"]
-    found = [f"{variable}={quote(_text(value, name))}"]
+    settings = [f"{variable}={quote(_text(value, name))}"]
     if isinstance(value, list):
-        found += [f"{variable}_{index}={quote(_text(item, name))}" for index, item in enumerate(value)]
+        settings += [f"{variable}_{index}={quote(_text(item, name))}" for index, item in enumerate(value)]
     number = _number(value)
-    found.append(f"unset {variable}_c" if number is None else f"{variable}_c='{number}'")
-    return found
+    settings.append(f"unset {variable}_c" if number is None else f"{variable}_c='{number}'")
+    return settings
 
 
 def _text(value: Any, name: str) -> str:
@@ -255,9 +255,9 @@ def _text(value: Any, name: str) -> str:
         return " ".join(_text(item, name) for item in value)
     if isinstance(value, str):
         if "\0" in value:
-            raise _refusal(f"{name} holds a NUL character, which no command can be given")
+            raise _refusal(f"{name} contains a NUL character, which cannot be passed to a command")
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            raise _refusal(f"{name} holds half of a character (a lone surrogate)")
+            raise _refusal(f"{name} contains a lone surrogate, which is not valid Unicode text")
         return value
     import json
 
@@ -265,7 +265,7 @@ def _text(value: Any, name: str) -> str:
 
 
 def _number(value: Any) -> str | None:
-    """Return a whole number as it may stand anywhere in a calculation: `5-{{ n }}` must not become `5--3`."""
+    """Return an integer that is safe anywhere in arithmetic, or None: `5-{{ n }}` must not become `5--3`."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, float) and value.is_integer():
@@ -278,12 +278,12 @@ def _number(value: Any) -> str | None:
 
 
 def _bash_quoted(text: str) -> str:
-    """Quote text for bash in ASCII and on one line: in some encodings a byte of a character looks like a quote."""
+    """Quote text for bash in ASCII and on one line: in some encodings, a byte of a character equals a quote."""
     if text.isascii() and text.isprintable():
         return "'" + text.replace("'", "'\\''") + "'"
     return "$'" + "".join(chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\{b:03o}" for b in text.encode()) + "'"
 
 
 def _sh_quoted(text: str) -> str:
-    """Quote text for any POSIX shell; NUL stands for the name of the variable that holds a line end."""
+    """Quote text for any POSIX shell; NUL is replaced later by the name of the variable that holds a newline."""
     return "'" + text.replace("'", "'\\''").replace("\n", "'\"${\0}\"'") + "'"

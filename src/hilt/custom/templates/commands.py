@@ -1,4 +1,4 @@
-"""Reads the commands of a script word by word, as far as it matters for how a value in them is written."""
+"""Parses the commands of a script word by word, as far as quoting of the values in them depends on it."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ _WHOLE_INDEX = re.compile(r"[A-Za-z_0-9]*\[(?:[^\[\]]|\[[^\[\]]*\])+\]\+?=")
 _GOES_ON = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"))
 _BEFORE_PROGRAM = frozenset(("command", "builtin", "-p", "--"))  # the next word is the program
 _DECLARES = frozenset(("declare", "typeset", "local", "readonly", "export"))
-_UNSEEN = frozenset(("'", '"', "\\", "\n"))  # signs of the shell that are no part of a word
+_UNSEEN = frozenset(("'", '"', "\\", "\n"))  # shell syntax that is not part of a word
 _LEADS = {"{": ("function",), "do": ("for", "select")}
 _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
 
 class Bare:
-    """Commands up to their closing bracket or the end, as far as it matters what a word is."""
+    """Commands up to their closing bracket or the end, split into words."""
 
     def __init__(self, reader: Reader, *, outer_waits: bool, is_list: bool) -> None:
         self._reader = reader
         self._outer_waits = outer_waits
         self._is_list = is_list  # the words of an array
-        self._start: int | None = None  # of the word that is being read
+        self._start: int | None = None  # of the current word
         self._at_command = not is_list
         self._redirects = False  # the word is the target of a redirection
         self._references: list[Reference] = []
         self.words: list[str] = []
-        self._cases: list[str] = []  # subject, pattern or commands, of each case that is open
+        self._cases: list[str] = []  # for each open case: subject, pattern or commands
         self._in_test = False
         self._compared: list[Reference] = []  # values in this part of a [[ ]]
         self._compares = False
 
     def ends(self) -> bool:
-        """Whether a closing bracket is ours."""
+        """Whether a closing bracket ends these commands."""
         self.end_word()
         return not self._in_test and (not self._cases or self._cases[-1] != "pattern")
 
     def step(self, item: str | Mark) -> None:
-        """Take the item at the reading position, with what belongs to it."""
+        """Read the current item and everything that belongs to it."""
         reader = self._reader
         if isinstance(item, Mark):
             self._take_mark(item)
@@ -55,7 +55,7 @@ class Bare:
             self._end_command()
             reader.emit()
             if self._outer_waits:
-                raise reader.refuse("a here-document begins before a bracket that spans lines")
+                raise reader.refuse("a here-document before a multi-line bracket is not supported")
             reader.bodies()
         elif item == "#" and self._start is None:
             self._comment()
@@ -76,7 +76,7 @@ class Bare:
         self._note([self._reader.mark(mark, manner)])
 
     def _begin(self) -> None:
-        """Begin a word, unless one is being read."""
+        """Start a word, unless inside one."""
         if self._start is None:
             self._start = self._reader.at
 
@@ -90,7 +90,7 @@ class Bare:
         return "one" if assigns and _ASSIGNMENT.match(text) else "words"
 
     def _is_index(self, text: str) -> bool:
-        """Whether what follows a part of a word is in the index of an array, which is evaluated."""
+        """Whether the text after this part of a word is in an array index, which is evaluated."""
         can_be = self._is_list if text.startswith("[") else self._at_command and not self._is_list
         return can_be and _INDEX.match(text) is not None and _WHOLE_INDEX.match(text) is None
 
@@ -104,16 +104,16 @@ class Bare:
         self._begin()
         if item in ("'", '"', "$"):
             is_index = self._is_index(self._text())
-            found = self._quoted(item)
-            for reference in found if is_index else ():
+            references = self._quoted(item)
+            for reference in references if is_index else ():
                 reference.is_number = True
-            self._note(found)
+            self._note(references)
         elif item == "`":
             reader.backticks(in_double=False)
         elif item == "\\":
             following = reader.peek(1)
             if isinstance(following, Mark):
-                raise reader.refuse(f"a backslash stands right before {following.text}")
+                raise reader.refuse(f"a backslash directly before {following.text} is not supported")
             if following == "\n" and self._start == reader.at:
                 self._start = None
             reader.emit(2)
@@ -127,7 +127,7 @@ class Bare:
         return self._reader.single() if item == "'" else self._reader.double()
 
     def _comment(self) -> None:
-        """Read to the end of the line; what looks like a placeholder stays as it is."""
+        """Copy the rest of the line; placeholders in comments stay unchanged."""
         while self._reader.peek() not in ("", "\n"):
             self._reader.emit()
 
@@ -157,7 +157,7 @@ class Bare:
             reader.emit()
             return
         if reader.is_broken(1):
-            raise reader.refuse("a line end stands between two signs that belong together")
+            raise reader.refuse("a line continuation inside an operator is not supported")
         if reader.peek(1) == "(" and self._reader.shell == "bash":
             self._begin()
             start = reader.at
@@ -186,7 +186,7 @@ class Bare:
             reader.emit()
             return
         if reader.is_broken(1):
-            raise reader.refuse("a line end stands between two brackets")
+            raise reader.refuse("a line continuation directly after ( is not supported")
         is_array = _ASSIGNMENT.match(text) is not None and text.endswith("=")
         is_pattern = text.endswith(("?", "*", "+", "@", "!")) and text != "!"
         if is_array or is_pattern:
@@ -217,14 +217,14 @@ class Bare:
     # --- words ----------------------------------------------------------------------------------------------------
 
     def _text(self) -> str:
-        """The word so far without its quotes; a value in it is a NUL."""
+        """The word so far without its quotes; NUL marks a value."""
         if self._start is None:
             return ""
         items = self._reader.items[self._start : self._reader.at]
         return "".join(("" if item in _UNSEEN else item) if isinstance(item, str) else "\0" for item in items)
 
     def end(self) -> None:
-        """Note that there is no more."""
+        """End the last command."""
         self._end_command()
 
     def _end_command(self) -> None:
@@ -242,7 +242,7 @@ class Bare:
         self._compared, self._compares = [], False
 
     def end_word(self) -> None:
-        """Note the word that ends at the reading position, if there is one."""
+        """End the current word, if there is one."""
         if self._start is None:
             return
         text, references = self._text(), self._references

@@ -1,10 +1,10 @@
-"""Where a script evaluates text a second time that is not constant, and so may run a value as code.
+"""Finds where a script evaluates non-constant text a second time, and so may run a value as code.
 
-A bound value is data to the shell that runs the script. It is code again to whatever evaluates the text that it has got
-into: eval, `sh -c`, a pipe into a shell, a calculation, the name of a variable. Values are not followed through the
-script. Every text that is evaluated again must be constant: written in the script, or made of variables that the script
-sets to constants or numbers alone, or does not set at all. Anything else is found, noted when the tool is loaded, and
-asked about at every call. What is found errs on the side of asking; what cannot be parsed is found, too.
+A bound value is data to the shell that runs the script. It becomes code if the text that contains it is evaluated
+again: by eval, `sh -c`, a pipe into a shell, arithmetic, or use as a variable name. Values are not tracked through the
+script. Instead, all text that is evaluated again must be constant: written in the script, or made of variables that the
+script sets only to constants or numbers, or does not set at all. Anything else is reported when the tool is loaded, and
+prompts at every call. False positives are accepted; a script that cannot be parsed is reported too.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hilt.commands.quoting import ShellWord, unquote
 from hilt.commands.rating import CommandPlace, Rate, Rated, is_made_of_input
 from hilt.commands.syntax import Assignment, Command, Unparsed, read
 
-CALCULATES = "the shell calculates with text that may not be a number"
-NAMES = "the shell takes text that is not constant for the name of a variable"
+CALCULATES = "arithmetic uses text that may not be a number"
+NAMES = "the shell uses text that is not constant as a variable name"
 MAX_DEPTH = 20
 
 _RATED: dict[str, Rate] = {**starters.RATED, **argument_rules.RATED, **clients.RATED, **git.RATED}
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
-_NUMBER = re.compile(  # what is a number whatever the variables in it hold
+_NUMBER = re.compile(  # always a number, whatever the values of its variables
     r"""\$\{\#[^{}]*\}|(?<!\\)\$[\#?$!]|\$\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)
     |\$\(\ *(?:date\ \+%s|nproc|seq\ [0-9\ ]+|(?:(?:[^;&\n()`\\|"']|"[^"()`\\]*"|'[^']*')+\|)*
     \ *wc\ -[clmw](?:\ *<\ *(?:"[^"()`\\]*"|[^\s;&()`\\|<>"']+))?)\ *\)""",
@@ -39,13 +39,13 @@ _CALCULATED = re.compile(
     r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII
 )
 _OPERAND = re.compile(r"(?<![\w#.])[A-Za-z_]\w*", re.ASCII)
-_SUBJECT = re.compile(r"\w+(?=\[)|\$\{(?:\w+|[@*])(?:\[[^\]]*\])?:")  # whose own text is not evaluated
+_SUBJECT = re.compile(r"\w+(?=\[)|\$\{(?:\w+|[@*])(?:\[[^\]]*\])?:")  # its own text is not evaluated
 _KEYS = re.compile(r"\$\{!\w+(?:\[[@*]\]|[@*])\}")
 _SETS = re.compile(r"[\"']?([A-Za-z_]\w*)(\[[^\]]*\])?\+?=", re.ASCII)
 _BEGINS_FORMAT = re.compile(r"[A-Za-z0-9%]|['\"](?:\\[A-Za-z0-9]|[^-$`'\"\\\n])")
 _PLAIN_INDEX = re.compile(r"\w+\[\d+\]\Z")
 
-# what the shell itself fills with text that may come from a value
+# variables that the shell itself sets to text that may come from a value
 _FILLED = frozenset(
     ("_", "REPLY", "OPTARG", "MAPFILE", "BASH_REMATCH", "PWD", "OLDPWD", "DIRSTACK", "BASH_COMMAND", "COPROC")
 )
@@ -59,7 +59,7 @@ _ANY_WORD = frozenset(
 )
 _WRITES = frozenset(("tee", "cp", "mv", "ln", "install"))
 _QUERIES = dict.fromkeys(("psql", "mysql", "mariadb"), programs.Interpreter(("-c", "-e", "--command", "--execute")))
-# programs that an option makes run something, and their options that have a value in the next word
+# programs that can run something because of an option, and their options with a value in the next word
 _TAKES_OPTIONS = {
     **dict.fromkeys(("ssh", "sftp", "scp"), "BbcDEeFIiJLlmOopQRSWw"),
     **dict.fromkeys(("vim", "vi", "nvim", "ex"), "cSuUTtws"),
@@ -81,10 +81,10 @@ _TAKES_OPTIONS = {
 
 
 class Variables(NamedTuple):
-    """The variables of a script that are bound to parameters, by what their values may be."""
+    """The variables of a script that are bound to parameters, by the kind of their values."""
 
-    texts: dict[str, str]  # any text, with the names of the parameters
-    chosen: set[str]  # texts that the author wrote
+    texts: dict[str, str]  # any string, with the names of the parameters
+    chosen: set[str]  # strings that the author wrote
     numbers: set[str]
 
 
@@ -106,13 +106,13 @@ def evaluations(script: str, bound: Variables) -> list[Evaluation]:
 
 
 class _Finder:
-    """Looks at every command of a script, and of constant texts that it hands to a shell. A Rater, see rating.py."""
+    """Checks every command of a script, and of constant text that it passes to a shell. A Rater, see rating.py."""
 
     sandboxed = True
 
     def __init__(self, bound: Variables) -> None:
         self._bound = bound
-        self._texts: dict[str, int] = {}  # what was read, and where it stands in the script
+        self._texts: dict[str, int] = {}  # the texts that were parsed, with their offsets in the script
         self._commands: list[tuple[Command, CommandPlace, str | None]] = []
         self._evaluated: list[tuple[str, int]] = []
         self._assigned: dict[str, list[str | None]] = {}
@@ -120,12 +120,12 @@ class _Finder:
         self._written: set[str | None] = set()  # names of files
         self._sources = False  # other files may set any variable
         self._found: list[Evaluation] = []
-        self._start = 0  # of the command that is being looked at
-        self._opens = False  # one of its words may hold a value
-        self._feed: str | None = ""  # its input
+        self._start = 0  # of the current command
+        self._opens = False  # one of its words may contain a value
+        self._feed: str | None = ""  # its standard input
 
     def find(self, script: str) -> list[Evaluation]:
-        """Look until no command adds a text."""
+        """Check all commands until none adds another text."""
         self._read(script, 0)
         known = 0
         while known != len(self._texts):
@@ -149,16 +149,16 @@ class _Finder:
     # --- what is known of the whole script ------------------------------------------------------------------------
 
     def _read(self, text: str, start: int, *, depth: int = 0) -> None:
-        """Take note of a text that a shell runs; inside the script it stands where its command stands."""
+        """Record the text of a shell script; a nested one has the offset of its command."""
         if text in self._texts:
             return
         if depth > MAX_DEPTH:
-            raise Unparsed("too many programs start one another")
+            raise Unparsed("too many nested commands start one another")
         is_inner = bool(self._texts)
         self._texts[text] = start
         script = read(text)
         if not _COUNTERS.isdisjoint(script.functions):
-            raise Unparsed("a program that prints numbers has a new meaning")
+            raise Unparsed("a program that prints numbers is redefined")
         feeds_all = any(
             command.words and command.words[0].value == "exec" and _inputs(command) for command in script.commands
         )
@@ -181,7 +181,7 @@ class _Finder:
                 self._assigned.setdefault(name, []).append("0")
 
     def _declare(self, words: Sequence[ShellWord]) -> None:
-        """Take note of variables that a command fills, or says something of, wherever it stands."""
+        """Record the variables that a command sets or declares."""
         for name in self._filled(words):
             self._assigned.setdefault(name, []).append(None)
         values = [word.value or "" for word in words]
@@ -195,12 +195,12 @@ class _Finder:
         self._sources = self._sources or bool({"source", "."} & set(values))
 
     def _filled(self, words: Sequence[ShellWord]) -> set[str]:
-        """Return the names of variables that a command fills, and more."""
+        """Return a superset of the names of variables that a command sets."""
         values = {(word.value or "").removeprefix("-v").partition("[")[0] for word in words}
         return values if values & _READS or "printf" in values else set()
 
     def _is_constant(self, text: str, *, number: bool = False) -> bool:
-        """Whether a text is made of constants alone; as a number, of numbers alone."""
+        """Whether a text consists only of constants; with `number`, only of numbers."""
         return self._holds(text, number, set())
 
     def _holds(self, text: str, number: bool, seen: set[str]) -> bool:
@@ -210,7 +210,7 @@ class _Finder:
         return all(self._is_settled(name, number, seen) for name in _LOOSE.findall(text))
 
     def _is_settled(self, name: str, number: bool, seen: set[str]) -> bool:
-        """Whether a variable holds constants alone; one that the script does not set is the user's."""
+        """Whether a variable holds only constants; one that the script does not set is the user's."""
         if name in self._bound.numbers or name in seen:
             return True
         if name in self._bound.chosen:
@@ -224,7 +224,7 @@ class _Finder:
         return all(text is not None and self._holds(text, number, seen) for text in texts)
 
     def _known(self, word: ShellWord) -> ShellWord:
-        """Return a word with a value where all that it is made from are constants and numbers."""
+        """Return a word with its value if it consists only of constants and numbers."""
         if word.value is not None or is_made_of_input(word):
             return word
 
@@ -237,7 +237,7 @@ class _Finder:
         return word if known.value is None else known._replace(text=word.text)
 
     def _is_open(self, word: ShellWord) -> bool:
-        """Whether a word may hold a value."""
+        """Whether a word may contain a value."""
         return word.value is None and (is_made_of_input(word) or not self._is_constant(word.text))
 
     def _any_open(self, words: Sequence[ShellWord]) -> bool:
@@ -246,7 +246,7 @@ class _Finder:
     # --- what the shell evaluates itself --------------------------------------------------------------------------
 
     def _calculate(self, text: str, *, is_whole: bool = True) -> None:
-        """Look at arithmetic; where it is not the whole text, at what is arithmetic in a subscript or an expansion."""
+        """Check arithmetic; unless `is_whole`, only the arithmetic in a subscript or an expansion."""
         if text.startswith("${!"):
             if not _KEYS.match(text) and not self._is_constant("$" + text[3:].rstrip("}")):
                 self._add(NAMES)
@@ -259,7 +259,7 @@ class _Finder:
             self._add(CALCULATES)
 
     def _name(self, word: ShellWord) -> None:
-        """Look at a word that is taken for the name of a variable."""
+        """Check a word that is used as a variable name."""
         if self._is_open(word) or ("[" in word.text and _PLAIN_INDEX.match(word.value or "") is None):
             self._add(NAMES)
 
@@ -271,7 +271,7 @@ class _Finder:
                 self._export(name)
 
     def _export(self, name: str) -> None:
-        """Look at a variable that gets an open text."""
+        """Check a variable that is set to non-constant text."""
         if (
             _is_prompt(name, "$(")
             or name in programs.RUNS_VALUE
@@ -283,14 +283,14 @@ class _Finder:
     # --- commands -------------------------------------------------------------------------------------------------
 
     def _judge(self, words: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
-        """Look at one command; `feed` is its input: "" for none, None where it is not constant."""
+        """Check one command; `feed` is its standard input: "" for none, None if it is not constant."""
         verb, *arguments = words
         name = verb.name
         if name is None or verb.pattern:
             self._add("the program to run is not constant")
             return
         if place.depth > MAX_DEPTH:
-            raise Unparsed("too many programs start one another")
+            raise Unparsed("too many nested commands start one another")
         if "/" in verb.text:
             self._file("the shell", ShellWord(verb.text, name, name=name))
         place = place._replace(fed=feed != "", depth=place.depth + 1)
@@ -304,7 +304,7 @@ class _Finder:
             self._program(name if name in _RATED else usual, arguments, place, feed)
 
     def _code(self, program: str, word: ShellWord, place: CommandPlace) -> None:
-        """Look at a word that a shell runs as code."""
+        """Check a word that a shell runs as code."""
         variable = _VARIABLE.fullmatch(word.text.strip('"'))
         texts = [word.value]
         if word.value is None and variable and self._is_constant(word.text):
@@ -333,12 +333,12 @@ class _Finder:
         elif rest and not reads_input and not starters.is_standard_input(rest[0]):
             self._file(name, rest[0], rest[1:])
         elif feed is None or (rest and rest[0].value is None and not reads_input):
-            self._add(f"{name} runs what it is fed")
+            self._add(f"{name} runs its standard input")
         elif feed:
             self._read(feed, place.start, depth=place.depth)
 
     def _file(self, name: str, word: ShellWord, rest: Sequence[ShellWord] = ()) -> None:
-        """Look at the file that a program runs; text that may be an option says what the rest is."""
+        """Check the file that a program runs; if `word` may be an option, check the rest too."""
         if word.name in self._written:
             self._add(f"{name} runs a file that the script writes")
         if (
@@ -374,10 +374,10 @@ class _Finder:
             if name not in _QUERIES:
                 self._file(name, word, rest)
         elif feed is None and not (kind.quiet and word.text == "-" and not arguments):
-            self._add(f"{name} runs what it is fed")
+            self._add(f"{name} runs its standard input")
 
     def _builtin(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> bool:
-        """Look at a command of the shell; return whether it is one that is known here."""
+        """Check a shell builtin; return whether it is a known one."""
         values = [word.value for word in arguments]
         operands = [word for word in arguments if word.value != "--"]
         if name == "eval":
@@ -392,7 +392,7 @@ class _Finder:
             for word in operands[:1]:
                 self._file(name, word)
                 if starters.is_standard_input(word):
-                    self._add(f"{name} runs what it is fed")
+                    self._add(f"{name} runs its standard input")
         elif name == "trap":
             for word in [word for word in operands if word.value not in ("-l", "-p")][:1]:
                 self._code(name, word, place)
@@ -432,7 +432,7 @@ class _Finder:
                 self._name(ShellWord(option[2:], option[2:]))
             else:
                 break
-        # what is no plain format may be -v, and the next word the name
+        # a computed format may be -v, and the next word the name
         if not rest or (rest[0].value is not None and not rest[0].pattern) or _BEGINS_FORMAT.match(rest[0].text):
             return
         if self._any_open(rest) and (rest[1:] or not _is_quoted(rest[0].text)):
@@ -471,7 +471,7 @@ class _Finder:
                 self._export(named[1])
 
     def _program(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
-        """Look at a program that may start others, or take a value for an option."""
+        """Check a program that may start others, or read a value as an option."""
         values = [word.value for word in arguments]
         is_open = self._any_open(arguments)
         outer = self._opens, self._feed
@@ -489,14 +489,14 @@ class _Finder:
         elif name in programs.ELEVATORS:
             starters.rate_elevator(self, name, arguments, place)
             if name in ("su", "runuser") and feed is None:
-                self._add(f"{name} runs what it is fed")
+                self._add(f"{name} runs its standard input")
         elif name in programs.WRAPPERS:
             starters.rate_wrapper(self, name, arguments, place)
             if name in ("parallel", "sem") and is_open:
                 self._add(f"{name} runs text that is not constant")
         elif name in _RATED:
             if name in ("make", "gmake") and feed is None and any(map(starters.is_standard_input, arguments)):
-                self._add(f"{name} runs what it is fed")
+                self._add(f"{name} runs its standard input")
             words = [part for word in arguments for part in _attached(word)]
             rated = _RATED[name](self, name, words, place)
             if rated.level == "dangerous" and (is_open or place.fed):
@@ -526,7 +526,7 @@ class _Finder:
             self._add(f"{name} runs text that is not constant")
 
     def _setting(self, word: ShellWord) -> ShellWord:
-        """Return NAME=value with a value, so that it is not taken for the program that follows."""
+        """Return NAME=value with a known value, so that it is not read as the program to run."""
         named = _SETS.match(word.text) if self._is_open(word) else None
         if named is None:
             return word
@@ -534,7 +534,7 @@ class _Finder:
         return ShellWord(word.text, f"{named[1]}=x")
 
     def _options(self, name: str, arguments: Sequence[ShellWord]) -> None:
-        """Look at words that a program may take for an option by which it runs something."""
+        """Check words that a program may read as an option that runs something."""
         before = ""
         for word in arguments:
             if word.value == "--" and name not in ("find", "make"):
@@ -546,10 +546,10 @@ class _Finder:
             names = None if is_made_of_input(word) else self._leading(word.text, set())
             if names != ():
                 whose = f"the value of {' or '.join(names)}" if names else "text that is not constant"
-                self._add(f"{name} may take {whose} for an option that runs something", names or ())
+                self._add(f"{name} may read {whose} as an option that runs something", names or ())
 
     def _leading(self, text: str, seen: set[str]) -> tuple[str, ...] | None:
-        """Return the parameters whose values a text may begin with; None when it may begin with anything else."""
+        """Return the parameters whose values a text may start with; None if it may start with anything else."""
         names: list[str] = []
         text = text.lstrip("\"'")
         while text.startswith("$"):
@@ -567,19 +567,19 @@ class _Finder:
                         return None
                     names += inner
             text = text[found.end() :].lstrip("\"'")
-        # a value that is empty lets what follows lead
+        # after an empty value, the following text comes first
         return None if text[:1] in ("-", "`", "<", "{") else tuple(dict.fromkeys(names))
 
-    # --- what programs start, told by commands/starters.py --------------------------------------------------------
+    # --- what programs start, reported by commands/starters.py ----------------------------------------------------
 
     def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
-        """Look at a command that another one starts."""
+        """Check a command that another one starts."""
         if words and words[0].text:
             self._judge(words, place, None if place.fed and self._feed == "" else self._feed)
         return _SAFE
 
     def start_text(self, text: str | None, place: CommandPlace, starter: str) -> Rated:
-        """Look at a text that a program hands to a shell."""
+        """Check a text that a program passes to a shell."""
         if text is not None:
             self._read(text, place.start, depth=place.depth)
         else:
@@ -587,21 +587,21 @@ class _Finder:
         return _SAFE
 
     def start_unseen(self, place: CommandPlace, reason: str) -> Rated:
-        """Look at code that a program runs and that is not read."""
+        """Report code that a program runs and that cannot be checked."""
         if self._opens or self._feed is None:
             self._add(reason)
         return _SAFE
 
     def write(self, path: str | None, place: CommandPlace) -> Rated:
-        """A file that is written runs nothing."""
+        """Writing a file runs nothing."""
         return _SAFE
 
     def rate_assignment(self, assignment: Assignment, place: CommandPlace) -> Rated:
-        """Constant settings run nothing of a value."""
+        """Constant assignments run no value."""
         return _SAFE
 
     def redefine(self, name: str) -> None:
-        """A name with a new meaning is constant, too."""
+        """A redefined name is constant, too."""
 
 
 _SAFE = Rated("safe", "")
@@ -612,7 +612,7 @@ def _inputs(command: Command) -> list[str]:
 
 
 def _feed(text: str, command: Command) -> str | None:
-    """Return the text that a command is fed; "" for none and for a constant file, None where it is not constant."""
+    """Return the standard input of a command; "" for none and for a constant file, None if it is not constant."""
     inputs = _inputs(command)
     if not inputs:
         return None if command.fed else ""
@@ -642,7 +642,7 @@ def _feed(text: str, command: Command) -> str | None:
 
 
 def _calculations(text: str) -> Iterator[tuple[str, int]]:
-    """Yield what looks like arithmetic, wherever it stands: the grammar does not show that of here-documents."""
+    """Yield everything that looks like arithmetic: the grammar does not show it in here-documents."""
     for found in re.finditer(r"\$\(\(|\$\[", text):
         opening, closing = "[]" if found[0] == "$[" else "()"
         depth = 0
@@ -654,12 +654,12 @@ def _calculations(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _leads(text: str) -> bool:
-    """Whether a word begins, after dashes at most, with what the shell computes."""
+    """Whether a word starts, possibly after dashes, with an expansion."""
     return re.match(r"[\"'-]*[$`]", text) is not None
 
 
 def _is_quoted(text: str) -> bool:
-    """Whether a word stays one word, whatever its variables hold."""
+    """Whether a word stays one word, whatever the values of its variables."""
     before = ""
     while text != before:
         before, text = text, re.sub(r"\$\([^()]*\)", "$_", text)
@@ -673,6 +673,6 @@ def _is_prompt(name: str, text: str) -> bool:
 
 
 def _attached(word: ShellWord) -> list[ShellWord]:
-    """Return an option and the computed value that is attached to it as two words."""
+    """Return an option and the computed value attached to it as two words."""
     found = re.match(r"--[\w-]+(?==)|-[A-Za-z]+(?=[\"'$`])", word.text) if word.value is None else None
     return [word] if found is None else [unquote(found[0]), ShellWord(word.text[found.end() :].removeprefix("="), None)]

@@ -1,4 +1,4 @@
-"""The parts of a script that has placeholders: marks, sections and references, and why a script cannot be used.
+"""The parts of a script with placeholders: marks, sections and references, and the error for an unusable script.
 
 body    = { text | "{{" name "}}" | section }
 section = ( "{{#" | "{{^" ) name "}}" body "{{/" name "}}"
@@ -18,7 +18,7 @@ _MARK = re.compile(r"\{\{[ \t]*([#^/]?)[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}
 
 
 class Unbindable(Exception):
-    """A template that cannot be used: why, and the line of its file."""
+    """A template is unusable: the reason, and the line of its file."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class Unbindable(Exception):
 
 
 class Reference:
-    """A placeholder as it stands in the script: by which manner it refers to its value, and what it asks of that."""
+    """A placeholder in the script: how it refers to its value, and what it requires of the value."""
 
     __slots__ = ("is_number", "is_present", "line", "manner", "name")
 
@@ -35,12 +35,12 @@ class Reference:
         self.name = name
         self.manner = manner
         self.line = line
-        self.is_number = manner == "number"  # it is evaluated, so that it must be a whole number
+        self.is_number = manner == "number"  # it is evaluated, so it must be an integer
         self.is_present = False  # without it, the next word would be the command
 
 
 class Mark(NamedTuple):
-    """A placeholder, or the begin or end of a section, as it is written."""
+    """A placeholder, or the start or end of a section, as written."""
 
     sign: str
     name: str
@@ -52,21 +52,21 @@ Items = list[tuple[str | Mark, int]]  # characters and marks, with their offsets
 
 
 def split(body: str, names: Collection[str]) -> Items:
-    """Return the characters and marks of a script. A name with a dash is a mark only where a parameter has it."""
+    """Return the characters and marks of a script. A name with a dash is a mark only if a parameter has that name."""
     items: Items = []
-    at = 0
-    for found in _MARK.finditer(body):
-        if "-" not in found[2] or found[2] in names:
-            items += zip(body[at : found.start()], range(at, found.start()), strict=True)
-            items.append((Mark(found[1], found[2], found[0]), found.start()))
-            at = found.end()
-    return [*items, *zip(body[at:], range(at, len(body)), strict=True)]
+    end = 0
+    for match in _MARK.finditer(body):
+        if "-" not in match[2] or match[2] in names:
+            items += zip(body[end : match.start()], range(end, match.start()), strict=True)
+            items.append((Mark(match[1], match[2], match[0]), match.start()))
+            end = match.end()
+    return [*items, *zip(body[end:], range(end, len(body)), strict=True)]
 
 
 def present(
     items: Items, names: Collection[str], given: Collection[str], first_line: int = 1
 ) -> Iterator[tuple[str | Mark, int]]:
-    """Yield what is there when these values are given; the marks of sections on other names stay."""
+    """Yield the items of the sections that these values enable; marks of sections on unknown names stay."""
     opened: list[tuple[Mark, int]] = []
     hidden = 0
     line = first_line
@@ -83,5 +83,5 @@ def present(
         else:
             expected = f"; {opened[-1][0].text} is still open" if opened else ""
             raise Unbindable(f"{item.text} closes a section that is not open{expected}", line)
-    for mark, begun in opened:
-        raise Unbindable(f"{mark.text} is never closed", begun)
+    for mark, start_line in opened:
+        raise Unbindable(f"{mark.text} is never closed", start_line)

@@ -1,7 +1,7 @@
-"""Reads the body of a template as the shell will, so that every placeholder becomes a reference that fits its place.
+"""Parses the body of a template as the shell will, so that every placeholder becomes a reference that fits its context.
 
-Each kind of quotes or brackets is a method that reads to their end. Where the shell calculates stand whole numbers
-only. What is not understood is refused. What is evaluated a second time is in evaluation.py.
+Each kind of quotes or brackets is a method that reads to their end. Arithmetic allows only integers. Syntax that is not
+supported is rejected. evaluation.py handles text that is evaluated a second time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DELIMITER_END = frozenset(" \t\n;&|<>()")
 
 
 class _Document(NamedTuple):
-    """A here-document whose body has not come yet."""
+    """A here-document whose body has not been read yet."""
 
     delimiter: str
     strips: bool
@@ -33,7 +33,7 @@ class _Document(NamedTuple):
 
 
 class Reader:
-    """Reads a body as the shell will. Each kind of quotes or brackets is a method that reads to their end."""
+    """Parses a body as the shell will."""
 
     def __init__(self, body: str, items: Items, names: Collection[str], shell: Shell, line: int) -> None:
         self._names = names
@@ -56,7 +56,7 @@ class Reader:
         return _joined(self._parts)
 
     def refuse(self, message: str, at: int | None = None) -> Unbindable:
-        """Return why the script cannot be used, with the line of an item, by default that at the reading position."""
+        """Return the error for an unusable script, with the line of an item, by default the current one."""
         return Unbindable(message, self._line_of(self.at if at is None else at))
 
     def _line_of(self, index: int) -> int:
@@ -66,27 +66,27 @@ class Reader:
     # --- the items ------------------------------------------------------------------------------------------------
 
     def peek(self, ahead: int = 0) -> str | Mark:
-        """The item at the reading position, "" at the end."""
+        """The current item, "" at the end."""
         at = self.at + ahead
         return self.items[at] if at < self._end else ""
 
     def emit(self, count: int = 1) -> None:
-        """Take characters over as they are."""
+        """Copy characters unchanged."""
         for item in self.items[self.at : self.at + count]:
             self._parts.append(item if isinstance(item, str) else item.text)
         self.at += count
 
     def is_broken(self, ahead: int) -> bool:
-        """Whether a line is continued there: the shell then reads on as if nothing stood between."""
+        """Whether there is a line continuation, which the shell removes."""
         return self.peek(ahead) == "\\" and self.peek(ahead + 1) == "\n"
 
     # --- marks ----------------------------------------------------------------------------------------------------
 
     def mark(self, mark: Mark, manner: Manner) -> Reference:
-        """Take a placeholder at the reading position."""
+        """Read the placeholder at the current position."""
         if mark.name not in self._names:
             known = ", ".join(sorted(self._names)) or "none"
-            raise self.refuse(f"{mark.text} names no parameter; the parameters are: {known}")
+            raise self.refuse(f"{mark.text} is not a parameter; the parameters are: {known}")
         reference = Reference(mark.name, manner, self._line_of(self.at))
         self._parts.append(reference)
         self.at += 1
@@ -106,47 +106,47 @@ class Reader:
     # --- quotes ---------------------------------------------------------------------------------------------------
 
     def single(self) -> list[Reference]:
-        """Read from behind the opening single quote to behind the closing one."""
+        """Read from after the opening single quote to after the closing one."""
         return self._plain("'", "single", "A single quote", escapes=False)
 
     def _ansi(self) -> list[Reference]:
-        # where $'…' is not known it is a dollar sign before '…'
+        # a shell without $'…' reads a dollar sign before '…'
         return self._plain("'", "ansi" if self.shell == "bash" else "single", "$'", escapes=True)
 
     def _plain(self, close: str, manner: Manner, what: str, *, escapes: bool) -> list[Reference]:
         self._enter()
-        start, found = self.at - 1, []
+        start, references = self.at - 1, []
         while (item := self.peek()) != close:
             if not item:
                 raise self._unfinished(what, start)
             if isinstance(item, Mark):
-                found.append(self.mark(item, manner))
+                references.append(self.mark(item, manner))
             elif escapes and item == "\\":
                 if isinstance(self.peek(1), Mark):
-                    raise self.refuse("a backslash stands right before a placeholder")
-                if self.shell == "sh" and (found or self.peek(1) == "'"):
+                    raise self.refuse("a backslash directly before a placeholder is not supported")
+                if self.shell == "sh" and (references or self.peek(1) == "'"):
                     raise self.refuse("a backslash inside $'…' means different things in different shells")
                 self.emit(2)
             else:
                 self.emit()
         self._leave()
         self.emit()
-        return found
+        return references
 
     def double(self) -> list[Reference]:
-        """Read from behind the opening double quote to behind the closing one."""
+        """Read from after the opening double quote to after the closing one."""
         self._enter()
-        start, found = self.at - 1, []
+        start, references = self.at - 1, []
         while (item := self.peek()) != '"':
             if not item:
                 raise self._unfinished("A double quote", start)
-            found += self._inside(item, "double")
+            references += self._inside(item, "double")
         self._leave()
         self.emit()
-        return found
+        return references
 
     def _inside(self, item: str | Mark, context: Context) -> list[Reference]:
-        """Take one step in text where expansions work and nothing else: double quotes and here-documents."""
+        """Read one item of text in which only expansions are special: double quotes and here-documents."""
         if isinstance(item, Mark):
             return [self.mark(item, "text")]
         if item == "\\":
@@ -167,16 +167,16 @@ class Reader:
     # --- expansions -----------------------------------------------------------------------------------------------
 
     def dollar(self, context: Context) -> list[Reference]:
-        """Read an expansion, or a dollar sign that begins none."""
+        """Read an expansion, or a literal dollar sign."""
         following = self.peek(1)
         if isinstance(following, Mark):
             if context == "number":
-                raise self.refuse(f"a $ stands right before {following.text}: a value cannot name a variable")
-            self._parts.append("\\$")  # with the reference it would be another expansion
+                raise self.refuse(f"a $ directly before {following.text}: a value cannot name a variable")
+            self._parts.append("\\$")  # unescaped, it would form another expansion with the reference
             self.at += 1
             return []
         if self.is_broken(1):
-            raise self.refuse("a $ is the last character of a continued line")
+            raise self.refuse("a $ at the end of a continued line is not supported")
         if following == "(":
             return self._substitution(context)
         if following == "{":
@@ -194,7 +194,7 @@ class Reader:
 
     def _substitution(self, context: Context) -> list[Reference]:
         if self.is_broken(2):
-            raise self.refuse("what follows $( is not on the same line")
+            raise self.refuse("a line continuation directly after $( is not supported")
         start = self.at
         if self.peek(2) == "(":
             self.emit(3)
@@ -204,39 +204,39 @@ class Reader:
         return []
 
     def calculation(self, close: str, start: int) -> list[Reference]:
-        """Read an arithmetic expression to behind its end; every value in it is a number."""
+        """Read an arithmetic expression to its end; every value in it must be an integer."""
         self._enter()
-        depth, found = 0, []
+        depth, references = 0, []
         opening, closing = ("[", "]") if close == "]" else ("(", ")")
         while True:
             item = self.peek()
             if not item:
                 raise self._unfinished("$((" if close == "))" else "$[", start)
             if isinstance(item, Mark):
-                found.append(self.mark(item, "number"))
+                references.append(self.mark(item, "number"))
             elif item == closing and not depth:
                 break
             elif item == "$":
-                found += self.dollar("number")
+                references += self.dollar("number")
             elif item == "`":
                 self.backticks(in_double=False)
             elif item == "\\":
                 if isinstance(self.peek(1), Mark):
-                    raise self.refuse("a backslash stands right before a placeholder")
+                    raise self.refuse("a backslash directly before a placeholder is not supported")
                 self.emit(2)
             else:
                 depth += (item == opening) - (item == closing)
                 self.emit()
         self._leave()
         if close == "))" and self.peek(1) != ")":
-            raise self.refuse("(( begins a calculation; put a blank between the two if commands follow", start)
+            raise self.refuse("(( starts arithmetic; put a space between the brackets if commands follow", start)
         self.emit(len(close))
-        return found
+        return references
 
     def _expansion(self, context: Context) -> list[Reference]:
-        """Read ${…}. A value may be its default or a pattern that is cut off, and nothing else."""
+        """Read ${…}. A value is allowed only as the default or as the pattern to remove."""
         self._enter()
-        start, found = self.at, []
+        start, references = self.at, []
         self.emit(2)
         ahead = "".join(item if isinstance(item, str) else "\0" for item in self.items[self.at : self._end])
         name = _EXPANSION.match(ahead)
@@ -247,40 +247,40 @@ class Reader:
         is_default = name is not None and rest.lstrip(":")[:1] in tuple("-+=?") and rest[:2] != "::"
         is_cut = name is not None and rest[:1] in ("#", "%") and context in ("bare", "double")
         in_double = context in ("double", "here")
-        has_blanks = False  # that split it into words
+        has_blanks = False  # which split it into words
         while (item := self.peek()) != "}":
             if not item:
                 raise self._unfinished("${", start)
             if isinstance(item, Mark):
                 if not (is_default or is_cut):
-                    advice = "give it to a variable first"
+                    advice = "assign it to a variable first"
                     if in_index or is_offset:
-                        advice = f"calculate with it: $(( {item.text} )), with a parameter of type integer"
+                        advice = f"use $(( {item.text} )) with a parameter of type integer"
                     elif name is None:
                         advice = "a value cannot name a variable"
-                    raise self.refuse(f"{item.text} cannot stand here in ${{…}}; {advice}")
+                    raise self.refuse(f"{item.text} is not supported here in ${{…}}; {advice}")
                 manner: Manner = "number" if context == "number" else "text" if in_double and not is_cut else "one"
-                found.append(self.mark(item, manner))
+                references.append(self.mark(item, manner))
             elif item == "'" and not (in_double and is_default):
                 if in_double and not is_cut:
-                    raise self.refuse("a single quote inside ${…} in double quotes")
+                    raise self.refuse("a single quote inside ${…} in double quotes is not supported")
                 self.emit()
-                found += self.single()
+                references += self.single()
             elif item == '"':
                 self.emit()
                 inner = self.double()
                 if inner and (in_double and not is_cut):
-                    raise self.refuse("a placeholder in quotes inside ${…} in double quotes; leave the inner ones out")
+                    raise self.refuse("a quoted placeholder inside ${…} in double quotes; remove the inner quotes")
                 for reference in inner if context == "number" else ():
                     reference.is_number = True
-                found += inner
+                references += inner
             elif item == "$":
-                found += self.dollar("number" if context == "number" else "double" if in_double else "bare")
+                references += self.dollar("number" if context == "number" else "double" if in_double else "bare")
             elif item == "`":
                 self.backticks(in_double=in_double)
             elif item == "\\":
                 if isinstance(self.peek(1), Mark):
-                    raise self.refuse("a backslash stands right before a placeholder")
+                    raise self.refuse("a backslash directly before a placeholder is not supported")
                 self.emit(2)
             else:
                 has_blanks = has_blanks or item in " \t\n"
@@ -289,14 +289,14 @@ class Reader:
                 if in_index and not depth:
                     in_index = False
                     is_offset = _is_offset(f"{self.peek()}{self.peek(1)}")
-        if found and has_blanks and context == "bare":
-            raise self.refuse("a value and a blank inside ${…}, which become several words; put quotes around", start)
+        if references and has_blanks and context == "bare":
+            raise self.refuse("a placeholder and a space inside ${…} become several words; quote the ${…}", start)
         self._leave()
         self.emit()
-        return found
+        return references
 
     def backticks(self, *, in_double: bool) -> list[Reference]:
-        """Read `…`: one layer of backslashes is taken off first. With values inside it becomes $(…)."""
+        """Read `…` after removing one level of backslashes. With placeholders inside it becomes $(…)."""
         start = self.at
         end = start + 1
         items: list[str | Mark] = []
@@ -311,7 +311,7 @@ class Reader:
             if item == "\\" and not following:
                 raise self._unfinished("A backtick", start)
             if item == "\\" and isinstance(following, Mark):
-                raise self.refuse("a backslash stands right before a placeholder", end)
+                raise self.refuse("a backslash directly before a placeholder is not supported", end)
             if item == "\\" and following in ("$", "`", "\\", *('"' if in_double else "")):
                 end += 1
                 item = following
@@ -327,7 +327,7 @@ class Reader:
             self.emit(end + 1 - start)
             return []
         outside = self.items, self._offsets, self._end, self.documents
-        # a line end before the bracket, because a comment may be last; a blank, because $(( is something else
+        # a newline before the closing bracket, because a comment may be last; a space, because $(( is arithmetic
         self._parts.append("$( ")
         self.items, self._offsets, self.at, self._end, self.documents = items, offsets, 0, len(items), []
         self.bare(close="")
@@ -339,7 +339,7 @@ class Reader:
     # --- here-documents -------------------------------------------------------------------------------------------
 
     def here_document(self) -> None:
-        """Read << and its delimiter; the body comes with the next line."""
+        """Read << and its delimiter; the body starts on the next line."""
         start = self.at
         self.at += 2
         strips = self.peek() == "-"
@@ -364,14 +364,14 @@ class Reader:
             else:
                 delimiter += item
         if not delimiter or quote or "\n" in delimiter:
-            raise self.refuse("the delimiter of a here-document is not understood", start)
+            raise self.refuse("the delimiter of a here-document is invalid", start)
         source = "".join(str(item) for item in self.items[start : self.at])
         slot = len(self._parts)
         self.documents.append(_Document(delimiter, strips, quoted, self._parts, slot))
         self._parts.append(source)
 
     def bodies(self) -> None:
-        """Read the bodies of the here-documents that the line before has begun."""
+        """Read the bodies of the here-documents that the previous line started."""
         waiting, self.documents = self.documents, []
         for document in waiting:
             self._document(document)
@@ -394,7 +394,7 @@ class Reader:
         self._leave()
         self._end = outer_end
         if rewrites:
-            # values work in it when its delimiter is not quoted; all else that would work then is escaped
+            # unquote the delimiter so that values expand, and escape everything else that would expand
             delimiter = "HILT_END"
             while delimiter in self._body:
                 delimiter += "_"
@@ -405,7 +405,7 @@ class Reader:
             self.emit(after - end)
 
     def _extent(self, document: _Document) -> tuple[int, int, int]:
-        """Return where a body begins and ends, and where its delimiter ends."""
+        """Return the start and end of a body, and the end of its delimiter."""
         start = line = self.at
         continued = False
         while line < self._end:
@@ -419,18 +419,18 @@ class Reader:
                 if len(row) != sum(isinstance(item, str) for item in row):
                     text = ""
                 elif continued:
-                    raise self.refuse("the line before the end of a here-document is continued", line)
+                    raise self.refuse("a line continuation directly before the end of a here-document", line)
                 else:
                     return start, line, stop
             source = "".join(item if isinstance(item, str) else "\0" for item in row)
             continued = not document.quoted and (len(source) - len(source.rstrip("\\"))) % 2 == 1
             line = stop + 1
-        raise self.refuse(f"the here-document never ends: there is no line {document.delimiter}", start)
+        raise self.refuse(f"the here-document never ends: the line {document.delimiter} is missing", start)
 
     # --- commands -------------------------------------------------------------------------------------------------
 
     def bare(self, *, close: str, start: int = 0, is_list: bool = False) -> None:
-        """Read commands to behind their closing bracket, or to the end."""
+        """Read commands up to and including their closing bracket, or to the end."""
         self._enter()
         outer = self.documents
         self.documents = []
@@ -445,29 +445,29 @@ class Reader:
         frame.end()
         self._leave()
         if self.documents:
-            raise self.refuse("a here-document begins and its lines do not come")
+            raise self.refuse("a here-document has no body")
         self.documents = outer
         if close:
             self.emit()
 
 
 def _is_offset(rest: str) -> bool:
-    """Whether ${…} goes on with where a part of its text begins."""
+    """Whether ${…} continues with the offset of a substring."""
     return rest[:1] == ":" and rest[1:2] not in tuple("-+=?")
 
 
 def _joined(parts: list[Part]) -> list[Part]:
-    """Join characters that stand together."""
-    found: list[Part] = []
+    """Join adjacent characters."""
+    joined: list[Part] = []
     texts: list[str] = []
     for part in parts:
         if isinstance(part, str):
             texts.append(part)
             continue
         if texts:
-            found.append("".join(texts))
+            joined.append("".join(texts))
             texts = []
-        found.append(part)
+        joined.append(part)
     if texts:
-        found.append("".join(texts))
-    return found
+        joined.append("".join(texts))
+    return joined
