@@ -81,7 +81,7 @@ def test_a_pth_file_in_a_virtual_environment_of_the_workspace_is_not_written_and
     project.run("--version")
 
     assert reply["error_code"] == "protected_path"
-    assert "the hilt that is running" in reply["error"]
+    assert "the running hilt" in reply["error"]
     assert f"{project.venv} to workspace.writable" in reply["suggestion"]
     assert not project.has_run()
 
@@ -238,7 +238,7 @@ def test_no_sandbox_takes_a_part_of_hilt_for_a_writable_workspace(tmp_path):
     sandbox = Sandbox(str(tmp_path / "state"))
 
     with (
-        pytest.raises(ToolError, match="part of the hilt that is running"),
+        pytest.raises(ToolError, match="part of the running hilt"),
         sandbox.confine(profile(root, str(tmp_path / "private"), (root,)), root),
     ):
         pass

@@ -626,7 +626,7 @@ def test_a_command_that_would_ask_is_refused_where_nobody_can_be_asked(world, na
         result = runtime.call(name, command=command)
 
     assert code(result) == "denied"
-    assert result.error.message.startswith("In scheduler mode nobody can be asked: a rule file is in force")
+    assert result.error.message.startswith("In scheduler mode nobody can be asked: there is a rule file")
 
 
 @pytest.mark.parametrize("name", ["enter_plan_mode", "exit_plan_mode"])

@@ -264,7 +264,7 @@ def test_a_readme_without_front_matter_is_ignored_quietly():
         ("---\nname: small\n", 1, "no end"),
         ("---js\nmodule.exports = {}\n---\necho hi\n", 1, "never evaluated"),
         ("---javascript\n{}\n---\necho hi\n", 1, "never evaluated"),
-        ("---\n- a\n---\necho hi\n", 2, "keys with values"),
+        ("---\n- a\n---\necho hi\n", 2, "mapping"),
         ("---\nname: a\nname: b\n---\necho hi\n", 3, "occurs twice"),
         ("---\nname: [a\n---\necho hi\n", 3, "not understood"),
         ("---\nname: !!python/object:os.system a\n---\necho hi\n", 2, "tag"),

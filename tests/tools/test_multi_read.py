@@ -89,8 +89,8 @@ def test_it_fails_only_when_all_files_fail(runtime, workspace):
 @pytest.mark.parametrize(
     "files, words",
     [
-        ([], "files must hold at least 1 item"),
-        ([{"path": "a.txt"}] * 21, "files must hold at most 20 items, not 21"),
+        ([], "files must have at least 1 item"),
+        ([{"path": "a.txt"}] * 21, "files must have at most 20 items, not 21"),
         ([{}], "files[0].path is required"),
         (["a.txt"], "files[0] must be an object"),
         ([{"path": "a.txt", "tial": 1}], "files[0].tial is not an argument; did you mean tail?"),
