@@ -129,7 +129,7 @@ def test_every_setting_that_a_project_may_set_can_only_become_stricter():
         ("dialect = 'klingon'", "one of jinn"),
         ("undo.calls = " + "9" * 5000, "config.toml"),
         ("x = " + "[" * 5000 + "]" * 5000, "config.toml"),
-        ("a." * 3000 + "b = 1", "a.a.a.a"),
+        ("a." * 3000 + "b = 1", "key a"),
         ("undo.calls = 1\nundo.calls = 2", "config.toml"),
     ],
 )

@@ -475,7 +475,7 @@ def _check_number(schema: Schema, value: Any, path: str, violations: list[Violat
         limit = schema.get(bound)
         if limit is not None and (value < limit if bound == "minimum" else value > limit):
             if schema.get(CLAMP):
-                notes.append(f"{path} {shown(value)} was changed to its {bound}, {limit}")
+                notes.append(f"{path} {shown(value)} was changed to {limit}, its {bound}")
                 return limit
             violations.append(Violation(path, f"{path} must be {words} {limit}, not {shown(value)}"))
     return value

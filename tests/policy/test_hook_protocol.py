@@ -208,10 +208,10 @@ def test_a_hook_says_nothing_or_one_object(event, printed, answer):
 @pytest.mark.parametrize(
     "event, code, printed, reason",
     [
-        (PRE, 0, "all good", "not JSON"),
-        (PRE, 0, '{"decision": "deny"} trailing', "not JSON"),
-        (PRE, 0, '{"decision": "allow", "decision": "deny"}', "not JSON"),
-        (PRE, 0, "\udcff", "not JSON"),
+        (PRE, 0, "all good", "JSON"),
+        (PRE, 0, '{"decision": "deny"} trailing', "JSON"),
+        (PRE, 0, '{"decision": "allow", "decision": "deny"}', "JSON"),
+        (PRE, 0, "\udcff", "JSON"),
         (PRE, 0, "[]", "not an object"),
         (PRE, 0, '"deny"', "not an object"),
         (PRE, 0, '{"decison": "deny"}', "did you mean decision?"),

@@ -210,7 +210,7 @@ def test_rules_on_paths_that_cannot_be_enforced_are_named_and_asked_about(system
     assert "is not enforced for commands" not in first.reason
     system.check_is_told(second.reason)
     for rule in RULES["deny"][:2]:
-        assert f"the rule {rule} (permissions.yaml, line 1) in the workspace" in second.reason
+        assert f"the rule {rule} (permissions.yaml, line 1) is not enforced" in second.reason
     assert "private" not in second.reason
 
 
