@@ -216,7 +216,7 @@ class _Reading:
             schemas.check_any(found, {})
         except ToolError as error:
             if error.code == "tool_invalid":
-                why = error.message.removeprefix("The schema of the tool is not usable: ")
+                why = error.message.removeprefix("The tool's schema is invalid: ")
                 self._wrong(key, f"is not usable: {why.rstrip(' .')}")
         return found
 
