@@ -50,7 +50,7 @@ def test_on_a_full_disk_a_call_is_refused_before_anything_runs(runtime, workspac
     refused = runtime.call(name, **CALLS[name])
 
     assert refused.error.code == "resource_limit"
-    assert refused.error.message.startswith("The call was not made: it could not be recorded. ")
+    assert refused.error.message.startswith("The call did not run: it could not be recorded. ")
     assert disk.path in refused.error.message
     assert "0 KB free" in refused.error.message
     assert "hilt undo clear" in refused.error.suggestion

@@ -81,7 +81,7 @@ def test_a_pth_file_in_a_virtual_environment_of_the_workspace_is_not_written_and
     project.run("--version")
 
     assert reply["error_code"] == "protected_path"
-    assert "the hilt that is running" in reply["error"]
+    assert "the running hilt" in reply["error"]
     assert f"{project.venv} to workspace.writable" in reply["suggestion"]
     assert not project.has_run()
 

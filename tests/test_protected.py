@@ -141,7 +141,7 @@ def test_what_editors_and_the_environment_run_asks_before_it_is_written(world, w
         result = change(runtime, way, path)
 
     assert code(result) == "ok", result.error
-    assert "can run programs by itself" in agreeing.questions[0].reason
+    assert "can run programs" in agreeing.questions[0].reason
     assert world.folder.read(os.path.normpath(path)) == "new\n"
 
 
@@ -176,7 +176,7 @@ def test_one_question_is_asked_where_a_rule_asks_too(world):
         assert runtime.call("write_file", path=".envrc", content="x").ok
 
     (asked,) = person.questions
-    assert ".envrc can run programs by itself" in asked.reason
+    assert ".envrc can run programs" in asked.reason
     assert "permissions.yaml" in asked.reason
 
 

@@ -269,7 +269,7 @@ def test_a_request_with_misspelt_arguments_is_refused_through_the_front_door(run
     result = runtime.request(Call("read_file", {"file": "a.txt", "start": 1}, id=3))
 
     assert (result.error.code, result.id) == ("invalid_args", 3)
-    assert "path is required and missing" in result.error.message
+    assert "argument: path" in result.error.message
 
 
 # --- the two checkers agree -------------------------------------------------------------------------------------------

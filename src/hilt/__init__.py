@@ -6,7 +6,7 @@ __version__ = "0.1.0"
 
 __all__ = ["Context", "Output", "Result", "Runtime", "ToolError", "__version__", "tool"]
 
-# A one-shot call must not pay for names it does not use, so they are imported when first asked for.
+# Imported on first use: a one-shot call must not pay for names it does not use.
 _HOMES = {
     "Context": "context",
     "Output": "call",

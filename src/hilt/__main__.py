@@ -1,9 +1,9 @@
-"""`python -m hilt` is the command hilt."""
+"""`python -m hilt` runs the command hilt."""
 
 import sys
 
 if __spec__ is not None and sys.modules["__main__"].__dict__ is globals() and not sys.flags.safe_path:
-    # -m puts the working directory first, and that is the workspace: its modules must not stand in for ours
+    # -m puts the working directory, which is the workspace, first: its modules must not shadow ours
     del sys.path[0]
 
 from hilt.surfaces.cli import main

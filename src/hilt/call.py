@@ -1,4 +1,4 @@
-"""The values that travel: a Call in, an Output from the tool, a Result out."""
+"""The values passed between layers: a Call in, an Output from the tool, a Result out."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -21,31 +21,31 @@ class Call(NamedTuple):
     client: str | None = None
     dialect: str | None = None
     approval: str | None = None
-    through: str | None = None  # the tool that was called to call this one
+    through: str | None = None  # the tool that forwarded this call
 
 
 class Output(NamedTuple):
-    """What a tool returns: text, or `data` when the answer is structured (then the result is exactly that JSON)."""
+    """What a tool returns: text, or `data` when the result is structured (then the result is exactly that JSON)."""
 
     text: str = ""
     data: Json = None
     view: dict[str, Json] | None = None
     meta: Mapping[str, Json] = _NO_META
-    content: tuple[dict[str, Any], ...] = ()  # blocks as MCP has them
+    content: tuple[dict[str, Any], ...] = ()  # MCP content blocks
     classification: str | None = None
     risk: str | None = None
-    bounded: bool = False  # the tool cut the text itself and says how to go on
+    bounded: bool = False  # the tool truncated the text itself and says how to get the rest
 
 
 class Result(NamedTuple):
-    """The shaped outcome of a call."""
+    """The outcome of a call."""
 
     text: str = ""
     data: Json = None
     error: ToolError | None = None
     view: dict[str, Json] | None = None
     meta: Mapping[str, Json] = _NO_META
-    content: tuple[dict[str, Any], ...] = ()  # blocks as MCP has them
+    content: tuple[dict[str, Any], ...] = ()  # MCP content blocks
     classification: str | None = None
     risk: str | None = None
     id: Json = None
@@ -53,7 +53,7 @@ class Result(NamedTuple):
 
     @property
     def result(self) -> str:
-        """What a model reads, as on the wire: the text, or the data as JSON."""
+        """What the model reads, as on the wire: the text, or the data as JSON."""
         if self.data is None:
             return self.text
         import json
@@ -67,7 +67,7 @@ class Result(NamedTuple):
 
 
 class Touch(NamedTuple):
-    """One effect on one target; `partial` when the tool answers for that target alone if it is refused."""
+    """One effect on one target; `partial` when the tool reports a denied target itself and handles the others."""
 
     effect: str
     target: str

@@ -1,4 +1,4 @@
-"""The tools available now: a name leads to a Tool by importing exactly the file of that tool."""
+"""Look up tools by name; looking up a built-in tool imports only its own module."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hilt.schema import Schema, did_you_mean
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
-# the dialects whose names mean something without being asked for, because they clash with no others
+# dialects whose names always work, because they clash with no others
 OPEN_DIALECTS = ("jcli", "agentos")
-UNTRUSTED_MAX = 5  # of the tool files that are named where a tool is not found
+UNTRUSTED_MAX = 5  # untrusted tool files named in the error for an unknown tool
 
 
 class DialectEntry(NamedTuple):
-    """A foreign tool: its schema as its document gives it, and the pure pair that turns it into ours and back."""
+    """A tool of a dialect: its published schema, and pure functions that convert its arguments and results."""
 
     name: str
     description: str
@@ -28,11 +28,11 @@ class DialectEntry(NamedTuple):
     tool: str  # the canonical tool
     arguments: Callable[[dict[str, Any]], dict[str, Any]]
     reply: Callable[[Output, dict[str, Any], str], Output]
-    failure: Callable[[ToolError, dict[str, Any]], ToolError] | None = None  # an error in the words of the dialect
-    maxima: Mapping[str, int] = {}  # of canonical arguments, where the dialect allows more
+    failure: Callable[[ToolError, dict[str, Any]], ToolError] | None = None  # converts an error to the dialect
+    maxima: Mapping[str, int] = {}  # higher limits of canonical arguments that the dialect allows
 
     def canonical(self, schema: Schema) -> Schema:
-        """Return the schema of the canonical tool as this entry may use it."""
+        """Return the schema of the canonical tool with the limits of this entry."""
         if not self.maxima:
             return schema
         raised = {name: {**schema["properties"][name], "maximum": most} for name, most in self.maxima.items()}
@@ -40,7 +40,7 @@ class DialectEntry(NamedTuple):
 
 
 class ToolSource(Protocol):
-    """Where tools come from that are not built in."""
+    """A source of tools that are not built in."""
 
     def names(self) -> list[str]:
         """Return the names of its tools."""
@@ -49,42 +49,42 @@ class ToolSource(Protocol):
         """Return its tools."""
 
     def find(self, name: str) -> Tool | None:
-        """Return the tool of a name; None when it has none."""
+        """Return the tool with this name, or None."""
 
 
 class FileSource(ToolSource, Protocol):
-    """The tools of the user's files."""
+    """Tools from the user's files."""
 
     def untrusted(self) -> list[str]:
         """Return the files that are not loaded because the user has not trusted them."""
 
 
 class FoundTool(NamedTuple):
-    """What a name means: a tool, and the dialect entry it was called by."""
+    """The tool that a name resolves to, and the dialect entry it was called by."""
 
     tool: Tool
     entry: DialectEntry | None
 
 
 def built_in_names() -> list[str]:
-    """Return the names of the built-in tools: the listing of their folder."""
+    """Return the names of the built-in tools, from the listing of their folder."""
     names = os.listdir(os.path.join(_FOLDER, "tools"))
     return sorted(name[:-3] for name in names if name.endswith(".py") and not name.startswith("_"))
 
 
 def dialect_names() -> list[str]:
-    """Return the names of the dialects that are known, the canonical one first."""
+    """Return the names of all dialects, the canonical one first."""
     names = os.listdir(os.path.join(_FOLDER, "dialects"))
     return ["jinn", *sorted(name[:-3] for name in names if name.endswith(".py") and not name.startswith("_"))]
 
 
 def dialect(name: str) -> dict[str, DialectEntry]:
-    """Return the entries of a dialect; the canonical names are the dialect jinn, which has none of its own."""
+    """Return the entries of a dialect; jinn, the dialect of canonical names, has none."""
     if name not in dialect_names():
         near = did_you_mean(name, dialect_names())
         raise ToolError(
             "invalid_request",
-            f"There is no dialect {name[:100]!r}.",
+            f"Unknown dialect {name[:100]!r}.",
             suggestion=f"Use {near!r}." if near else f"Use one of: {', '.join(dialect_names())}.",
         )
     if name == "jinn":
@@ -94,7 +94,7 @@ def dialect(name: str) -> dict[str, DialectEntry]:
 
 
 class Catalog:
-    """Finds tools: built-in ones, those given to the runtime, those of MCP servers, the user's files, then dialects."""
+    """Finds tools: built-in ones, those passed to the runtime, of MCP servers, in the user's files, then dialects."""
 
     def __init__(
         self,
@@ -102,18 +102,18 @@ class Catalog:
         custom: FileSource | None = None,
         servers: Callable[[], ToolSource | None] = lambda: None,
     ) -> None:
-        """`servers` gives the tools of other MCP servers, when any are configured."""
+        """`servers` returns the configured MCP servers, or None."""
         self._custom = custom
         self._servers = servers
         self._extra: dict[str, Tool] = {}
-        self._found: dict[str, Tool] = {}  # built-in ones already imported
+        self._imported: dict[str, Tool] = {}  # built-in ones
         for tool in extra:
             if tool.name in self._extra or tool.name in built_in_names():
                 raise ValueError(f"there is already a tool called {tool.name!r}")
             self._extra[tool.name] = tool._replace(source="library")
 
     def find(self, name: str, dialect_name: str | None = None) -> FoundTool:
-        """Return what the name means; with a dialect, its names come first."""
+        """Return the tool that a name resolves to; with a dialect, its names come first."""
         if dialect_name is not None:
             entry = dialect(dialect_name).get(name)
             if entry is not None:
@@ -128,24 +128,24 @@ class Catalog:
         raise self._unknown(name)
 
     def given_names(self) -> list[str]:
-        """Return the names of the tools that were given."""
+        """Return the names of the tools passed to the runtime."""
         return list(self._extra)
 
     def extra_names(self) -> list[str]:
-        """Return the names of the tools that were given, are known of MCP servers, or were found in files."""
+        """Return the names of all tools that are not built in: passed to the runtime, of MCP servers, from files."""
         servers = self._servers()
         custom = self._custom.names() if self._custom is not None else ()
         return [*dict.fromkeys((*self._extra, *(servers.names() if servers is not None else ()), *custom))]
 
     def tools(self) -> list[Tool]:
-        """Return all canonical tools, by name; imports every one of them, and may wait for MCP servers to start."""
-        found = {name: self._own(name, name) for name in built_in_names()}
+        """Return all canonical tools, sorted by name; imports all of them, and may wait for MCP servers to start."""
+        by_name = {name: self._own(name, name) for name in built_in_names()}
         servers = self._servers()
         others = [*(servers.tools() if servers is not None else ())]
         custom = self._custom.tools() if self._custom is not None else []
         for tool in (*self._extra.values(), *others, *custom):
-            found.setdefault(tool.name, tool)
-        return sorted(found.values(), key=lambda tool: tool.name)
+            by_name.setdefault(tool.name, tool)
+        return sorted(by_name.values(), key=lambda tool: tool.name)
 
     def _own(self, name: str, called: str) -> Tool:
         tool = self._lookup(name)
@@ -154,10 +154,10 @@ class Catalog:
         return tool
 
     def _lookup(self, name: str) -> Tool | None:
-        tool = self._extra.get(name) or self._found.get(name)
-        # by the listing: a file system that ignores case would say yes to READ_FILE
+        tool = self._extra.get(name) or self._imported.get(name)
+        # checked against the listing: a case-insensitive file system would also import READ_FILE
         if tool is None and name in built_in_names():
-            tool = self._found[name] = getattr(_module("tools", name), name)
+            tool = self._imported[name] = getattr(_module("tools", name), name)
         if tool is None and name.startswith("mcp__") and (servers := self._servers()) is not None:
             tool = servers.find(name)
         if tool is None and self._custom is not None:
@@ -175,19 +175,18 @@ class Catalog:
             folded.setdefault(candidate.replace("_", "").replace("-", "").casefold(), candidate)
         close = get_close_matches(name.replace("_", "").replace("-", "").casefold(), folded, n=3, cutoff=0.5)
         near = [folded[word] for word in close]
-        told = f"There is no tool {name[:100]!r}." + (f" The nearest names are: {', '.join(near)}." if near else "")
-        # what a file is called says nothing of the tools in it
-        waiting = self._custom.untrusted() if self._custom is not None else []
-        if waiting:
-            others = f" and {len(waiting) - UNTRUSTED_MAX} more" if len(waiting) > UNTRUSTED_MAX else ""
-            told += f" Tool files that the user has not trusted are not loaded: {', '.join(waiting[:UNTRUSTED_MAX])}"
-            told += f"{others}."
+        message = f"There is no tool {name[:100]!r}." + (f" The nearest names are: {', '.join(near)}." if near else "")
+        # a file's name does not tell which tools it has
+        untrusted = self._custom.untrusted() if self._custom is not None else []
+        if untrusted:
+            others = f" and {len(untrusted) - UNTRUSTED_MAX} more" if len(untrusted) > UNTRUSTED_MAX else ""
+            message += f" Untrusted tool files are not loaded: {', '.join(untrusted[:UNTRUSTED_MAX])}{others}."
         advice = f"Use {near[0]}, or call list_tools to see all names." if near else None
-        if waiting and not near:
-            advice = f"If one of these files has it, ask the user to run: {command('tools', 'trust')}"
-        return ToolError("unknown_tool", told, suggestion=advice, nearest=near)
+        if untrusted and not near:
+            advice = f"If the tool is in one of these files, ask the user to run: {command('tools', 'trust')}"
+        return ToolError("unknown_tool", message, suggestion=advice, nearest=near)
 
 
 def _module(folder: str, name: str) -> Any:
-    # importlib's own function costs an import that this one call does not need
+    # import_module would cost the import of importlib
     return __import__(f"hilt.{folder}.{name}", fromlist=[name])

@@ -1,4 +1,4 @@
-"""What the settings that are also flags may be; apart from them, for a command that only looks at its flags."""
+"""The values of settings that are also flags; a separate module, so that parsing flags need not load the settings."""
 
 from __future__ import annotations
 

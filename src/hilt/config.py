@@ -1,7 +1,7 @@
-"""Settings: built-in defaults, the personal file, the project's file, the environment, flags; later ones win.
+"""Settings from built-in defaults, the personal file, the project's file, the environment and flags; later ones win.
 
-A project's file can only tighten until the person trusts its content. A file that cannot be read or holds a key that
-does not exist refuses every call, because what it meant to forbid is not known.
+A project's file can only tighten settings until the user trusts its content. While a file is unreadable or has an
+unknown key, every call is denied: what the file was meant to forbid is unknown.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from hilt.formats.digests import sha256
 from hilt.policy import paths
 
 MAX_BYTES = 1024 * 1024
-MOST = 1_000_000_000  # of any number; as seconds it still is a time, as megabytes a limit that a system takes
+MOST = 1_000_000_000  # upper limit of every number; still valid as seconds and as a limit in megabytes
 PROJECT = ".hilt/config.toml"
-TOOLS_DIR = "HILT_TOOLS_DIR"  # the shorter name of the variable for custom.dirs
-FOREIGN = "agents.config.json"  # of another program; these two keys of it count once it is trusted
+TOOLS_DIR = "HILT_TOOLS_DIR"  # shorter name of HILT_CUSTOM_DIRS
+FOREIGN = "agents.config.json"  # another program's file; these two keys apply once it is trusted
 FOREIGN_KEYS = ("disabledTools", "alwaysAllow")
 
-Trusts = Callable[[str, bytes], bool]  # whether a person trusts a project's file with this content
+Trusts = Callable[[str, bytes], bool]  # whether the user trusts a project's file with this content
 
 
 class Key(NamedTuple):
-    """One setting: its type, its default, and how a project's value joins the user's (None: not for projects)."""
+    """One setting: its type, default, and how an untrusted project's value tightens it (None: it cannot)."""
 
     type: type
     default: Any
@@ -45,7 +45,7 @@ def _more(own: Sequence[str], project: Sequence[str]) -> tuple[str, ...]:
 
 
 def _stricter(choices: Sequence[str]) -> Callable[[str, str], str]:
-    """Of choices that are ordered from strict to lax, the stricter of two."""
+    """Return a function that picks the stricter of two choices; `choices` go from strict to lax."""
     return lambda own, project: min(own, project, key=choices.index)
 
 
@@ -96,14 +96,14 @@ KEYS: dict[str, Key] = {
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 
-_IN_PROFILE = {"name": "profile", "tools": "tools.in_profile"}  # the keys of a table [profile]
+_IN_PROFILE = {"name": "profile", "tools": "tools.in_profile"}  # the keys of the table [profile]
 
-# what no file of a project sets, trusted or not
+# no project file can set these, trusted or not
 PERSONAL = ("workspace.roots", "workspace.writable", "shell.writable", "web.allow_private")
 
 
 class RuntimePaths(NamedTuple):
-    """Where a runtime works: its workspace and the folders of the user."""
+    """Paths of a runtime: its workspace and the user's folders."""
 
     root: str
     id: str
@@ -113,7 +113,7 @@ class RuntimePaths(NamedTuple):
 
 
 class Settings:
-    """All settings of one runtime, frozen, with the source of each value."""
+    """The settings of one runtime, immutable, with the source of each value."""
 
     def __init__(self, values: Mapping[str, Any], sources: Mapping[str, str]) -> None:
         self._values = values
@@ -127,13 +127,13 @@ class Settings:
 def load(
     workspace: str, environ: Mapping[str, str], flags: Mapping[str, Any], trusts: Trusts = lambda path, data: False
 ) -> Settings:
-    """Read every source and return the settings in force."""
+    """Read every source and return the effective settings."""
     cache = os.path.join(places.state_dir(environ), "cache")
     personal = os.path.join(places.config_dir(environ), "config.toml")
     values: dict[str, Any] = {name: key.default for name, key in KEYS.items()}
     sources = dict.fromkeys(KEYS, "default")
     for name, value in read_file(personal, personal, cache).items():
-        # what is sensitive by itself stays so: exceptions are for workspace.readable to name
+        # the defaults stay sensitive: workspace.readable is the setting for exceptions
         values[name] = _more(KEYS[name].default, value) if name == "workspace.sensitive" else value
         sources[name] = "config.toml"
     for name, value in _of_project(workspace, values, cache, trusts).items():
@@ -160,57 +160,57 @@ def variable_of(name: str) -> str:
 
 
 def needs_trust(name: str) -> bool:
-    """Whether a project's value of a setting counts only when its file is trusted."""
+    """Whether a project's value of a setting applies only when its file is trusted."""
     return KEYS[name].tighten is None and name not in PERSONAL
 
 
 def _of_project(workspace: str, values: Mapping[str, Any], cache: str, trusts: Trusts) -> dict[str, Any]:
-    """Return what the file of a project makes of the values so far: stricter ones, or its own if it is trusted."""
+    """Return the values set by a project's file: only stricter ones unless it is trusted."""
     path = os.path.join(workspace, PROJECT)
-    given = read_file(path, PROJECT, cache)
-    tightened = {name: join(values[name], value) for name, value in given.items() if (join := KEYS[name].tighten)}
-    own = _as_trusted(given, values)
+    project = read_file(path, PROJECT, cache)
+    tightened = {name: join(values[name], value) for name, value in project.items() if (join := KEYS[name].tighten)}
+    own = _as_trusted(project, values)
     if own == tightened:
         return tightened
-    # the very bytes that are trusted: what was parsed before may be of another file by now
+    # parse the same bytes that are checked for trust: the file may have changed since
     data = _bytes(path, PROJECT)
     return _as_trusted(flat_keys(_parsed(data, PROJECT), PROJECT), values) if trusts(path, data) else tightened
 
 
-def _as_trusted(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    # lists that forbid something grow, whoever says so
+def _as_trusted(project: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    # lists that forbid something only grow
     return {
         name: _more(values[name], value) if KEYS[name].tighten is _more else value
-        for name, value in given.items()
+        for name, value in project.items()
         if name not in PERSONAL
     }
 
 
 def _of_foreign(workspace: str, trusts: Trusts) -> dict[str, Any]:
-    """Return the lists of another program's settings in a project, if the person trusts them."""
+    """Return the settings in another program's file in the project, if the user trusts it."""
     path = os.path.join(workspace, FOREIGN)
     if not os.path.exists(path):
         return {}
     try:
         data = _bytes(path, FOREIGN)
     except ToolError:
-        return {}  # nobody can have trusted what cannot be read
+        return {}  # an unreadable file cannot be trusted
     if not trusts(path, data):
         return {}
     try:
-        given = json.loads(data)
+        parsed = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise _broken(FOREIGN, str(error)) from error
-    found: dict[str, Any] = {}
-    for table in (given, given.get("nanocoder")) if isinstance(given, dict) else ():
+    lists: dict[str, Any] = {}
+    for table in (parsed, parsed.get("nanocoder")) if isinstance(parsed, dict) else ():
         for name in FOREIGN_KEYS:
             if isinstance(table, dict) and table.get(name) is not None:
-                found[name] = _more(found.get(name, ()), checked(name, table[name], FOREIGN))
-    return found
+                lists[name] = _more(lists.get(name, ()), checked(name, table[name], FOREIGN))
+    return lists
 
 
 def read_file(path: str, shown: str, folder: str) -> dict[str, Any]:
-    """Return the flat keys of a TOML file; parsed once and kept in the state directory until it changes."""
+    """Return the dotted keys of a TOML file; the parsed file is cached in the state directory until it changes."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -218,26 +218,26 @@ def read_file(path: str, shown: str, folder: str) -> dict[str, Any]:
     except OSError as error:
         raise _broken(shown, os.strerror(error.errno or 0)) from error
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-        # a link to a device would never end
+        # reading a device may never end
         raise _broken(shown, f"it is not a regular file of at most {MAX_BYTES} bytes")
     stamp = [path, status.st_size, status.st_mtime_ns, status.st_ino]
     cache = os.path.join(folder, f"config-{digest(path)}.json")
     try:
         with open(cache, "rb") as file:
-            kept = json.load(file)
-        if kept["stamp"] == stamp:
-            return flat_keys(kept["data"], shown)
+            cached = json.load(file)
+        if cached["stamp"] == stamp:
+            return flat_keys(cached["data"], shown)
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # no usable cache: the file itself is read
+        pass  # no usable cache: read the file
     data = _parsed(_bytes(path, shown), shown)
     flat = flat_keys(data, shown)
-    _keep(cache, {"stamp": stamp, "data": data})
+    _write_cache(cache, {"stamp": stamp, "data": data})
     return flat
 
 
 def _bytes(path: str, shown: str) -> bytes:
     try:
-        # a pipe with nobody at its other end must not hold us
+        # opening a pipe without a writer must not block
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise _broken(shown, f"it is not a regular file of at most {MAX_BYTES} bytes")
@@ -258,11 +258,11 @@ def _parsed(data: bytes, shown: str) -> dict[str, Any]:
         raise _broken(shown, str(error)) from error
 
 
-def _keep(cache: str, value: object) -> None:
+def _write_cache(cache: str, value: object) -> None:
     try:
         text = json.dumps(value)
     except TypeError:
-        return  # dates and times: no key takes them, and the check has already said so
+        return  # dates and times: no key accepts them, and validation has already rejected them
     temporary = f"{cache}.{os.urandom(4).hex()}"
     try:
         os.makedirs(os.path.dirname(cache), mode=0o700, exist_ok=True)
@@ -270,21 +270,20 @@ def _keep(cache: str, value: object) -> None:
             file.write(text)
         os.replace(temporary, cache)
     except OSError:
-        # a cache that cannot be written only costs time
+        # without a cache, the next start is only slower
         with suppress(OSError):
             os.unlink(temporary)
 
 
 def flat_keys(data: Mapping[str, Any], shown: str, prefix: str = "") -> dict[str, Any]:
-    """Return the dotted keys of a file's tables with their values, checked."""
+    """Return the dotted keys of a file's tables with their validated values."""
     flat: dict[str, Any] = {}
     for name, value in data.items():
         key = prefix + name
         if key == "profile" and isinstance(value, dict):
-            # the table of a profile: which one, and what else belongs to it
-            flat.update(
-                flat_keys({_IN_PROFILE.get(inner, f"profile.{inner}"): one for inner, one in value.items()}, shown)
-            )
+            # [profile] as a table: its name, and tools added to it
+            renamed = {_IN_PROFILE.get(inner, f"profile.{inner}"): setting for inner, setting in value.items()}
+            flat.update(flat_keys(renamed, shown))
         elif key in KEYS:
             flat[key] = checked(key, value, shown)
         elif isinstance(value, dict) and any(known.startswith(key + ".") for known in KEYS):
@@ -298,22 +297,22 @@ def _no_key(key: str, shown: str) -> ToolError:
     from hilt.schema import did_you_mean
 
     near = did_you_mean(key, KEYS)
-    return _broken(shown, f"there is no key {key[:200]}" + (f"; did you mean {near}?" if near else ""))
+    return _broken(shown, f"unknown key {key[:200]}" + (f"; did you mean {near}?" if near else ""))
 
 
 def checked(name: str, value: Any, shown: str) -> Any:
-    """Return the value of a setting, or raise what is wrong with it; `shown` is where it stands."""
+    """Validate the value of a setting and return it; `shown` is its source, for the error."""
     key = KEYS[name]
     if key.type is list:
         if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
             return tuple(value)
-        raise _broken(shown, f"{name} must be an array of texts, not {value!r}")
+        raise _broken(shown, f"{name} must be an array of strings, not {value!r}")
     if key.type is dict:
         if isinstance(value, dict):
             return value
         raise _broken(shown, f"{name} must be a table, not {value!r}")
     if not isinstance(value, key.type) or isinstance(value, bool):
-        raise _broken(shown, f"{name} must be {'a whole number' if key.type is int else 'text'}, not {value!r}")
+        raise _broken(shown, f"{name} must be {'an integer' if key.type is int else 'a string'}, not {value!r}")
     if key.choices and value not in key.choices:
         raise _broken(shown, f"{name} must be one of {', '.join(key.choices)}, not {value!r}")
     if isinstance(value, int) and value < 1:
@@ -324,7 +323,7 @@ def checked(name: str, value: Any, shown: str) -> Any:
 
 
 def from_text(name: str, text: str) -> Any:
-    """Return the value of a setting as a variable spells it, not yet checked."""
+    """Convert the text of an environment variable to the type of a setting, without validating it."""
     kind = KEYS[name].type
     if kind is list:
         return [item.strip() for item in text.split(KEYS[name].separator)]
@@ -345,5 +344,5 @@ def _broken(shown: str, reason: str) -> ToolError:
 
 
 def digest(text: str) -> str:
-    """Return a short name for a text."""
+    """Return a short hash of a text."""
     return sha256(text.encode("utf-8", "surrogateescape")).hex()[:16]

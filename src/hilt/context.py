@@ -1,4 +1,4 @@
-"""What a tool is given: its workspace, its processes, its session, and the people that it works for."""
+"""The context passed to a tool: its workspace, processes, session and user."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class KeptValues(Protocol):
-    """What a session keeps from one call to the next."""
+    """The values that a session stores from one call to the next."""
 
     def get(self, key: str) -> Json:
-        """Return a value, None when there is none."""
+        """Return a value, or None."""
 
     def set(self, key: str, value: Json) -> None:
-        """Keep a value; None removes it."""
+        """Store a value; None removes it."""
 
 
 class HookRegistry(Protocol):
@@ -45,88 +45,88 @@ class HookRegistry(Protocol):
 
     @property
     def problems(self) -> tuple[HookProblem, ...]:
-        """What is broken."""
+        """Invalid hooks and hook files."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What does not run, and why."""
+        """Hooks that do not run, and why."""
 
     def register(self, data: dict[str, Json], commit: Callable[[], None]) -> Hook:
-        """Keep one more hook for the session, from the next call on; `commit` is called before that."""
+        """Add a hook to the session, effective from the next call; `commit` is called first."""
 
     def remove(self, event: str, number: int, commit: Callable[[], None]) -> dict[str, Json]:
-        """Forget a hook of the session, from the next call on, and return it as it was kept."""
+        """Remove a hook of the session, effective from the next call, and return it as it was stored."""
 
 
 class Principal(Protocol):
-    """On whose behalf a call runs: a session, and people who may be asked."""
+    """On whose behalf a call runs: a session, and the user."""
 
     @property
     def mode(self) -> str:
-        """The mode that the session is in."""
+        """The mode of the session."""
 
     @property
     def values(self) -> KeptValues:
-        """What the session keeps."""
+        """The values stored in the session."""
 
     @property
     def hooks(self) -> HookRegistry:
         """The hooks of the session."""
 
     def set_mode(self, mode: str | None) -> None:
-        """Change the mode of the session; None goes back to that of the settings."""
+        """Change the mode of the session; None restores the mode from the settings."""
 
     def hidden(self, tool: Tool) -> str | None:
-        """Return why a tool is not there in this mode and profile."""
+        """Return why a tool is hidden in this mode and profile, or None."""
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
-        """Ask the user; answers come by question."""
+        """Ask the user and return the answers by question."""
 
     def approve(self, summary: str, **facts: Any) -> None:
-        """Return when the user approves, raise when not."""
+        """Ask the user for approval; raise unless they approve."""
 
 
 class Attendant(Protocol):
-    """The client of one call, for as long as it runs: it may be asked, and is told how far the call is.
+    """The client of one running call: it can answer questions, and receives progress and log messages.
 
-    What it cannot be asked, it answers with None.
+    Methods that ask something return None when the client does not support it.
     """
 
     @property
     def can_ask(self) -> bool:
-        """Whether a person can be asked by way of it."""
+        """Whether the client can ask a person."""
 
     @property
     def has_questions(self) -> bool:
-        """Whether this run of the call ended to ask something: the call is run again with the answers."""
+        """Whether this run stopped to ask something: the call is run again with the answers."""
 
     def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
-        """Return what a person says to a call that asks; `digest` tells it from every other, changed files included."""
+        """Ask a person to approve a call and return their answer; `digest` identifies the call and its files."""
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
-        """Return what a person answers, by question."""
+        """Ask a person and return the answers by question."""
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a form that a person filled in: `action`, and `content` when that is accept."""
+        """Ask a person to fill in a form; return `action`, and `content` when it is accept."""
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """Return what the client's model says."""
+        """Return the reply of the client's model."""
 
     def inputs(self, requests: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
-        """Return answers to several requests, by name and as MCP has them."""
+        """Return the answers to several MCP requests, by name."""
 
     def require(self, capability: str) -> None:
-        """Raise unless the client is capable of something: elicitation, sampling or roots."""
+        """Raise unless the client has a capability: elicitation, sampling or roots."""
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Tell how far the call is."""
+        """Report the progress of the call."""
 
     def log(self, level: str, data: Any) -> None:
-        """Tell what a person may want to know while the call runs."""
+        """Send a log message to the client."""
 
 
 class Context:
-    """The world of one call. Tools reach files, settings and the catalog only through here."""
+    """The context of one call. Tools access files, settings and the catalog only through it."""
 
     __slots__ = (
         "_jobs",
@@ -167,7 +167,7 @@ class Context:
         attendant: Attendant | None = None,
     ) -> None:
         self.workspace = workspace
-        self.door = door  # for tools that search: folders by handle, under the same rules
+        self.door = door  # for tools that search: opens folders by descriptor, under the same rules
         self.session = session
         self.client = client
         self.settings = settings
@@ -181,15 +181,15 @@ class Context:
         self._principal = principal
         self._web = web
         self.attendant = attendant
-        self.meta: dict[str, Any] = {}  # facts for programs that do not depend on the outcome
+        self.meta: dict[str, Any] = {}  # for programs; part of the result whether the call succeeds or fails
 
     def hold(self, barrier: Barrier) -> None:
-        """Hold everything that the call opens from here on to rules."""
+        """Apply path rules to everything that the call opens from now on."""
         self.door = self.workspace.door = self.door.under(barrier)
 
     @property
     def memory(self) -> Memory:
-        """What agents keep for the user from one call to the next."""
+        """The memory that agents keep for the user across calls."""
         return self._memory()
 
     @property
@@ -204,7 +204,7 @@ class Context:
 
     @property
     def jobs(self) -> Jobs:
-        """Processes that outlive the call, and end with the session."""
+        """Processes that outlive the call and end with the session."""
         return self._jobs()
 
     @property
@@ -214,17 +214,17 @@ class Context:
 
     @property
     def principal(self) -> Principal:
-        """The session and the people that the call works for."""
+        """The session and the user that the call works for."""
         return self._principal(self)
 
     @property
     def mode(self) -> str:
-        """The mode that the session is in."""
+        """The mode of the session."""
         return self.principal.mode
 
     @property
     def values(self) -> KeptValues:
-        """What the session keeps."""
+        """The values stored in the session."""
         return self.principal.values
 
     @property
@@ -233,18 +233,18 @@ class Context:
         return self.principal.hooks
 
     def set_mode(self, mode: str | None) -> None:
-        """Change the mode of the session; None goes back to that of the settings."""
+        """Change the mode of the session; None restores the mode from the settings."""
         self.principal.set_mode(mode)
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
-        """Ask the user; answers come by question."""
+        """Ask the user and return the answers by question."""
         return self.principal.ask(questions)
 
     def approve(self, summary: str, **facts: Any) -> None:
-        """Return when the user approves, raise when not."""
+        """Ask the user for approval; raise unless they approve."""
         self.principal.approve(summary, **facts)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell the caller, if it wants to know, how far the call is."""
+        """Report the progress of the call to the client, if there is one."""
         if self.attendant is not None:
             self.attendant.progress(done, total, message)

@@ -9,7 +9,7 @@ from hilt.schema import TOUCH, CheckedArguments, Schema
 
 EFFECTS = ("read", "write", "execute", "network", "control")
 
-# a call that takes longer than this has lost its way, unless its tool says otherwise
+# default timeout of a call
 TIMEOUT_SECONDS = 120.0
 
 
@@ -19,41 +19,41 @@ ProfileName = Literal["nano", "minimal", "full"]
 
 @dataclass_transform(kw_only_default=True)
 class _Declared:
-    """Attributes with defaults. Making a NamedTuple of so many would cost every start of hilt 0.2 ms."""
+    """Attributes with defaults. A NamedTuple with this many fields would add 0.2 ms to every start of hilt."""
 
-    def __init__(self, **given: Any) -> None:
-        unknown = given.keys() - type(self).__annotations__.keys()
+    def __init__(self, **attributes: Any) -> None:
+        unknown = attributes.keys() - type(self).__annotations__.keys()
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        self.__dict__.update(given)
+        self.__dict__.update(attributes)
 
 
 class Traits(_Declared):
-    """What the rest of hilt must know of a tool. Declared with the tool, so that no module knows one by its name."""
+    """Facts about a tool that other modules need. Declared with the tool, so that no module knows it by name."""
 
     approval: Approval | None = None  # when it asks for approval; None: its effects decide
     profile: ProfileName = "full"  # the smallest profile that has it
     plan: bool = False  # usable in plan mode although it does more than read
-    looks: frozenset[str] = frozenset()  # its actions that plan and scheduler mode allow; empty: all of them
-    tells: frozenset[str] = frozenset()  # its actions that need no approval
-    asks_person: bool = False  # a person answers it, so scheduler mode hides it
-    needs_person: bool = False  # of no use where nobody can be asked
-    asks_itself: bool = False  # asks for approval while it runs, so nothing asks before
-    sets_mode: bool = False  # changes the mode of the session, and with it the tools that are listed
-    finds: bool = False  # leads to other tools: in every mode and profile, listed only with --search
-    forwards: bool = False  # stands for the tool that its arguments name
-    frees: bool = False  # gives something back, and so runs on a full disk too
-    unhooked: bool = False  # not seen by the hooks of the session, which it manages
-    ruled_as: str = ""  # another tool that is the same to rules
-    refuses: Callable[[dict[str, Any]], str | None] | None = None  # why arguments are refused, whatever force says
+    looks: frozenset[str] = frozenset()  # the actions that plan and scheduler mode allow; empty: all
+    tells: frozenset[str] = frozenset()  # the actions that need no approval
+    asks_person: bool = False  # asks a person for input, so scheduler mode hides it
+    needs_person: bool = False  # useless when nobody can be asked
+    asks_itself: bool = False  # asks for approval while it runs, so nothing asks before it runs
+    sets_mode: bool = False  # changes the mode of the session, and so the list of tools
+    finds: bool = False  # finds other tools: available in every mode and profile, listed only with --search
+    forwards: bool = False  # calls the tool that its arguments name
+    frees: bool = False  # frees disk space, so it also runs when the disk is full
+    unhooked: bool = False  # skips the session's hooks, because it manages them
+    ruled_as: str = ""  # another tool whose rules also apply to this one
+    refuses: Callable[[dict[str, Any]], str | None] | None = None  # why arguments are rejected even with force
     needs_jobs: Callable[[dict[str, Any]], bool] | None = None  # whether a call starts or reads background jobs
-    server: str = ""  # the MCP server that has it
-    dangerous: bool = False  # marked so by its author
+    server: str = ""  # the MCP server that provides it
+    dangerous: bool = False  # marked as dangerous by its author
     script: str = ""  # the security script that its vote runs
 
 
 class Tool(NamedTuple):
-    """A named capability: what it is called, what it takes, what it touches, and the function that does it."""
+    """A tool: its name, its arguments, what it touches, and the function that runs it."""
 
     name: str
     description: str
@@ -64,30 +64,30 @@ class Tool(NamedTuple):
     source: str = "built-in"
     timeout: float = TIMEOUT_SECONDS
     check: Callable[[Any], CheckedArguments] | None = (
-        None  # of arguments; None: against the schema, as a signature gives it
+        None  # validates arguments; None: against the schema made from the signature
     )
-    output: Schema | None = None  # of structured answers, an object; None: not declared
-    details: str = ""  # for people: what the reference says beyond the description
-    vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own Vote on a call, heard after all others
-    writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None  # paths that only the workspace tells
+    output: Schema | None = None  # schema of structured results, an object; None: not declared
+    details: str = ""  # for the reference: what the description leaves out
+    vote: Callable[[Any, dict[str, Any]], Any] | None = None  # the tool's own vote on a call, counted after all others
+    writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None  # paths that depend on the workspace
     traits: Traits = Traits()
 
     @property
     def is_custom(self) -> bool:
-        """Whether it is not ours and its author says when it asks for approval, so that its effects do not."""
+        """Whether the tool is not built in and declares itself when it needs approval, so its effects do not decide."""
         return self.source != "built-in" and self.traits.approval is not None
 
     @property
     def title(self) -> str:
-        """The name as people read it: `read_file` is "Read file"."""
+        """The name for display: `read_file` becomes "Read file"."""
         words = self.name.replace("_", " ").strip()
         return words[:1].upper() + words[1:]
 
     @property
     def parameters(self) -> Schema:
-        """The schema as a model is shown it; a foreign one as it is."""
-        shown: Schema = schemas.compact(self.schema) if self.check is None else schemas.public(self.schema)
-        return shown
+        """The schema as the model sees it; compact only when made from a signature."""
+        schema: Schema = schemas.compact(self.schema) if self.check is None else schemas.public(self.schema)
+        return schema
 
     @property
     def summary(self) -> str:
@@ -124,13 +124,12 @@ def tool(
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
     traits: Traits = Traits(),  # noqa: B008
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Turn a function into a Tool: its signature gives the schema, its docstring the manual.
+    """Turn a function into a Tool: its signature becomes the schema, its docstring the description.
 
-    The first parameter is the Context when it is called `ctx`. `effects` names, separated by
-    blanks, what the tool does to the world. `touches` computes what a call touches when that is not a marked
-    argument; `partial` says that one refused target does not refuse the whole call. `output` is the schema of the
-    answer, when that is structured. `writes` returns the paths that a call writes where its arguments do not tell them;
-    `traits` say what the rest of hilt must know of it.
+    A first parameter named `ctx` receives the Context. `effects` is a space-separated list. `touches` computes what a
+    call touches when no annotation marks it; with `partial`, one denied target does not deny the whole call. `output`
+    is the schema of a structured result. `writes` returns the paths that a call writes when its arguments do not name
+    them. `traits` are facts that other modules need.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -162,7 +161,7 @@ def _declared(
         }
         return as_output(function(ctx, **built) if takes_context else function(**built))
 
-    # most arguments can touch nothing: looked through once here, not at every call
+    # computed once, not for every call: most arguments cannot touch anything
     touching = {name: known for name, known in schema["properties"].items() if _has_mark(known)}
 
     def marked(args: dict[str, Any]) -> Iterable[Touch]:
@@ -193,7 +192,7 @@ def _has_mark(schema: Schema) -> bool:
 
 
 def as_output(value: Any) -> Output:
-    """Accept what a tool may return: an Output, text, nothing, or a JSON value."""
+    """Convert what a tool may return, an Output, text, None or a JSON value, to an Output."""
     if isinstance(value, Output):
         return value
     if value is None:
@@ -202,7 +201,7 @@ def as_output(value: Any) -> Output:
 
 
 def marked_touches(schema: Schema, args: Any, *, partial: bool) -> Iterator[Touch]:
-    """Yield what the marked arguments name, at any depth."""
+    """Yield the touches of the marked arguments, at any depth."""
     effect = schema.get(TOUCH)
     if effect is not None:
         for target in args if isinstance(args, list) else [args]:

@@ -1,4 +1,4 @@
-"""The fence between a call and its commit, and what programs that a call starts for itself may read."""
+"""The fence between a call and its commit, and what helper programs of a call may read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hilt.errors import ToolError
 
 
 class Fence:
-    """Decides, once, between committing a call and giving it up.
+    """Decides once whether a call commits or is given up.
 
     A thread cannot be killed, so a call that timed out or was cancelled may still be running: it can no longer pass
-    the fence, and one that has passed can no longer be given up.
+    the fence. A call that has passed can no longer be given up.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Fence:
         self._watchers: list[Callable[[], None]] = []
 
     def give_up(self, reason: ToolError) -> bool:
-        """Stop the call before it commits; False when it already does, and its own answer will come."""
+        """Stop the call before it commits; return False when it already has, and will return its own result."""
         with self._lock:
             if self._committing or self._given_up is not None:
                 return False
@@ -34,19 +34,19 @@ class Fence:
         return True
 
     def check(self) -> None:
-        """Raise when the call was given up; every long piece of work looks here now and then."""
+        """Raise if the call was given up; long-running work calls this regularly."""
         if self._given_up is not None:
             raise self._given_up
 
     def commit(self) -> None:
-        """Pass the fence, or raise when the call was given up."""
+        """Pass the fence, or raise if the call was given up."""
         with self._lock:
             if self._given_up is not None:
                 raise self._given_up
             self._committing = True
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` as soon as the call is given up, at once when it already is."""
+        """Call `watcher` when the call is given up, immediately if it already is."""
         with self._lock:
             given_up = self._given_up is not None
             if not given_up:
@@ -56,8 +56,8 @@ class Fence:
 
 
 class Reads(NamedTuple):
-    """What a program of our own may read, where the kernel can hold it to that."""
+    """What a helper program may read, where the kernel can enforce that."""
 
-    folder: int | None  # and everything below
+    folder: int | None  # with everything below it
     files: tuple[int, ...] = ()  # open
-    programs: tuple[str, ...] = ()  # what it needs to run, folders with everything below
+    programs: tuple[str, ...] = ()  # files it needs to run, and folders with everything below them

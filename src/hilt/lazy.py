@@ -1,4 +1,4 @@
-"""A part that is opened when it is first needed, once, and closed only if it was."""
+"""A part that is opened on first use, and closed only if it was opened."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ Part = TypeVar("Part")
 
 
 class Lazy(Generic[Part]):
-    """Opens a part when it is first called for. Safe to use from many threads."""
+    """Opens a part on the first call. Safe to use from many threads."""
 
     __slots__ = ("_lock", "_open", "part")
 
@@ -18,7 +18,7 @@ class Lazy(Generic[Part]):
         self.part: Part | None = None
 
     def __call__(self) -> Part:
-        """Return the part."""
+        """Return the part, and open it first if needed."""
         if self.part is None:
             with self._lock:
                 if self.part is None:

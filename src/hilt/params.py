@@ -1,16 +1,16 @@
-"""Typed parameter marks: what a tool's signature says beyond the plain type."""
+"""Annotations for tool parameters: what a signature declares beyond the plain type."""
 
 from typing import Annotated, NamedTuple
 
 
 class TouchMark(NamedTuple):
-    """The argument names something that the call touches with this effect."""
+    """The argument names a target that the call touches with this effect."""
 
     effect: str
 
 
 class Bounds(NamedTuple):
-    """A number within limits. With `clamp`, a value beyond them is moved to the limit and noted instead of refused."""
+    """Limits of a number. With `clamp`, a value outside is clamped and noted instead of rejected."""
 
     minimum: float | None = None
     maximum: float | None = None
@@ -18,7 +18,7 @@ class Bounds(NamedTuple):
 
 
 class Items(NamedTuple):
-    """How many items an array may hold."""
+    """How many items an array may have."""
 
     minimum: int | None = None
     maximum: int | None = None

@@ -1,4 +1,4 @@
-"""One call, in the only order there is: `order` reads from top to bottom, and nothing can rearrange it."""
+"""The steps of one call, in their fixed order: read `order` from top to bottom."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Prepared(NamedTuple):
-    """A call that is understood: the tool, its checked arguments, and what it would touch."""
+    """A resolved call: the tool, its validated arguments, and what it would touch."""
 
     call: Call
     tool: Tool
@@ -28,11 +28,11 @@ class Prepared(NamedTuple):
     notes: list[str]
     touches: tuple[Touch, ...]
     entry: DialectEntry | None
-    foreign: dict[str, Any]  # the arguments in the words of the dialect
+    foreign: dict[str, Any]  # the arguments as the dialect names them
 
 
 class Decision(NamedTuple):
-    """What is decided on a call, and every vote that was heard for it."""
+    """The decision on a call, and all votes behind it."""
 
     vote: Vote
     votes: tuple[Vote, ...]
@@ -43,17 +43,17 @@ class HooksAround(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What does not run, and why."""
+        """Hooks that do not run, and why."""
 
     def before(self, prepared: Prepared) -> BeforeCall:
         """Run the hooks before a call."""
 
     def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> AfterCall:
-        """Run the hooks after a call, which see its output or its error before anybody else."""
+        """Run the hooks after a call with its output or error, before anything else sees it."""
 
 
 class NoHooks:
-    """The hooks of a call that has none, and all that they come to."""
+    """The hooks of a call without hooks; also stands in for their results."""
 
     notes: tuple[str, ...] = ()
     changed = False
@@ -76,7 +76,7 @@ Voter = Callable[[Prepared, Context], Decision | None]
 
 
 class Active(Protocol):
-    """One call as it moves through the order: what is known of it so far."""
+    """One call as it moves through the steps: what is known about it so far."""
 
     call: Call
     prepared: Prepared | None
@@ -90,42 +90,42 @@ ActiveT = TypeVar("ActiveT", bound=Active, contravariant=True)
 
 
 class World(Protocol[ActiveT]):
-    """What the order of a call needs of the runtime around it."""
+    """What the steps of a call need from the runtime."""
 
     @property
     def catalog(self) -> Catalog:
-        """The tools there are."""
+        """The available tools."""
 
     @property
     def dialect(self) -> str | None:
-        """The dialect of callers that name none."""
+        """The default dialect."""
 
     def conceal(self, active: ActiveT, tool: Tool, error: ToolError) -> ToolError:
-        """Return what is wrong with a call whose arguments are invalid: of a hidden tool, only that it is hidden."""
+        """Return the error for invalid arguments; for a hidden tool, only that it is hidden."""
 
     def paths(self, active: ActiveT, prepared: Prepared) -> Mapping[str, bool]:
         """Return the paths that a call reads (False) or writes (True)."""
 
     def open(self, active: ActiveT, prepared: Prepared) -> Context:
-        """Make sure that the call can be recorded, and return its context."""
+        """Verify that the call can be recorded, and return its context."""
 
     def hooks(self, active: ActiveT, ctx: Context) -> HooksAround:
         """Return the hooks around the call."""
 
     def voters(self, active: ActiveT, prepared: Prepared) -> Sequence[Voter]:
-        """Return who votes on the call."""
+        """Return the voters on the call."""
 
     def approve(self, active: ActiveT, prepared: Prepared, ctx: Context) -> None:
-        """Return when a person approves the call; raise when not."""
+        """Ask a person for approval; raise unless they approve."""
 
     def blame(self, active: ActiveT, error: BaseException) -> ToolError:
-        """Log a bug, ours or the tool's, and return the error that names it."""
+        """Log an unexpected exception, ours or the tool's, and return the error to report."""
 
 
 def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool], None, None]:
     """Run one call, from its request to its record.
 
-    Yields once, the paths that the call touches, and goes on when it is its turn among the calls that touch the same.
+    Yields the paths that the call touches, once, and is resumed after earlier calls that touch the same paths.
     """
     before: BeforeCall | None = None
     has_turn = False
@@ -147,14 +147,14 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool
             active.decision = consult(prepared, ctx, decision).vote
             permit(active, world, prepared, ctx)
             output, after = run(prepared, ctx, hooks)
-        result = tell(shape(prepared, ctx, output), before, after)
+        result = with_hook_results(shape(prepared, ctx, output), before, after)
     except ToolError as error:
         if before is not None and before.ran:
-            error.details.setdefault("hooks", [one._asdict() for one in before.ran])
+            error.details.setdefault("hooks", [hook_run._asdict() for hook_run in before.ran])
         result = failure(active.call, error)
-    except BaseException as error:  # the border: our own bugs end here, and a tool's sys.exit
+    except BaseException as error:  # catches our own bugs, and a tool's sys.exit
         if not has_turn and not isinstance(error, Exception):
-            raise  # of whoever submitted the call
+            raise  # an interrupt of the thread that submitted the call
         result = failure(active.call, world.blame(active, error))
     active.settle(result)
 
@@ -163,30 +163,30 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool
 
 
 def resolve(active: ActiveT, world: World[ActiveT]) -> FoundTool:
-    """Return what the name of a call means. A tool that forwards is replaced by the tool it is told to call."""
+    """Return the tool of a call. A tool that forwards is replaced by the tool that its arguments name."""
     dialect = active.call.dialect or world.dialect
     found = world.catalog.find(active.call.tool, dialect)
     if found.tool.traits.forwards:
         active.call = forwarded(active.call, found.tool)
         found = world.catalog.find(active.call.tool, dialect)
         if found.tool.traits.forwards:
-            advice = "Name the tool that is meant."
-            raise ToolError("invalid_request", f"{found.tool.name} does not call itself.", suggestion=advice)
+            advice = "Pass the name of the tool to call."
+            raise ToolError("invalid_request", f"{found.tool.name} cannot call itself.", suggestion=advice)
     return found
 
 
 def forwarded(call: Call, tool: Tool) -> Call:
     """Return the call that the arguments of a forwarding tool describe."""
     try:
-        given = schema.check(tool.schema, {} if call.args is None else call.args).args
+        args = schema.check(tool.schema, {} if call.args is None else call.args).args
     except ToolError as error:
-        advice = "Send name, and what the tool itself takes inside arguments."
+        advice = "Pass the tool's name as name, and its own arguments inside arguments."
         raise ToolError(error.code, error.message, suggestion=advice, **error.details) from None
-    return call._replace(tool=given["name"], args=given.get("arguments"), through=tool.name)
+    return call._replace(tool=args["name"], args=args.get("arguments"), through=tool.name)
 
 
 def check(active: ActiveT, world: World[ActiveT], tool: Tool, entry: DialectEntry | None) -> Prepared:
-    """Check the arguments of a call, and compute what it touches."""
+    """Validate the arguments of a call, and compute what it touches."""
     try:
         active.prepared = prepared = prepare(active.call, tool, entry)
     except ToolError as error:
@@ -195,7 +195,7 @@ def check(active: ActiveT, world: World[ActiveT], tool: Tool, entry: DialectEntr
 
 
 def prepare(call: Call, tool: Tool, entry: DialectEntry | None) -> Prepared:
-    """Check the arguments of a call, of a dialect against its own schema first, and compute what it touches."""
+    """Validate the arguments of a call, first against the dialect's schema if any, and compute what it touches."""
     args = {} if call.args is None else call.args
     foreign: dict[str, Any] = {}
     notes: list[str] = []
@@ -208,14 +208,14 @@ def prepare(call: Call, tool: Tool, entry: DialectEntry | None) -> Prepared:
 
 
 def checked_arguments(tool: Tool, entry: DialectEntry | None, args: Any) -> schema.CheckedArguments:
-    """Check the arguments of a tool: as it does itself, or against its schema."""
+    """Validate the arguments of a tool, by its own check or against its schema."""
     if tool.check is not None:
         return tool.check(args)
     return schema.check(tool.schema if entry is None else entry.canonical(tool.schema), args)
 
 
 def rewritten(prepared: Prepared, args: dict[str, Any]) -> Prepared:
-    """Return the same call with other arguments, checked again."""
+    """Return the same call with other arguments, validated again."""
     checked = checked_arguments(prepared.tool, prepared.entry, args)
     return prepared._replace(args=checked.args, touches=tuple(prepared.tool.touches(checked.args)))
 
@@ -224,14 +224,14 @@ def rewritten(prepared: Prepared, args: dict[str, Any]) -> Prepared:
 
 
 def decide(prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooked: Vote | None = None) -> Decision:
-    """Return the decision on a call: the strictest vote; where several ask, one question is asked for all."""
+    """Return the decision on a call: the strictest vote; votes to ask become one question."""
     decision: Vote | None = None
     votes: tuple[Vote, ...] = ()
     for voter in voters:
-        heard = voter(prepared, ctx)
-        if heard is not None:
-            votes += heard.votes
-            decision = heard.vote if decision is None else join(decision, heard.vote)
+        voted = voter(prepared, ctx)
+        if voted is not None:
+            votes += voted.votes
+            decision = voted.vote if decision is None else join(decision, voted.vote)
     decision = decision or strictest(())
     if hooked is not None:
         votes += (hooked,)
@@ -240,10 +240,10 @@ def decide(prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooked: Vo
 
 
 def consult(prepared: Prepared, ctx: Context, decision: Decision, *, runs_scripts: bool = True) -> Decision:
-    """Return the decision after the tool itself was heard, which it is only when nothing has denied the call.
+    """Return the decision with the tool's own vote, which counts only when nothing has denied the call.
 
-    Who is asked in the end is for the mode to say: yolo mode lets nobody be asked for the tool's own sake, and
-    scheduler mode lets nobody be asked. Without `runs_scripts`, a tool whose vote runs a script is not heard.
+    In yolo mode the tool's own vote cannot ask; in scheduler mode no vote can, and asking becomes a denial. Without
+    `runs_scripts`, skip the vote of a tool that runs a script to vote.
     """
     vote, votes = decision
     tool = prepared.tool
@@ -259,7 +259,7 @@ def consult(prepared: Prepared, ctx: Context, decision: Decision, *, runs_script
 
 
 def permit(active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Context) -> None:
-    """Return when the call may run: the decision allows it, or a person does."""
+    """Raise unless the decision or a person allows the call."""
     if active.decision.verdict == "deny":
         raise denial(active.decision, prepared.tool)
     if active.decision.verdict == "ask":
@@ -268,18 +268,18 @@ def permit(active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Cont
 
 
 def denial(vote: Vote, tool: Tool) -> ToolError:
-    """Return the error of a call that is denied."""
-    # a tool's name is written as it is, also where a sentence begins
+    """Return the error of a denied call."""
+    # do not capitalize a tool's name
     reason = vote.reason
-    said = reason if reason.startswith(tool.name) else reason[:1].upper() + reason[1:]
-    return vote.error or ToolError("denied", f"{said}.")
+    message = reason if reason.startswith(tool.name) else reason[:1].upper() + reason[1:]
+    return vote.error or ToolError("denied", f"{message}.")
 
 
 # --- run, shape -----------------------------------------------------------------------------------------------------
 
 
 def run(prepared: Prepared, ctx: Context, hooks: HooksAround) -> tuple[Output, AfterCall]:
-    """Run the tool and then the hooks after it, which may replace what it answers."""
+    """Run the tool and then the hooks after it, which may replace its result."""
     try:
         output = perform(prepared, ctx)
     except ToolError as error:
@@ -293,13 +293,13 @@ def run(prepared: Prepared, ctx: Context, hooks: HooksAround) -> tuple[Output, A
     if after.error is not None:
         raise after.error
     if after.result is not None:
-        # what a hook has replaced is not to be seen in any other form
+        # the original must not leak in another form
         output = output._replace(text=after.result.text, data=after.result.data, view=None, content=())
     return output, after
 
 
 def perform(prepared: Prepared, ctx: Context) -> Output:
-    """Run the tool, and put its answer into the words of the caller's dialect."""
+    """Run the tool, and convert its result to the caller's dialect."""
     entry = prepared.entry
     if entry is None:
         return prepared.tool.run(ctx, prepared.args)
@@ -311,17 +311,17 @@ def perform(prepared: Prepared, ctx: Context) -> Output:
 
 
 def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
-    """Bring the output to the size a model can read, and put the facts for programs beside it."""
+    """Return the result: output cut to a size that a model can read, with metadata."""
     meta = {**ctx.meta, **output.meta}
     if prepared.notes:
         meta["notes"] = prepared.notes
     text = output.text
     if output.data is None and not output.bounded and len(text) > ctx.overflow.limit:
-        kept = ctx.overflow.keep(text, prepared.tool.name)
-        text = kept.preview
-        meta["_originalSize"] = kept.size
-        if kept.path is not None:
-            meta.update(_persisted=True, _filePath=kept.path)
+        overflow = ctx.overflow.keep(text, prepared.tool.name)
+        text = overflow.preview
+        meta["_originalSize"] = overflow.size
+        if overflow.path is not None:
+            meta.update(_persisted=True, _filePath=overflow.path)
     return Result(
         text,
         output.data,
@@ -336,12 +336,12 @@ def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
     )
 
 
-def tell(result: Result, before: BeforeCall, after: AfterCall) -> Result:
-    """Add what hooks have to say to a result, and the record of those that ran."""
+def with_hook_results(result: Result, before: BeforeCall, after: AfterCall) -> Result:
+    """Add the context from hooks to a result, and the record of the hooks that ran."""
     ran = (*before.ran, *after.ran)
     if not ran:
         return result
-    meta = {**result.meta, "hooks": [one._asdict() for one in ran]}
+    meta = {**result.meta, "hooks": [hook_run._asdict() for hook_run in ran]}
     if after.stop is not None:
         meta["stop"] = after.stop
     context = "\n\n".join(text for text in (before.context, after.context) if text)

@@ -1,4 +1,4 @@
-"""Where hilt, a user's settings and state are; imports nothing, because the way to the resident process starts here."""
+"""Paths of hilt itself and of the user's settings and state; kept light, because the resident's client starts here."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# what commands see of the user's environment
+# the variables of the user's environment that commands get
 SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "TMPDIR", "TZ", "SHELL")
 
-# what was on the search path of this process when it started, and will be when the next one does
+# entries removed from sys.path by `forget`; the next process starts with them again
 _forgotten: list[str] = []
 
 
@@ -30,27 +30,27 @@ def state_dir(environ: Mapping[str, str]) -> str:
 
 
 def running_dir(state: str) -> str:
-    """Return the folder that says which confined programs run, and which ran when hilt was killed."""
+    """Return the folder with a record of each running confined program; records left after a kill are recovered."""
     return os.path.join(state, "running")
 
 
 def make_state_dir(state: str) -> None:
-    """Make the state directory if it is missing; it is for its owner alone, and so is everything below it."""
+    """Create the state directory if it is missing, accessible to its owner only."""
     if not os.path.isdir(state):
         os.makedirs(os.path.dirname(state), exist_ok=True)
         try:
             os.mkdir(state, 0o700)
         except FileExistsError:
-            return  # another process was quicker
+            return  # another process created it first
 
 
 def workspace_dir(environ: Mapping[str, str], cwd: str) -> str:
-    """Return the workspace that the environment names, else the working directory."""
+    """Return the workspace set in the environment, else the working directory."""
     return os.path.join(cwd, environ.get("HILT_WORKSPACE") or environ.get("WORKSPACE_ROOT") or cwd)
 
 
 def homes(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the home directory of the environment, and the one that the system knows if that is another."""
+    """Return the home directory from the environment, and the one from the user database if it differs."""
     import pwd
 
     named = environ.get("HOME") or os.path.expanduser("~")
@@ -62,10 +62,10 @@ def homes(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def installation(root: str, lifted: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return what of the running hilt lies in a folder; the folder itself when it is a part of the installation.
+    """Return the paths of the running hilt inside a folder; the folder itself if it is part of the installation.
 
-    Whatever is changed there runs with all rights of the user when hilt is started the next time. The paths are real
-    but for the last name, which may be a link or missing. What absolute paths among `lifted` hold is left out.
+    A change to them would run with all rights of the user at the next start of hilt. The paths are resolved except for
+    the last name, which may be a link or missing. Everything below an absolute path in `lifted` is left out.
     """
     root = os.path.realpath(root)
     free = [os.path.realpath(os.path.expanduser(path)) for path in lifted if path.startswith(("/", "~"))]
@@ -74,12 +74,12 @@ def installation(root: str, lifted: Sequence[str] = ()) -> tuple[str, ...]:
         return ()
     if any(is_below(root, path) for path in found):
         return (root,)
-    # unless the folder is in there: what holds the package, for it is on the search path, and a virtual environment
+    # the folder of the package, which is on sys.path, and a virtual environment, unless the folder is inside them
     whole = [_package(), *([sys.prefix] if sys.prefix != sys.base_prefix else [])]
     found += (path for path in map(os.path.realpath, whole) if not is_below(root, path))
     found += (link for path in (*whole, *_programs()) for link in _links(path))
     for folder in (*sys.path, *_forgotten):
-        # of a project that is installed beside hilt, say: Python runs these names before everything else
+        # such as a project installed next to hilt: Python runs these modules before anything else
         if os.path.isabs(folder) and not any(is_below(folder, path) for path in (sys.prefix, sys.base_prefix, *found)):
             found += (os.path.join(os.path.realpath(folder), name) for name in _customizing())
     inside = [path for path in dict.fromkeys(found) if is_below(os.path.dirname(path), root)]
@@ -88,7 +88,7 @@ def installation(root: str, lifted: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def forget(root: str, lifted: Sequence[str] = ()) -> None:
-    """Import nothing more from a folder, but for what is installed in it: modules in a workspace are not ours."""
+    """Remove a workspace from sys.path, except what is installed in it: its modules are not trusted."""
     root = os.path.realpath(root)
     own = [
         *_installed(root),
@@ -103,22 +103,22 @@ def forget(root: str, lifted: Sequence[str] = ()) -> None:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies in it."""
+    """Whether a path is the folder or inside it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def utf8_path(path: str) -> str:
-    """Return a path or name with bytes that are not UTF-8 shown as escapes."""
+    """Return a path or name with invalid UTF-8 as escapes."""
     return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _package() -> str:
-    """Return the folder that holds the package hilt, which is on the search path of Python."""
+    """Return the folder that contains the package hilt and is on sys.path."""
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def _programs() -> Iterator[str]:
-    """Yield the folder of the interpreter, and the script that started it if that is hilt's."""
+    """Yield the folder of the interpreter, and the script hilt if it started this process."""
     if sys.executable:
         yield os.path.dirname(os.path.abspath(sys.executable))
     if sys.argv and os.path.basename(sys.argv[0]) == "hilt":
@@ -126,7 +126,7 @@ def _programs() -> Iterator[str]:
 
 
 def _installed(root: str) -> Iterator[str]:
-    """Yield where the running hilt is: its own modules, and of a Python in or around the folder what it loads."""
+    """Yield the paths of the running hilt: its modules, and the libraries of a Python inside or above the folder."""
     yield os.path.realpath(os.path.dirname(__file__))
     yield from map(os.path.realpath, _programs())
     major, minor = sys.version_info[:2]
@@ -151,7 +151,7 @@ def _installed(root: str) -> Iterator[str]:
 
 
 def _customizing() -> Iterator[str]:
-    """Yield the names under which Python looks for what it runs at its start."""
+    """Yield the file names of the modules that Python runs at startup."""
     import _imp
 
     for module in ("sitecustomize", "usercustomize"):
@@ -160,7 +160,7 @@ def _customizing() -> Iterator[str]:
 
 
 def _links(path: str) -> Iterator[str]:
-    """Yield the links on the way to a path, each by the real folder that it is in."""
+    """Yield the links in a path, each with its folder resolved."""
     if os.path.realpath(path) == path:
         return
     folder = "/"
@@ -173,26 +173,26 @@ def _links(path: str) -> Iterator[str]:
 
 
 def socket_address(state: str) -> tuple[str, int | None]:
-    """Return the address of the resident's socket, and the handle to close afterwards when a long path needed one."""
+    """Return the address of the resident's socket, and a descriptor to close afterwards if the path is long."""
     path = os.path.join(state, "resident.sock")
     if len(os.fsencode(path)) < 100 or not os.path.isdir("/proc/self/fd"):
         return path, None
-    # addresses of sockets are short; the handle of the folder makes any path short
+    # socket addresses are limited to about 100 bytes; a descriptor of the folder shortens any path
     handle = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     return f"/proc/self/fd/{handle}/resident.sock", handle
 
 
 def own_command() -> list[str]:
-    """Return how this very hilt is started from anywhere, by absolute paths."""
+    """Return the command line that starts this hilt from any folder."""
     for path in (sys.argv[0], os.path.join(os.path.dirname(sys.executable), "hilt")):
         if os.path.basename(path) == "hilt" and os.path.isfile(path) and os.access(path, os.X_OK):
             return [os.path.abspath(path)]
-    # -P: the folder it is started in may hold modules of this name
+    # -P: the working directory may contain a module named hilt
     return [os.path.abspath(sys.executable), "-P", "-m", "hilt"]
 
 
 def command(*words: str) -> str:
-    """Return a command of hilt as a person can type it: by its name alone where PATH leads to this very hilt."""
+    """Return a command line of hilt to show to a person; just `hilt` if PATH resolves to this installation."""
     from shlex import join
 
     own = own_command()

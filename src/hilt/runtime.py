@@ -1,4 +1,4 @@
-"""The runtime: builds and joins the parts of one workspace."""
+"""The runtime: builds and connects the parts of one workspace."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ if TYPE_CHECKING:
     from hilt.web.cache import PageCache
     from hilt.web.client import Web
 
-SESSIONS_MAX = 256  # kept ready; others are made ready again when they call
+SESSIONS_MAX = 256  # kept in memory; others are opened again on their next call
 
 
 class Shared(NamedTuple):
-    """What the runtimes of one workspace share in a process that has several: two callers may differ in settings."""
+    """What several runtimes of one workspace share in one process; their settings may differ."""
 
     jobs: Jobs
     sandbox: Sandbox
 
     def close(self) -> None:
-        """End the jobs, and let go of what confined them."""
+        """End the jobs and close their sandbox."""
         self.jobs.close()
         self.sandbox.close()
 
@@ -84,18 +84,18 @@ class Runtime:
         asker: Asker | None = None,
         questioner: Questioner | None = None,
     ) -> None:
-        """Make a runtime; one that ends with its call cannot keep jobs. What is shared, somebody else closes.
+        """Create a runtime. Pass `keeps_jobs=False` if it ends with its call. The owner of `shared` closes it.
 
-        `asker` is a person who says whether a call may run, `questioner` one who answers questions of a tool.
+        `asker` asks a person to approve a call, `questioner` asks a person a tool's questions.
         """
         env = os.environ if environ is None else environ
-        self._named = os.path.abspath(workspace)  # the way callers may spell it, when it goes through a link
+        self._named = os.path.abspath(workspace)  # as callers may write it, links not resolved
         self.root = os.path.realpath(workspace)
         if not os.path.isdir(self.root):
             raise ToolError(
                 "file_not_found",
                 f"The workspace {workspace} is not a folder.",
-                suggestion="Name a folder with --workspace, or start in one.",
+                suggestion="Pass a folder with --workspace, or start in one.",
             )
         self.state = places.state_dir(env)
         try:
@@ -103,8 +103,8 @@ class Runtime:
         except OSError as error:
             raise ToolError(
                 "permission_denied",
-                f"The state directory {self.state} cannot be made: {os.strerror(error.errno or 0)}.",
-                suggestion="Set HILT_STATE_DIR to a folder that can be written.",
+                f"The state directory {self.state} cannot be created: {os.strerror(error.errno or 0)}.",
+                suggestion="Set HILT_STATE_DIR to a writable folder.",
             ) from error
         self._config = places.config_dir(env)
         self.session = session or env.get("HILT_SESSION") or "default"
@@ -150,7 +150,7 @@ class Runtime:
             without((*PROTECTED, *self.settings["workspace.protected"]), self.settings["workspace.writable"]),
             without(ASKED, self.settings["workspace.writable"]),
         )
-        # tells files that stay closed to tools whatever their names; set before the first call
+        # matches files that tools cannot open under any name; set before the first call
         self.marked: Callable[[os.stat_result], bool] | None = None
         self._stores: dict[str, tuple[Store, Overflow]] = {}
         self._lock = threading.Lock()
@@ -168,11 +168,11 @@ class Runtime:
         self.close()
 
     def give_up(self, seconds: float) -> None:
-        """Give up what is running, and wait until it has ended what it started, at most this long."""
+        """Cancel running calls and wait up to this long for them to clean up."""
         self._scheduler.give_up(seconds)
 
     def close(self) -> None:
-        """Give up what is running and close files and databases; later calls are answered as cancelled."""
+        """Cancel running calls and close files and databases; later calls fail as cancelled."""
         self.give_up(0)
         if self._shared is None:
             self._jobs.close()
@@ -188,14 +188,14 @@ class Runtime:
             part.close()
 
     def end_telemetry(self) -> None:
-        """Send what has not been sent yet of spans and measurements."""
+        """Send pending spans and metrics."""
         if self._recorder.telemetry is not None:
             self._recorder.telemetry.close()
             self._recorder.telemetry = None
 
     def tidy(self, seconds: float) -> None:
-        """Do what calls put off: forget idle sessions and pack what undo keeps, for about this long."""
-        with suppress(ToolError):  # what cannot be done now can be done another time
+        """Do deferred cleanup: end idle sessions and compress undo data, for about this long."""
+        with suppress(ToolError):  # it can be retried later
             self.trail.end_idle()
             self.trail.prune()
             self._store(self.session)[1].make_room()
@@ -203,7 +203,7 @@ class Runtime:
             self.history().compress(seconds)
 
     def _remove_rooms(self) -> None:
-        """Remove the private folders of sessions that have not run a command for long."""
+        """Remove the private folders of sessions that have not run a command for a long time."""
         from hilt.sandbox import rooms
 
         unused_since = time.time() - self.settings["output.keep_days"] * 86400
@@ -265,7 +265,7 @@ class Runtime:
     def jobs(self) -> Jobs:
         """Return the background jobs."""
         if not self._keeps_jobs:
-            raise ToolError("resident_required", "A background job would end together with this call.")
+            raise ToolError("resident_required", "A background job would end with this call.")
         return self._jobs()
 
     def _open_jobs(self) -> Jobs:
@@ -282,13 +282,13 @@ class Runtime:
         return jobs is not None and jobs.busy
 
     def fire(self, event: str) -> None:
-        """Let the hooks of an event of the session run, if there are any; what they answer changes nothing here."""
+        """Run the session's hooks for an event, if any; their answers are ignored."""
         ctx = self._context(self._active(Call(event)))
         if self.authority.has_hooks(ctx.session):
             self.authority.session_hooks().of(ctx).event(event)
 
     def end_session(self, session: str) -> bool:
-        """End the jobs of a session and forget what it has read; return whether there was one."""
+        """End the jobs of a session and forget what it has read; return whether the session existed."""
         jobs = self._jobs.part if self._shared is None else self._shared.jobs
         if jobs is not None:
             jobs.end_session(session)
@@ -301,11 +301,11 @@ class Runtime:
         return self.trail.end_session(self.id, session) or kept
 
     def custom(self) -> CustomTools:
-        """Return the custom tools there are, what is broken and what is not trusted."""
+        """Return the custom tools, valid, broken and untrusted."""
         return self._toolbox.found()
 
     def servers(self) -> Servers | None:
-        """Return the MCP servers whose tools join the catalogue; None when there are none, or hilt is one itself."""
+        """Return the MCP servers whose tools are in the catalog; None when there are none, or this hilt is nested."""
         if self._servers.part is not None:
             return self._servers.part
         named = self.settings["mcp.servers"] or any(
@@ -325,20 +325,20 @@ class Runtime:
         )
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called, from any thread, when there are other tools than before; return how to stop."""
+        """Call `callback`, from any thread, when the list of tools changes; return a function that stops this."""
         from hilt.servers.polling import watch
 
         stops = [self._toolbox.listen(callback), watch(self.servers, callback)]
 
         def stop() -> None:
-            for one in stops:
-                one()
+            for stop_one in stops:
+                stop_one()
 
         return stop
 
     def has(self, grant: str) -> bool:
-        """Whether the user keeps allowing what a custom tool asked about."""
-        return any(kept.rule == grant for kept in self.authority.approvals().grants(self.id))
+        """Whether the user has granted a permission that a custom tool asked for."""
+        return any(stored.rule == grant for stored in self.authority.approvals().grants(self.id))
 
     def _open_confinement(self) -> Confinement:
         from hilt.processes.confinement import Confinement
@@ -371,7 +371,7 @@ class Runtime:
         return self.request(Call(name, args))
 
     def request(self, call: Call) -> Result:
-        """Run a call and return its result, at the latest when its time is over."""
+        """Run a call and return its result, at the latest when it times out."""
         ended = threading.Event()
         results: list[Result] = []
 
@@ -393,12 +393,11 @@ class Runtime:
         began: Callable[[ActiveCall], None] | None = None,
         attendant: Attendant | None = None,
     ) -> ActiveCall:
-        """Start a call and return at once; `done` gets the result, from another thread or this one, and must not wait
-        for a call of this runtime: those that touch the same come after it.
+        """Start a call and return immediately; `done` receives the result, on this thread or another.
 
-        With `here`, a call that need not wait for others runs on this thread; `here` is called before that, when the
-        call has its place in the order. `began` gets the call before anything else. `attendant` is asked and told while
-        it runs.
+        `done` must not wait for another call of this runtime: calls that touch the same paths run after it. With
+        `here`, a call that need not wait for others runs on this thread; `here` is called first, when the call has its
+        place in the queue. `began` receives the call before anything else. `attendant` is the client of the call.
         """
         active = self._active(call, done, attendant)
         if began is not None:
@@ -407,11 +406,11 @@ class Runtime:
         return active
 
     def watch_deadlines(self) -> None:
-        """Let a thread end calls whose time is over; for surfaces that do not wait for each call."""
+        """Start a thread that times out late calls; for surfaces that do not wait for each call."""
         self._scheduler.watch_deadlines()
 
     def explain(self, call: Call) -> Explanation:
-        """Return the decision on a call with every vote, and the hooks it would meet; nothing runs."""
+        """Return the decision on a call with every vote, and the hooks that would run; nothing runs."""
         from hilt.authority.explanation import explain
 
         active = self._active(call)
@@ -421,7 +420,7 @@ class Runtime:
         return explain(prepared, ctx, self.voters(active, prepared), self.authority.hooks(ctx), self.authority)
 
     def resolve(self, call: Call) -> tuple[Call, FoundTool]:
-        """Return what a call means: the call itself, or the one that it forwards, and its tool."""
+        """Return a call, or the call that it forwards, with its tool."""
         active = self._active(call)
         found = pipeline.resolve(active, self)
         return active.call, found
@@ -431,16 +430,16 @@ class Runtime:
     ) -> ActiveCall:
         return ActiveCall(call, call.session or self.session, done, self._recorder.record, attendant)
 
-    # --- what the order of a call needs ---------------------------------------------------------------------------
+    # --- pipeline.World -------------------------------------------------------------------------------------------
 
     @property
     def dialect(self) -> str | None:
-        """The dialect of callers that name none."""
+        """The default dialect."""
         chosen: str | None = self.settings["dialect"]
         return chosen
 
     def conceal(self, active: ActiveCall, tool: Tool, error: ToolError) -> ToolError:
-        """Return what is wrong with a call whose arguments are invalid: of a hidden tool, only that it is hidden."""
+        """Return the error for invalid arguments; for a hidden tool, only that it is hidden."""
         if error.code != "invalid_args":
             return error
         reason = self.authority.hidden(tool, active.session)
@@ -450,7 +449,7 @@ class Runtime:
         return pipeline.denial(active.decision, tool)
 
     def paths(self, active: ActiveCall, prepared: Prepared) -> dict[str, bool]:
-        """Return the paths that a call reads (False) or writes (True), by the names that all spellings share."""
+        """Return the paths that a call reads (False) or writes (True), normalized so that all spellings are equal."""
         paths: dict[str, bool] = {}
         door = self._store(active.session)[0].door
         for touch in prepared.touches:
@@ -458,7 +457,7 @@ class Runtime:
                 try:
                     root, parts = door.locate(touch.target)
                 except ToolError:
-                    continue  # it will be refused
+                    continue  # it will be denied
                 name = root.shown([part for part in parts if part])
                 if "." in parts or ".." in parts:
                     name = os.path.normpath(name)
@@ -467,7 +466,7 @@ class Runtime:
         return paths
 
     def open(self, active: ActiveCall, prepared: Prepared) -> Context:
-        """Make sure that a call can be recorded, and return its context."""
+        """Verify that a call can be recorded, and return its context."""
         active.deadline = time.perf_counter() + prepared.tool.timeout
         try:
             self.trail.make_ready(full=prepared.tool.traits.frees)
@@ -479,7 +478,7 @@ class Runtime:
         return ctx
 
     def hooks(self, active: ActiveCall, ctx: Context) -> pipeline.HooksAround:
-        """Return the hooks around a call, and tell in its result what is broken in rules and hooks."""
+        """Return the hooks around a call, and add problems of rules and hooks to its metadata."""
         if active.is_calm:
             return NO_HOOKS
         hooks = self.authority.hooks(ctx)
@@ -489,11 +488,11 @@ class Runtime:
         return hooks
 
     def voters(self, active: ActiveCall, prepared: Prepared) -> Sequence[Voter]:
-        """Return who votes on a call."""
+        """Return the voters on a call."""
         return self._reading_voters if active.is_calm and only_reads(prepared.tool) else self._voters
 
     def approve(self, active: ActiveCall, prepared: Prepared, ctx: Context) -> None:
-        """Have a person approve a call; the time they take is not the tool's."""
+        """Ask a person to approve a call; the time they take does not count towards the timeout."""
         from hilt.authority.approving import approve
 
         active.deadline = float("inf")
@@ -501,7 +500,7 @@ class Runtime:
         active.deadline = time.perf_counter() + prepared.tool.timeout
 
     def blame(self, active: ActiveCall, error: BaseException) -> ToolError:
-        """Log a bug, ours or the tool's, and return the error that names it."""
+        """Log an unexpected exception, ours or the tool's, and return the error to report."""
         return self._recorder.blame(active.prepared, error)
 
     # --- contexts -------------------------------------------------------------------------------------------------
@@ -532,7 +531,7 @@ class Runtime:
             ctx.meta["recovered"] = reports
         if not self._is_recovered:
             self._is_recovered = True
-            # what ran when hilt was killed; mostly nothing
+            # programs that ran when hilt was killed; usually none
             with suppress(FileNotFoundError):
                 if os.listdir(places.running_dir(self.state)):
                     self._confinement().recover()
@@ -573,7 +572,7 @@ class Runtime:
         return found
 
     def _root(self, path: str, label: str | None) -> Root:
-        """Return a folder that an agent may use, with what in it is not for tools to write."""
+        """Return a folder that an agent may use, with the paths in it that tools may not write."""
         writable = self.settings["workspace.writable"]
         names = without(START_FILES, writable)
         return Root(
@@ -587,10 +586,10 @@ class Runtime:
         )
 
     def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """Return name, description and schema of every tool a model is shown, in the names of the dialect in force."""
+        """Return name, description and schema of every tool listed for a model, as the active dialect names them."""
         from hilt.authority.visibility import shown
 
-        return [(one.name, one.description, one.schema) for one in shown(self.authority, session=self.session)]
+        return [(tool.name, tool.description, tool.schema) for tool in shown(self.authority, session=self.session)]
 
 
 def share(state: str, workspace: str) -> Shared:
@@ -604,12 +603,12 @@ def share(state: str, workspace: str) -> Shared:
 
 
 def trusts_settings(state: str, environ: Mapping[str, str], path: str, data: bytes) -> bool:
-    """Whether the person trusts the settings of a project with this content."""
+    """Whether the user trusts a project's settings file with this content."""
     return trusts_file(state, environ, "config", path, data)
 
 
 def trusts_file(state: str, environ: Mapping[str, str], kind: str, path: str, data: bytes) -> bool:
-    """Whether the person trusts a file of a project, as what it is, with this content."""
+    """Whether the user trusts a project's file of this kind with this content."""
     from contextlib import closing
 
     from hilt.formats.digests import sha256
@@ -620,9 +619,9 @@ def trusts_file(state: str, environ: Mapping[str, str], kind: str, path: str, da
 
 
 def settings_stamp(workspace: str, environ: Mapping[str, str]) -> tuple[object, ...]:
-    """Return what changes when the settings files of a workspace do, or trust in them: a runtime has both frozen."""
+    """Return a stamp that changes with a workspace's settings files or trust in them; a runtime reads both once."""
     state = places.state_dir(environ)
-    found: list[object] = [rulebook.status(os.path.join(places.config_dir(environ), "config.toml"), follow=True)]
+    stamps: list[object] = [rulebook.status(os.path.join(places.config_dir(environ), "config.toml"), follow=True)]
     for name in (config.PROJECT, config.FOREIGN):
         path = os.path.join(workspace, name)
         stamp = rulebook.status(path, follow=True)
@@ -630,10 +629,10 @@ def settings_stamp(workspace: str, environ: Mapping[str, str]) -> tuple[object, 
         if stamp is not None:
             with suppress(OSError, ValueError):
                 trusted = trusts_settings(state, environ, path, rulebook.contents(path, follow=True))
-        found.append((stamp, trusted))
-    return tuple(found)
+        stamps.append((stamp, trusted))
+    return tuple(stamps)
 
 
 def session_folder(state: str, workspace: str, session: str) -> str:
-    """Return the folder for the long output of a session."""
+    """Return the folder for the overflowing output of a session."""
     return os.path.join(state, "overflow", workspace, config.digest(session))

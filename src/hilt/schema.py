@@ -1,8 +1,8 @@
-"""JSON Schema from a signature and its docstring, and the check of arguments against it.
+"""Build a JSON Schema from a signature and its docstring, and validate arguments against it.
 
-Built-in tools use the subset of JSON Schema that a signature can express, checked here with the standard library.
-Custom and remote tools bring any JSON Schema; `check_any` hands those to jsonschema-rs. Both report every violation
-in the same shape.
+Built-in tools use the subset of JSON Schema that a signature can express, validated here with the standard library.
+Custom and remote tools may use any JSON Schema; `check_any` passes those to jsonschema-rs. Both report every
+violation in the same shape.
 """
 
 import json
@@ -15,13 +15,13 @@ from hilt.params import Bounds, Items, TouchMark
 
 Schema = dict[str, Any]
 
-CLAMP = "x-clamp"  # marks a number that is moved to its limit instead of refused
-TOUCH = "x-touch"  # the effect of the call on what the argument names
-TEXT = "x-text"  # marks an output schema of a tool that answers some calls with text instead
+CLAMP = "x-clamp"  # marks a number that is clamped to its limits instead of rejected
+TOUCH = "x-touch"  # the effect of the call on the target that the argument names
+TEXT = "x-text"  # marks the output schema of a tool that may return plain text instead
 
 TOLD_MAX = 20  # violations in the message
-FOREIGN_CHARACTERS = 300  # of one violation as another library tells it
-LISTED_MAX = 100  # violations in the details; a request can hold millions
+FOREIGN_CHARACTERS = 300  # of one violation message from jsonschema-rs
+LISTED_MAX = 100  # violations in the details; a request can contain millions
 
 _TYPES: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 ARTICLES = {
@@ -35,12 +35,12 @@ ARTICLES = {
 }
 
 
-# what a tool's output schema is made of
+# building blocks of output schemas
 STRING: Schema = {"type": "string"}
 INTEGER: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
 BOOLEAN: Schema = {"type": "boolean"}
-NEXT: Schema = {  # the call that goes on where an answer ends
+NEXT: Schema = {  # the call that continues where a result was cut
     "type": "object",
     "properties": {"tool": STRING, "args": {"type": "object"}},
     "required": ["tool", "args"],
@@ -53,22 +53,22 @@ def array(items: Schema) -> Schema:
 
 
 def mapping(values: Schema) -> Schema:
-    """Return the schema of an object with any names."""
+    """Return the schema of an object with arbitrary keys."""
     return {"type": "object", "additionalProperties": values}
 
 
 def record(properties: dict[str, Schema], *, optional: str = "") -> Schema:
-    """Return the schema of an object that has these properties; `optional` names those it may lack, by blanks."""
-    absent = optional.split()
+    """Return the schema of an object with these properties; `optional` is a space-separated list of names."""
+    not_required = optional.split()
     return {
         "type": "object",
         "properties": properties,
-        "required": [name for name in properties if name not in absent],
+        "required": [name for name in properties if name not in not_required],
     }
 
 
 class Violation(NamedTuple):
-    """One thing that is wrong with the arguments."""
+    """One way in which the arguments are invalid."""
 
     path: str
     message: str
@@ -76,7 +76,7 @@ class Violation(NamedTuple):
 
 
 class CheckedArguments(NamedTuple):
-    """Arguments with defaults filled, and notes on values that were moved to a limit."""
+    """Arguments with defaults filled in, and notes on values that were clamped."""
 
     args: dict[str, Any]
     notes: list[str]
@@ -153,7 +153,7 @@ def _object(annotations: dict[str, Any], defaults: dict[str, Any], entries: dict
 
 
 def from_annotation(annotation: Any) -> Schema:
-    """Return the schema of one annotation; `| None` only says that the argument may be left out."""
+    """Return the schema of one annotation; `| None` only makes the argument optional."""
     if annotation in _TYPES:
         return {"type": _TYPES[annotation]}
     origin = get_origin(annotation)
@@ -176,7 +176,7 @@ def from_annotation(annotation: Any) -> Schema:
         return _object(_field_annotations(annotation), annotation._field_defaults, entries)
     if annotation is Any:
         return {}
-    raise TypeError(f"a tool parameter cannot have the type {annotation!r}")
+    raise TypeError(f"unsupported type of a tool parameter: {annotation!r}")
 
 
 def _field_annotations(record: Any) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def _marked(schema: Schema, metadata: Iterable[object]) -> Schema:
 
 
 def public(schema: Any) -> Any:
-    """Return the schema without the marks that only hilt reads."""
+    """Return the schema without hilt's own keywords."""
     if isinstance(schema, dict):
         return {key: public(value) for key, value in schema.items() if key not in (CLAMP, TOUCH, TEXT)}
     if isinstance(schema, list):
@@ -215,36 +215,35 @@ def public(schema: Any) -> Any:
     return schema
 
 
-# --- what a model is shown --------------------------------------------------------------------------------------
+# --- schemas as models see them ---------------------------------------------------------------------------------
 
 
 def compact(schema: Schema) -> Schema:
-    """Return a schema made from a signature as a model is shown it, without what it need not know to call the tool.
+    """Return a schema made from a signature without the keywords that a model does not need to call the tool.
 
-    That is a default of false, 0 or "", a lower limit of 0 or 1, limits that a number is only moved to, and that other
-    arguments are refused.
+    Drops a default of false, 0 or "", a minimum of 0 or 1, limits that only clamp, and `additionalProperties: false`.
     """
-    unsaid = [CLAMP, TOUCH]
+    dropped = [CLAMP, TOUCH]
     if schema.get("default") in (False, ""):
-        unsaid.append("default")
-    unsaid += [limit for limit in ("minimum", "minItems") if schema.get(limit) in (0, 1)]
+        dropped.append("default")
+    dropped += [limit for limit in ("minimum", "minItems") if schema.get(limit) in (0, 1)]
     if schema.get(CLAMP):
-        unsaid += ["minimum", "maximum"]
+        dropped += ["minimum", "maximum"]
     if schema.get("additionalProperties") is False:
-        unsaid.append("additionalProperties")
-    return _inside({key: value for key, value in schema.items() if key not in unsaid}, compact)
+        dropped.append("additionalProperties")
+    return _inside({key: value for key, value in schema.items() if key not in dropped}, compact)
 
 
 def lean(schema: Schema) -> Schema:
-    """Return a schema without the descriptions of what it describes."""
+    """Return a schema without descriptions."""
     return _inside({key: value for key, value in schema.items() if key != "description"}, lean)
 
 
-_HOLDS_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+_SINGLE_SUBSCHEMA = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 
 
 def _inside(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
-    """Return the schema with the schemas directly inside it changed; names of properties are not keywords."""
+    """Apply `change` to the direct subschemas; property names are not keywords."""
     for key, inner in schema.items():
         if key in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas") and isinstance(
             inner, dict
@@ -252,30 +251,30 @@ def _inside(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
             schema[key] = {name: change(known) if isinstance(known, dict) else known for name, known in inner.items()}
         elif key in ("anyOf", "oneOf", "allOf", "prefixItems", "items") and isinstance(inner, list):
             schema[key] = [change(choice) if isinstance(choice, dict) else choice for choice in inner]
-        elif key in _HOLDS_ONE and isinstance(inner, dict):
+        elif key in _SINGLE_SUBSCHEMA and isinstance(inner, dict):
             schema[key] = change(inner)
     return schema
 
 
 def cost(entry: Schema) -> int:
-    """Return what a tool costs a model that is shown it: the characters of name, description and schema as JSON."""
+    """Return what a tool costs in a prompt: the characters of name, description and schema as JSON."""
     return len(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
 
 
 def promised(output: Schema | None) -> Schema | None:
-    """Return the schema that `structured` answers fit, an object as MCP wants it; None when some answers are text."""
+    """Return the schema of `structured` results, an object as MCP requires; None when some results are plain text."""
     if output is None or output.get(TEXT):
         return None
-    shown: Schema = public(output)
+    schema: Schema = public(output)
     if _is_object(output):
-        return shown
-    if '"$ref"' in json.dumps(shown):
-        return None  # which would lead elsewhere from inside another schema
-    return {"type": "object", "properties": {"result": shown}, "required": ["result"]}
+        return schema
+    if '"$ref"' in json.dumps(schema):
+        return None  # a reference would resolve differently inside another schema
+    return {"type": "object", "properties": {"result": schema}, "required": ["result"]}
 
 
 def structured(output: Schema | None, data: Any) -> dict[str, Any]:
-    """Return the data of an answer as an object: itself, or as the `result` of one, as `promised` says."""
+    """Return the data as an object that matches the `promised` schema: as it is, or wrapped as `result`."""
     return data if isinstance(data, dict) and (output is None or _is_object(output)) else {"result": data}
 
 
@@ -284,7 +283,7 @@ def _is_object(output: Schema) -> bool:
 
 
 def build(annotation: Any, value: Any) -> Any:
-    """Turn a checked value into what the function expects: records become their NamedTuple."""
+    """Convert a validated value to what the function expects: records become their NamedTuple."""
     metadata = getattr(annotation, "__metadata__", None)
     if metadata is not None:
         return build(annotation.__origin__, value)
@@ -297,11 +296,11 @@ def build(annotation: Any, value: Any) -> Any:
     return value
 
 
-# --- the check --------------------------------------------------------------------------------------------------
+# --- validation -------------------------------------------------------------------------------------------------
 
 
 def check(schema: Schema, args: Any) -> CheckedArguments:
-    """Return the arguments with defaults filled, or raise `invalid_args` naming every violation."""
+    """Return the arguments with defaults filled in, or raise `invalid_args` with every violation."""
     violations: list[Violation] = []
     notes: list[str] = []
     value = _check(schema, _decoded(schema, args), "", violations, notes)
@@ -311,48 +310,48 @@ def check(schema: Schema, args: Any) -> CheckedArguments:
 
 
 def check_any(schema: Schema, args: Any) -> CheckedArguments:
-    """As `check`, for any JSON Schema (draft 2020-12 unless it says otherwise), by jsonschema-rs."""
+    """Like `check`, for any JSON Schema (draft 2020-12 unless it says otherwise), using jsonschema-rs."""
     value = _with_defaults(schema, _decoded(schema, args))
     fit(schema, value)
     return CheckedArguments(value, [])
 
 
 def fit(schema: Schema, value: Any) -> None:
-    """Raise unless a value is as a JSON Schema says."""
+    """Raise unless a value matches a JSON Schema."""
     import jsonschema_rs
 
     try:
         validator = jsonschema_rs.validator_for(with_numbered_groups(schema), retriever=no_retrieval)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise ToolError("tool_invalid", f"The schema of the tool is not usable: {shown(str(error))}.") from error
+        raise ToolError("tool_invalid", f"The tool's schema is invalid: {shown(str(error))}.") from error
     errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.instance_path)))
     if errors:
         raise refusal([violation for error in errors for violation in _foreign(schema, error)])
 
 
 def with_numbered_groups(schema: Any) -> Any:
-    """Return a schema whose patterns refer to groups by number: ECMAScript names them, the library does not."""
+    """Return a schema whose patterns refer to groups by number: jsonschema-rs does not support ECMAScript's names."""
     if isinstance(schema, list):
         return [with_numbered_groups(inner) for inner in schema]
     if not isinstance(schema, dict):
         return schema
-    found: Schema = {}
+    converted: Schema = {}
     for key, inner in schema.items():
         if key == "pattern" and isinstance(inner, str):
-            found[key] = numbered_groups(inner)
+            converted[key] = numbered_groups(inner)
         elif key == "patternProperties" and isinstance(inner, dict):
-            found[key] = {numbered_groups(name): with_numbered_groups(known) for name, known in inner.items()}
+            converted[key] = {numbered_groups(name): with_numbered_groups(known) for name, known in inner.items()}
         elif key in ("enum", "const", "default", "examples"):
-            found[key] = inner
+            converted[key] = inner
         else:
-            found[key] = with_numbered_groups(inner)
-    return found
+            converted[key] = with_numbered_groups(inner)
+    return converted
 
 
 def numbered_groups(pattern: str) -> str:
-    """Return a regular expression of ECMAScript with numbers in the place of the names of groups.
+    """Return an ECMAScript regular expression with numbered instead of named groups.
 
-    An escape, a class and a group are the only things in which what looks like a name is none.
+    What looks like a group name may be part of an escape or a character class, so those are tokens too.
     """
     if "(?<" not in pattern:
         return pattern
@@ -361,22 +360,22 @@ def numbered_groups(pattern: str) -> str:
     token = re.compile(r"\\k<([^>]*)>|\\.|\[(?:\\.|[^\]\\])*\]|\(\?<(?![=!])([^>]*)>|\((?!\?)", re.DOTALL)
     names: dict[str, int] = {}
     count = 0
-    for found in token.finditer(pattern):
-        if found[0].startswith("("):
+    for match in token.finditer(pattern):
+        if match[0].startswith("("):
             count += 1
-            if found[2] is not None:
-                names[found[2]] = count
+            if match[2] is not None:
+                names[match[2]] = count
 
-    def replaced(found: re.Match[str]) -> str:
-        if found[2] is not None:
+    def replaced(match: re.Match[str]) -> str:
+        if match[2] is not None:
             return "("
-        return f"(?:\\{names[found[1]]})" if found[1] in names else found[0]
+        return f"(?:\\{names[match[1]]})" if match[1] in names else match[0]
 
     return token.sub(replaced, pattern)
 
 
 def refusal(violations: list[Violation]) -> ToolError:
-    """Return the one error that reports all violations."""
+    """Return one error that reports all violations."""
     message = "; ".join(violation.message for violation in violations[:TOLD_MAX])
     if len(violations) > TOLD_MAX:
         message += f"; and {len(violations) - TOLD_MAX} more"
@@ -389,7 +388,7 @@ def refusal(violations: list[Violation]) -> ToolError:
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str | None:
-    """Return the name that is nearest to the word, if any is near."""
+    """Return the name closest to the word, or None when none is close."""
     from difflib import get_close_matches
 
     plain = {name.replace("_", "").replace("-", "").casefold(): name for name in names}
@@ -398,7 +397,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str | None:
 
 
 def _decoded(schema: Schema, value: Any) -> Any:
-    """Decode, once, JSON text that stands where an object or array is wanted: some models send that."""
+    """Decode a JSON string passed in place of an object or array, once: some models send that."""
     wanted = schema.get("type")
     if isinstance(value, str) and wanted in ("object", "array"):
         try:
@@ -408,7 +407,7 @@ def _decoded(schema: Schema, value: Any) -> Any:
             return value
         from hilt.wire import decode_value
 
-        return decode_value(value.encode("utf-8", "surrogatepass"))  # what a request refuses, it refuses here too
+        return decode_value(value.encode("utf-8", "surrogatepass"))  # with the same limits as a request
     return value
 
 
@@ -428,7 +427,7 @@ def kind_of(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as it is quoted in a message, short."""
+    """Return a value as it is quoted in a message, truncated."""
     # a caller from Python may send anything
     text = json.dumps(value, ensure_ascii=False, default=repr, skipkeys=True)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -486,11 +485,11 @@ def _check_array(schema: Schema, value: Any, path: str, violations: list[Violati
     least, most = schema.get("minItems"), schema.get("maxItems")
     if least is not None and len(value) < least:
         violations.append(
-            Violation(path, f"{path} must hold at least {least} item{'s' * (least != 1)}, not {len(value)}")
+            Violation(path, f"{path} must have at least {least} item{'s' * (least != 1)}, not {len(value)}")
         )
     if most is not None and len(value) > most:
         hint = f"Send at most {most} in one call."
-        violations.append(Violation(path, f"{path} must hold at most {most} items, not {len(value)}", hint))
+        violations.append(Violation(path, f"{path} must have at most {most} items, not {len(value)}", hint))
         return value
     items = schema.get("items")
     if items is None:
@@ -521,7 +520,7 @@ def _check_object(schema: Schema, value: Any, path: str, violations: list[Violat
         if name not in checked and "default" in known:
             checked[name] = known["default"]
     violations.extend(
-        Violation(prefix + name, f"{prefix}{name} is required and missing", f"Add {prefix}{name}.")
+        Violation(prefix + name, f"Missing required argument: {prefix}{name}", f"Add {prefix}{name}.")
         for name in required
         if name not in value
     )
@@ -529,7 +528,7 @@ def _check_object(schema: Schema, value: Any, path: str, violations: list[Violat
 
 
 def _unknown(prefix: str, name: str, properties: Iterable[str], *, guess: bool) -> Violation:
-    """Return the violation for a name that is no argument; guessing what was meant is dear, so only when it is told."""
+    """Return the violation for an unknown argument; guessing the intended name is slow, so only for the message."""
     path = prefix + (name if len(name) <= 100 else name[:100] + "…")
     near = did_you_mean(name, properties) if guess else None
     if near:
@@ -539,7 +538,7 @@ def _unknown(prefix: str, name: str, properties: Iterable[str], *, guess: bool) 
 
 
 def _with_defaults(schema: Any, value: Any) -> Any:
-    """Treat a value as `check` does, at any depth: defaults filled, null absent where it may be, 10.0 an integer."""
+    """Normalize a value as `check` does, at any depth: fill in defaults, drop optional nulls, turn 10.0 into 10."""
     if not isinstance(schema, dict):
         return value
     if isinstance(schema.get("anyOf"), list):
@@ -574,8 +573,8 @@ def _has_type(schema: Schema, value: Any) -> bool:
 
 
 def no_retrieval(uri: str) -> Any:
-    """Refuse to follow a reference: a schema is data, and checking against it opens no file and no connection."""
-    raise ToolError("tool_invalid", f"The schema refers to {uri}, which is not part of it.")
+    """Reject an external reference: validating against a schema opens no file and no connection."""
+    raise ToolError("tool_invalid", f"The schema has an external reference, which is not supported: {uri}.")
 
 
 def _foreign(schema: Schema, error: Any) -> list[Violation]:
@@ -589,12 +588,12 @@ def _foreign(schema: Schema, error: Any) -> list[Violation]:
                 holder = holder[part]
             names = list(holder.get("properties", {}))
         except (AttributeError, IndexError, KeyError, TypeError):
-            names = []  # by way of a reference
+            names = []  # the schema path goes through a reference
         prefix = f"{path}." if path else ""
         return [
             _unknown(prefix, name, names, guess=index < TOLD_MAX) for index, name in enumerate(error.kind.unexpected)
         ]
-    told = error.message  # with the whole value in front, and what is wrong with it behind
-    if len(told) > FOREIGN_CHARACTERS:
-        told = f"{told[:60]}...{told[60 - FOREIGN_CHARACTERS :]}"
-    return [Violation(path, f"{path or 'args'}: {told}")]
+    message = error.message  # starts with the whole value and ends with the reason
+    if len(message) > FOREIGN_CHARACTERS:
+        message = f"{message[:60]}...{message[60 - FOREIGN_CHARACTERS :]}"
+    return [Violation(path, f"{path or 'args'}: {message}")]

@@ -1,6 +1,6 @@
-"""OpenTelemetry: each finished call as a span and in two measurements; needs the extra `otel` and an endpoint.
+"""OpenTelemetry: a span and two metrics for each finished call; needs the extra `otel` and an endpoint.
 
-The names are those of the conventions for generative AI. What a call was given and what it answered is never sent.
+Attributes follow the semantic conventions for generative AI. Arguments and results are never sent.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-EXPORT_SECONDS = 2.0  # for one export, retries included: the end of a process waits for the last one
+EXPORT_SECONDS = 2.0  # for one export, retries included: a process waits for the last one when it exits
 
 
 class Telemetry:
-    """What is told of every call that has ended."""
+    """Exports spans and metrics of finished calls."""
 
     def __init__(self, tracing: TracerProvider, metering: MeterProvider) -> None:
         self._tracing, self._metering = tracing, metering
@@ -38,11 +38,11 @@ class Telemetry:
         )
 
     def __call__(self, entry: TrailEntry, call_id: object = None) -> None:
-        """Tell of a call as it was recorded, with the id that its caller gave it."""
+        """Export a recorded call, with the id from its caller."""
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
         ok = entry.outcome == "ok"
-        # without a parent: what is current in this thread has nothing to do with the agent that called
+        # no parent: the current span of this thread is unrelated to the calling agent
         span = self._tracer.start_span(
             f"execute_tool {entry.tool}",
             context=_nothing(),
@@ -60,14 +60,14 @@ class Telemetry:
         self._durations.record(entry.micros / 1000, labels)
 
     def close(self) -> None:
-        """Send what has not been sent yet; an endpoint that does not answer is not waited for long."""
+        """Send what is pending; do not wait long for an endpoint that does not respond."""
         self._tracing.shutdown()
         self._metering.shutdown()
 
 
 def attributes(entry: TrailEntry, call_id: object = None) -> dict[str, str]:
-    """Return what a span says of a call."""
-    found = {
+    """Return the span attributes of a call."""
+    values = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": entry.tool,
         "gen_ai.tool.type": "function",
@@ -82,13 +82,13 @@ def attributes(entry: TrailEntry, call_id: object = None) -> dict[str, str]:
         "hilt.approver": entry.approver,
         "hilt.arguments.sha256": entry.digest,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in values.items() if value}
 
 
 def open_telemetry(environ: Mapping[str, str], endpoint: str | None = None) -> Telemetry | None:
-    """Return what sends to the endpoint of the environment or of the settings; None without one, or without the extra.
+    """Return an exporter to the endpoint of the environment or the settings; None without one, or without the extra.
 
-    The variable is often set for other programs, so that its presence must not make the extra necessary.
+    The variable is often set for other programs, so a missing extra is not an error.
     """
     base = environ.get(ENDPOINT) or endpoint
     if not base or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -103,7 +103,7 @@ def open_telemetry(environ: Mapping[str, str], endpoint: str | None = None) -> T
         return None
     import logging
 
-    # an endpoint that is away is no news for whoever reads the answers of tools
+    # do not print export errors among the results of tools
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     headers = parse_env_headers(environ.get("OTEL_EXPORTER_OTLP_HEADERS", ""), liberal=True)
     options: dict[str, Any] = {"headers": headers, "timeout": EXPORT_SECONDS}
@@ -117,7 +117,7 @@ def open_telemetry(environ: Mapping[str, str], endpoint: str | None = None) -> T
 
 
 def joined(spans: SpanProcessor, measurements: MetricReader, service: str | None = None) -> Telemetry:
-    """Return what hands spans and measurements to these two."""
+    """Return a Telemetry that sends to these two."""
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.trace import TracerProvider
 

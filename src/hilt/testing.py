@@ -1,4 +1,4 @@
-"""For tests of tools: a real runtime on a real temporary workspace, with state of its own."""
+"""Test support for tools: a real runtime on a temporary workspace with its own state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hilt.runtime import Runtime
 
 
 class Folder:
-    """A workspace folder that tests write to and look at."""
+    """A workspace folder that tests write to and inspect."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -22,7 +22,7 @@ class Folder:
         return os.path.join(self.path, name)
 
     def write(self, name: str, contents: str | bytes = "") -> str:
-        """Write a file, making its folders, byte for byte; return its full path."""
+        """Write a file exactly as given, create its folders, and return its full path."""
         full = self.join(name)
         os.makedirs(os.path.dirname(full), exist_ok=True)
         with open(full, "wb") as file:
@@ -35,25 +35,25 @@ class Folder:
             return file.read()
 
     def read(self, name: str) -> str:
-        """Return a file's text, line endings untouched."""
+        """Return a file's text with its line endings."""
         return self.bytes(name).decode()
 
     def tree(self) -> dict[str, str | None]:
         """Return every path below the folder with the contents of files; None for folders."""
-        found: dict[str, str | None] = {}
+        contents: dict[str, str | None] = {}
         for folder, folders, files in os.walk(self.path):
             inner = os.path.relpath(folder, self.path)
             for name in folders:
-                found[os.path.normpath(os.path.join(inner, name)) + "/"] = None
+                contents[os.path.normpath(os.path.join(inner, name)) + "/"] = None
             for name in files:
                 path = os.path.normpath(os.path.join(inner, name))
                 with open(os.path.join(folder, name), "rb") as file:
-                    found[path] = file.read().decode("utf-8", "backslashreplace")
-        return found
+                    contents[path] = file.read().decode("utf-8", "backslashreplace")
+        return contents
 
 
 def environment(base: str) -> dict[str, str]:
-    """Return an environment whose settings and state are below `base`, and nothing else of the user's."""
+    """Return an environment with settings and state below `base`, isolated from the user's own."""
     return {
         "HOME": os.path.join(base, "home"),
         "PATH": os.environ.get("PATH", os.defpath),

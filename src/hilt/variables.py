@@ -1,11 +1,11 @@
-"""Variables of an environment that make programs run code which nobody named."""
+"""Environment variables that make programs load or run extra code."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-# Whatever they hold.
+# Always, whatever their value.
 _LOADS = frozenset(
     (
         *("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PROMPT_COMMAND", "ZDOTDIR"),
@@ -24,8 +24,8 @@ _JAVA_LOADS = (
     *("-Djava.system.class.loader", "-Djava.ext.dirs", "--upgrade-module-path"),
 )
 _NODE_LOADS = ("-r", "--require", "--import", "--loader", "--experimental-loader", "--openssl-config", "--env-file")
-# Variables that hold options of several programs, with those that make a program load code; RUBYOPT and PERL5OPT take
-# letters without a dash, so the options that load nothing are named
+# Variables with program options, and the options that load code; RUBYOPT and PERL5OPT accept letters without a dash,
+# so their safe options are listed instead
 OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("NODE_OPTIONS", "NPM_CONFIG_NODE_OPTIONS", "npm_config_node_options"), _NODE_LOADS),
     **dict.fromkeys(("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "JAVA_OPTS", "MAVEN_OPTS"), _JAVA_LOADS),
@@ -41,7 +41,7 @@ _LOADS_NOTHING = {
     "PERL5OPT": ("-w", "-W", "-C", "-T", "-t"),
     "RUBYOPT": ("-W", "-w", "-E", "-U", "-v", "--yjit", "--jit", "--rjit", "--enable", "--disable", "--encoding"),
 }
-# What a shell or the loader runs at the start of every program, or makes a part of every script.
+# Code that a shell or the loader runs at the start of every program or script.
 _AT_START = frozenset(
     (
         *("BASH_ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PS0", "PROMPT_COMMAND", "BASH_LOADABLES_PATH"),
@@ -60,7 +60,7 @@ _FOLDERS = frozenset(
 
 
 def loads_code(variable: str, value: str | None) -> bool:
-    """Whether a variable makes programs run code that the command line does not name; what is computed may."""
+    """Whether a variable makes programs run code that the command line does not name; an unknown value (None) may."""
     if variable in _LOADS or (variable.startswith(_LOADS_STARTS) and variable != "GIT_CONFIG_NOSYSTEM"):
         return True
     if variable not in OPTIONS:
@@ -73,32 +73,32 @@ def loads_code(variable: str, value: str | None) -> bool:
 
 
 def runs_at_start(variable: str) -> bool:
-    """Whether a variable makes a shell, or any program, run code before its own."""
+    """Whether a variable makes a shell or any program run other code first."""
     return variable in _AT_START or variable.startswith("BASH_FUNC_")
 
 
 def neutral(environ: Mapping[str, str], declared: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return an environment for a program that starts in a workspace: nothing in it runs code of that folder.
+    """Return an environment for a program started in a workspace, without variables that run code from that folder.
 
-    What loads code by a full path is the user's own and stays; a relative one would be found in the workspace. ENV,
-    which interactive shells run, means other things too: who declares it has it.
+    Absolute paths are the user's own and stay; relative ones would resolve inside the workspace. ENV, which interactive
+    shells run, also has other meanings, so it stays if it is in `declared`.
     """
     own = declared or {}
-    found: dict[str, str] = {}
+    safe: dict[str, str] = {}
     for name, value in {**environ, **own}.items():
         is_path = os.path.isabs(value) and name != "ENV"
         if runs_at_start(name) or (loads_code(name, value) and not is_path and not (name == "ENV" and name in own)):
             continue
         kept = _absolute(value) if name in _FOLDERS else value
         if kept or not value:
-            found[name] = kept
-    return found
+            safe[name] = kept
+    return safe
 
 
 def libraries(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that an interpreter may need to find its libraries."""
-    found = {name: _absolute(environ[name]) for name in _LIBRARIES if name in environ}
-    return {name: folders for name, folders in found.items() if folders}
+    folders_by_name = {name: _absolute(environ[name]) for name in _LIBRARIES if name in environ}
+    return {name: folders for name, folders in folders_by_name.items() if folders}
 
 
 def _absolute(folders: str) -> str:

@@ -1,4 +1,4 @@
-"""Requests and envelopes: the one decoder and the one encoder that every surface uses."""
+"""Requests and envelopes: the decoder and the encoder that every surface uses."""
 
 import json
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from hilt.errors import ToolError
 
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
-MAX_FIELD = 1000  # characters of a field beside the arguments; the trail keeps some of them
+MAX_FIELD = 1000  # characters of a field other than the arguments; the audit trail stores some of them
 
 _TEXT_FIELDS = ("session", "client", "dialect", "approval")
-# a call as MCP clients and model APIs spell it, beside our own spelling
+# our own names of the tool and its arguments, and those of MCP clients and model APIs
 _SPELLINGS = (("tool", "args"), ("name", "arguments"))
-_NAMES = frozenset({"tool", "name", "cancel"})  # one of which every request has
+_NAMES = frozenset({"tool", "name", "cancel"})  # every request has one of these
 _FIELDS = frozenset({"id", "request_id", "cancel", *_TEXT_FIELDS}.union(*_SPELLINGS))
 
 
@@ -23,12 +23,12 @@ class Cancel:
 
     def __init__(self, target: Any, id: Any = None, request_id: Any = None) -> None:
         self.target = target
-        self.id = id  # of the request itself; one that has an id is answered
+        self.id = id  # of the cancel request; it gets a reply when it has an id
         self.request_id = request_id
 
 
 class Refused(Exception):
-    """A request that cannot become a Call; carries what could be read of its ids."""
+    """An invalid request; carries the error and the ids, if they could be read."""
 
     def __init__(self, error: ToolError, id: Any = None, request_id: Any = None) -> None:
         super().__init__(error.message)
@@ -67,7 +67,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, 
 
 
 def decode_value(raw: bytes) -> Any:
-    """Decode one JSON value; refuse invalid UTF-8, duplicate keys, deep nesting, lone surrogates and oversize."""
+    """Decode one JSON value; reject invalid UTF-8, duplicate keys, deep nesting, lone surrogates and oversize."""
     if len(raw) > MAX_REQUEST_BYTES and len(raw.rstrip(b"\r\n")) > MAX_REQUEST_BYTES:
         raise too_large(len(raw))
     try:
@@ -85,11 +85,11 @@ def decode_value(raw: bytes) -> Any:
     except RecursionError:
         raise _too_deep() from None
     except ValueError:
-        raise ToolError("invalid_request", "The request holds a number with thousands of digits.") from None
+        raise ToolError("invalid_request", "The request contains a number with thousands of digits.") from None
     escapes = "\\u" in text
-    # as many levels need as many brackets: most requests have too few, and no escapes that could make half a character
+    # each level needs a bracket and a lone surrogate needs an escape: most requests skip the slow check
     if escapes or text.count("{") + text.count("[") > MAX_DEPTH:
-        _look_through(value, surrogates=escapes)
+        _check_contents(value, surrogates=escapes)
     return value
 
 
@@ -119,8 +119,8 @@ def _too_deep() -> ToolError:
     )
 
 
-def _look_through(value: Any, *, surrogates: bool) -> None:
-    """Refuse deep nesting, and lone surrogates where the text has escapes that could make one."""
+def _check_contents(value: Any, *, surrogates: bool) -> None:
+    """Reject deep nesting, and lone surrogates if the text has escapes."""
     level = [value]
     for depth in range(MAX_DEPTH + 1):
         if depth == MAX_DEPTH and any(isinstance(item, dict | list) for item in level):
@@ -134,25 +134,25 @@ def _look_through(value: Any, *, surrogates: bool) -> None:
             elif isinstance(item, list):
                 deeper.extend(item)
             elif surrogates and isinstance(item, str):
-                _refuse_surrogates(item)
+                _reject_surrogates(item)
         if not deeper:
             return
         level = deeper
 
 
-def _refuse_surrogates(text: str) -> None:
+def _reject_surrogates(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ToolError(
             "invalid_request",
-            f"The request holds the lone surrogate U+{ord(text[error.start]):04X}.",
-            suggestion="Send whole characters.",
+            f"The request contains the lone surrogate U+{ord(text[error.start]):04X}.",
+            suggestion="Send valid Unicode.",
         ) from None
 
 
 def decode_request(raw: bytes) -> Call | Cancel:
-    """Turn the bytes of one request into a Call or a Cancel, or raise Refused."""
+    """Decode one request to a Call or a Cancel, or raise Refused."""
     try:
         value = decode_value(raw)
     except ToolError as error:
@@ -161,9 +161,9 @@ def decode_request(raw: bytes) -> Call | Cancel:
 
 
 def to_request(value: Any) -> Call | Cancel:
-    """Turn a decoded request into a Call or a Cancel, or raise Refused."""
+    """Validate a decoded request and return a Call or a Cancel, or raise Refused."""
     if not isinstance(value, dict):
-        raise Refused(ToolError("invalid_request", f"A request is a JSON object, not {_kind(value)}."))
+        raise Refused(ToolError("invalid_request", f"A request must be a JSON object, not {_kind(value)}."))
     ids = value.get("id"), value.get("request_id")
     try:
         if not value.keys() <= _FIELDS:
@@ -189,17 +189,17 @@ def to_request(value: Any) -> Call | Cancel:
             return Cancel(value["cancel"], *ids)
         tool = value.get(tool_field)
         if not isinstance(tool, str) or not tool:
-            found = "is missing" if tool_field not in value else f"is {_kind(tool)}"
-            raise ToolError("invalid_request", f"The field {tool_field!r} must be the name of a tool; it {found}.")
+            actual = "is missing" if tool_field not in value else f"is {_kind(tool)}"
+            raise ToolError("invalid_request", f"The field {tool_field!r} must be the name of a tool; it {actual}.")
         args = value.get(args_field)
         if not isinstance(args, dict | str) and args is not None:
             raise ToolError("invalid_request", f"The field {args_field!r} must be an object, not {_kind(args)}.")
         fields = {name: value[name] for name in _TEXT_FIELDS if value.get(name) is not None}
         for name, field in fields.items():
             if field == "":
-                raise ToolError("invalid_request", f"The field {name!r} is empty.", suggestion="Leave it out.")
+                raise ToolError("invalid_request", f"The field {name!r} is empty.", suggestion="Omit it.")
             if not isinstance(field, str):
-                raise ToolError("invalid_request", f"The field {name!r} must be text, not {_kind(field)}.")
+                raise ToolError("invalid_request", f"The field {name!r} must be a string, not {_kind(field)}.")
             if len(field) > MAX_FIELD:
                 raise ToolError(
                     "invalid_request",
@@ -212,7 +212,7 @@ def to_request(value: Any) -> Call | Cancel:
 
 
 def _spelling(value: dict[str, Any]) -> tuple[str, str]:
-    """Return the names that a request has for its tool and its arguments; a mixture is refused."""
+    """Return the field names a request uses for its tool and its arguments; reject a mixture."""
     ours, theirs = _SPELLINGS
     if "name" not in value and "arguments" not in value:
         return ours
@@ -229,16 +229,16 @@ def _spelling(value: dict[str, Any]) -> tuple[str, str]:
 
 def _kind(value: Any) -> str:
     if value == "":
-        return "empty text"
-    names = {dict: "an object", list: "an array", str: "text", bool: "true or false", type(None): "null"}
+        return "an empty string"
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
 
 class RequestSource(Protocol):
-    """What requests are read from: binary, line by line, bounded."""
+    """A binary stream that requests are read from, line by line."""
 
     def readline(self, limit: int = -1, /) -> bytes:
-        """Return the next line, at most `limit` bytes of it; empty at the end."""
+        """Return the next line, at most `limit` bytes of it; empty at the end of the stream."""
 
 
 def read_lines(stream: RequestSource) -> Iterator[bytes | ToolError]:
@@ -255,15 +255,15 @@ def read_lines(stream: RequestSource) -> Iterator[bytes | ToolError]:
 
 
 def read_requests(stream: RequestSource) -> Iterator[bytes | ToolError]:
-    """Yield the requests of one-shot input: JSON values, one per line, pretty-printed or run together.
+    """Yield the requests of one-shot input: JSON values, one per line, pretty-printed or concatenated.
 
-    A request on a line of its own ends malformed text before it, so that one bad request costs one error and the
-    ones after it are answered.
+    A complete request on one line ends malformed text before it: one bad request costs one error, and those after it
+    are still answered.
     """
     held = bytearray()
-    depth = 0  # brackets still open, those inside strings counted too: only a hint when to try
-    credit = 4 * 1024 * 1024  # bytes that may be parsed in vain: keeps the whole linear
-    skipping = False  # in the rest of a request that is too large, of which nothing may pass for a request
+    depth = 0  # open brackets, including those inside strings: only a hint when to try parsing
+    credit = 4 * 1024 * 1024  # bytes that may still be parsed in vain: keeps the total time linear
+    skipping = False  # in the rest of a request that is too large; no part of it may be run as a request
     for line in read_lines(stream):
         if isinstance(line, ToolError):
             yield from _all(bytes(held))
@@ -311,34 +311,34 @@ def _is_request(line: bytes) -> bool:
 
 
 _SCAN = json.JSONDecoder().raw_decode
-_SKIP = json.decoder.WHITESPACE.match  # type: ignore[attr-defined]  # blanks of JSON; there are more elsewhere
+_SKIP = json.decoder.WHITESPACE.match  # type: ignore[attr-defined]  # JSON's whitespace, which is less than Python's
 
 
 def _split(held: bytes) -> tuple[list[bytes], bytes]:
-    """Cut complete values off the front; what is left may be the beginning of one."""
+    """Split off complete values from the front; the rest may be the start of another."""
     try:
         text = held.decode("utf-8-sig")
     except UnicodeDecodeError:
-        # whole lines only reach this point, so more input cannot mend it
+        # the input is whole lines, so more of it cannot complete a character
         return [held], b""
     values: list[bytes] = []
-    at = _SKIP(text, 0).end()
-    while at < len(text):
+    start = _SKIP(text, 0).end()
+    while start < len(text):
         try:
-            _, end = _SCAN(text, at)
+            _, end = _SCAN(text, start)
         except json.JSONDecodeError as error:
             if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
                 break
-            return [*values, text[at:].encode()], b""
+            return [*values, text[start:].encode()], b""
         except (RecursionError, ValueError):
-            return [*values, text[at:].encode()], b""
-        values.append(text[at:end].encode())
-        at = _SKIP(text, end).end()
-    return values, text[at:].encode()
+            return [*values, text[start:].encode()], b""
+        values.append(text[start:end].encode())
+        start = _SKIP(text, end).end()
+    return values, text[start:].encode()
 
 
 def _malformed(text: bytes) -> bool:
-    """Whether no further input could complete the last value of the text."""
+    """Whether no more input can complete the last value of the text."""
     values, rest = _split(text)
     return bool(values) and not rest
 
@@ -356,21 +356,22 @@ def encode_result(result: Result) -> bytes:
     try:
         text = _COMPACT(envelope(result))
     except (TypeError, ValueError, RecursionError) as error:
-        # what a tool returned is not JSON: that call fails, and nothing else
-        failed = ToolError("tool_failed", f"The result cannot be written as JSON: {_short(str(error))}.")
+        # the tool returned something that JSON cannot express: only this call fails
+        failed = ToolError("tool_failed", f"The result cannot be encoded as JSON: {_short(str(error))}.")
         text = _COMPACT(envelope(Result(error=failed, id=result.id, request_id=result.request_id)))
     if not text.isascii():
-        # ends of lines to some readers, who would cut one reply in two
+        # some readers treat these as line breaks and would split the reply
         text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
     try:
         return (text + "\n").encode()
     except UnicodeEncodeError:
-        # a name that is not UTF-8: half a character is no JSON for most readers
-        return ("".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in text) + "\n").encode()
+        # a file name that is not UTF-8: most readers reject lone surrogates
+        plain = ("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
+        return ("".join(plain) + "\n").encode()
 
 
 def envelope(result: Result) -> dict[str, Any]:
-    """Return the fields of the envelope, empty ones left out."""
+    """Return the fields of the envelope without empty ones."""
     fields: dict[str, Any] = {"ok": result.ok}
     error = result.error
     meta = dict(result.meta)

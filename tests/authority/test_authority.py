@@ -626,7 +626,7 @@ def test_a_command_that_would_ask_is_refused_where_nobody_can_be_asked(world, na
         result = runtime.call(name, command=command)
 
     assert code(result) == "denied"
-    assert result.error.message.startswith("In scheduler mode nobody can be asked: a rule file is in force")
+    assert result.error.message.startswith("In scheduler mode nobody can be asked: there is a rule file")
 
 
 @pytest.mark.parametrize("name", ["enter_plan_mode", "exit_plan_mode"])
@@ -991,7 +991,7 @@ def test_always_keeps_the_narrowest_rule_for_the_folder_of_the_command(world):
         assert (grant.rule, grant.folder) == ("run_shell(/true x/)", os.path.realpath(world.folder.join("sub")))
 
         world.rules(ask=["Bash"])
-        runtime.authority._looked = -10
+        runtime.authority._refreshed = -10
         assert code(runtime.call("run_shell", command="true x", cwd="sub")) == "USER_REJECTION"
 
 
@@ -1139,10 +1139,10 @@ def test_the_personal_file_may_be_a_link_and_a_dangling_one_asks(world):
     with world.runtime() as runtime:
         assert decision(runtime, "read_file", path="a.txt") == "allow"
         Folder(world.base).write("dotfiles/rules.yaml", "deny: [Read]\n")
-        runtime.authority._looked = -10  # a second later
+        runtime.authority._refreshed = -10  # a second later
         assert decision(runtime, "read_file", path="a.txt") == "deny"
         os.unlink(target)
-        runtime.authority._looked = -10
+        runtime.authority._refreshed = -10
         assert decision(runtime, "read_file", path="a.txt") == "ask"
 
 
@@ -1156,7 +1156,7 @@ def test_a_changed_file_counts_even_when_its_size_and_time_are_the_same(world):
         with open(file, "r+b") as stream:
             stream.write(b"deny:  [Read]\n")
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-        runtime.authority._looked = -10
+        runtime.authority._refreshed = -10
         assert decision(runtime, "read_file", path="a.txt") == "deny"
 
 
@@ -1245,10 +1245,10 @@ def test_a_projects_hooks_run_only_while_all_their_files_are_trusted(world):
         trust = runtime.authority.trust()
         for name, text in files.items():
             path = world.folder.write(name, text)
-            runtime.authority._looked = -10
+            runtime.authority._refreshed = -10
             assert code(runtime.call("list_dir")) == "ok"
             trust.trust("hooks", path, text.encode())
-        runtime.authority._looked = -10
+        runtime.authority._refreshed = -10
         assert code(runtime.call("list_dir")) == "hook_blocked"
         world.folder.write(".hilt/hooks/block.sh", "exit 1\n")
         result = runtime.call("list_dir")

@@ -239,7 +239,7 @@ FAILURES = {
     "kill -9 $$": "signal",
     "sleep 60": "longer than 0.3 s",
     "head -c 3000000 /dev/zero": "more than 1024 KiB",
-    says(arguments={"no": "such argument"}): "arguments are refused",
+    says(arguments={"no": "such argument"}): "arguments are invalid",
 }
 
 
@@ -365,7 +365,7 @@ def test_a_result_can_be_withheld(place):
 
     assert clean.error is None
     assert withheld.error.code == "hook_blocked"
-    assert "the call itself was made: a secret" in withheld.error.message
+    assert "the call itself ran: a secret" in withheld.error.message
     assert not (place.root / "asked").exists()
 
 

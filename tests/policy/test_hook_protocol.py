@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.policy import hook_protocol
-from hilt.policy.hook_protocol import EVENTS, FAILURE, POST, PRE, BadAnswer, BadHook, Hook, HookAnswer, understand
+from hilt.policy.hook_protocol import EVENTS, FAILURE, POST, PRE, BadAnswer, BadHook, Hook, HookAnswer, parse_answer
 from tests.policy.calls import NAMES, reading, shell, writing
 
 GUARD = {"event": PRE, "command": "./guard"}
@@ -111,7 +111,7 @@ def test_a_broken_hook_leaves_the_others_in_force_and_counts():
     assert len(known.problems) == 1
 
 
-def test_a_broken_hook_with_a_match_governs_what_the_match_speaks_of():
+def test_a_broken_hook_with_a_match_governs_what_the_match_applies_to():
     (problem,) = parse(f"- {{event: {PRE}, match: 'Write(path:gen/**)'}}\n").problems
 
     assert problem.scope.governs(writing("src/a.py"))
@@ -146,17 +146,17 @@ def test_too_many_hooks_are_a_problem_and_none_of_them_runs():
         ("Read", writing("a"), False),
     ],
 )
-def test_a_hook_sees_the_calls_its_match_speaks_of(match, subject, speaks):
+def test_a_hook_sees_the_calls_its_match_applies_to(match, subject, speaks):
     hook = hook_protocol.check({**GUARD, "match": match}, names)
 
-    assert hook.speaks_of(lambda: subject) is speaks
+    assert hook.applies_to(lambda: subject) is speaks
 
 
 def test_a_hook_without_a_match_needs_no_names_and_no_subject():
     def never():
         raise AssertionError
 
-    assert hook_protocol.check(GUARD, never).speaks_of(never)
+    assert hook_protocol.check(GUARD, never).applies_to(never)
 
 
 @given(
@@ -202,28 +202,28 @@ def test_what_a_session_keeps_reads_back_as_the_same_hooks(data):
     ],
 )
 def test_a_hook_says_nothing_or_one_object(event, printed, answer):
-    assert understand(event, 0, printed.encode(), b"noise") == answer
+    assert parse_answer(event, 0, printed.encode(), b"noise") == answer
 
 
 @pytest.mark.parametrize(
     "event, code, printed, reason",
     [
-        (PRE, 0, "all good", "not JSON"),
-        (PRE, 0, '{"decision": "deny"} trailing', "not JSON"),
-        (PRE, 0, '{"decision": "allow", "decision": "deny"}', "not JSON"),
-        (PRE, 0, "\udcff", "not JSON"),
+        (PRE, 0, "all good", "JSON"),
+        (PRE, 0, '{"decision": "deny"} trailing', "JSON"),
+        (PRE, 0, '{"decision": "allow", "decision": "deny"}', "JSON"),
+        (PRE, 0, "\udcff", "JSON"),
         (PRE, 0, "[]", "not an object"),
         (PRE, 0, '"deny"', "not an object"),
         (PRE, 0, '{"decison": "deny"}', "did you mean decision?"),
         (PRE, 0, '{"decision": "block"}', "must be one of allow, ask, deny, skip, stop"),
         (PRE, 0, '{"decision": ["deny"]}', "must be one of"),
         (PRE, 0, '{"arguments": []}', "must be an object"),
-        (PRE, 0, '{"reason": 5}', "must be text"),
-        (PRE, 0, '{"result": "x"}', "with the decision skip only"),
+        (PRE, 0, '{"reason": 5}', "must be a string"),
+        (PRE, 0, '{"result": "x"}', "the decision skip"),
         (PRE, 0, json.dumps({"context": "x" * 10_001}), "longer than 10000"),
         (POST, 0, '{"arguments": {}}', "cannot be changed"),
         (POST, 0, '{"decision": "ask"}', "must be one of allow, deny, stop"),
-        (FAILURE, 0, '{"result": {}}', "must be text"),
+        (FAILURE, 0, '{"result": {}}', "must be a string"),
         ("session_end", 0, '{"decision": "deny"}', "must be one of allow"),
         ("session_end", 2, "", "cannot be blocked"),
         (PRE, 1, "", "exit status 1: noise"),
@@ -232,14 +232,14 @@ def test_a_hook_says_nothing_or_one_object(event, printed, answer):
 )
 def test_anything_else_is_a_failure_of_the_hook(event, code, printed, reason):
     with pytest.raises(BadAnswer) as caught:
-        understand(event, code, printed.encode("utf-8", "surrogateescape"), b"noise")
+        parse_answer(event, code, printed.encode("utf-8", "surrogateescape"), b"noise")
 
     assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize("event", [PRE, POST, FAILURE, "pre_llm_request", "stop"])
 def test_exit_status_2_blocks_with_standard_error_as_the_reason(event):
-    assert understand(event, 2, b"ignored", b"no\x1b[31m way\n") == HookAnswer("deny", "no [31m way")
+    assert parse_answer(event, 2, b"ignored", b"no\x1b[31m way\n") == HookAnswer("deny", "no [31m way")
 
 
 def test_a_reason_is_short_and_holds_no_control_characters():
@@ -252,7 +252,7 @@ def test_a_reason_is_short_and_holds_no_control_characters():
 @given(st.binary(max_size=200), st.sampled_from(list(EVENTS)), st.integers(min_value=0, max_value=255))
 def test_whatever_a_hook_prints_it_is_an_answer_or_a_failure(printed, event, code):
     try:
-        answer = understand(event, code, printed, printed)
+        answer = parse_answer(event, code, printed, printed)
     except BadAnswer:
         return
     assert answer.decision is None or answer.decision in EVENTS[event].decisions

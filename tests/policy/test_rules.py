@@ -260,8 +260,8 @@ def test_a_tool_that_is_not_here_is_noted_and_breaks_nothing():
 
     assert found.problems == ()
     assert [note.partition(": ")[2] for note in found.notes] == [
-        "'mcp__github__push' names no tool that is here.",
-        "'kubectl_pods:prod.*' names no tool that is here.",
+        "'mcp__github__push' matches no existing tool.",
+        "'kubectl_pods:prod.*' matches no existing tool.",
     ]
     assert verdict(reading("a"), found) is None
 

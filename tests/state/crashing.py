@@ -254,7 +254,9 @@ def every_fault(base: str, tool: str, args: dict[str, Any], *, lasting: bool) ->
         if answer["code"] not in (None, "resource_limit"):
             faults.append(f"step {at}: {answer['code']}: {answer['message']}")
         # two answers say that they do not know: the call was not recorded, or could not be taken back either
-        unknown = any(words in str(answer["message"]) for words in ("could not be recorded", "the next call mends it"))
+        unknown = any(
+            words in str(answer["message"]) for words in ("could not be recorded", "the next call recovers it")
+        )
         faults += [f"step {at}: {fault}" for fault in trial.look(changed=None if unknown else not answer["code"])]
     return {"steps": trial.steps, "faults": faults}
 

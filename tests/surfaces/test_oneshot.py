@@ -145,7 +145,7 @@ def test_settings_that_cannot_be_understood_refuse_every_call(command):
 
     (reply,) = command.ask(READ)
 
-    assert (reply["error_code"], reply["error"]) == ("denied", ".hilt/config.toml: there is no key bogus.")
+    assert (reply["error_code"], reply["error"]) == ("denied", ".hilt/config.toml: unknown key bogus.")
 
 
 def test_a_working_directory_that_is_gone_is_an_error_envelope(command, tmp_path):

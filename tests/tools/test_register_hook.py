@@ -59,7 +59,7 @@ def test_the_list_shows_the_persons_own_hooks_too(base):
 
     assert [(hook["source"], hook["command"]) for hook in data["hooks"]] == [("personal", "true")]
     assert data["hooks"][0]["file"].endswith("config/hooks.yaml")
-    assert "there is no event 'what'" in data["problems"][0]
+    assert "unknown event 'what'" in data["problems"][0]
     assert "is not trusted" in data["notes"][0]
 
 

@@ -68,7 +68,7 @@ def test_it_does_not_call_itself(runtime):
 @pytest.mark.parametrize(
     "args, said",
     [
-        ({}, "name is required and missing"),
+        ({}, "argument: name"),
         ({"name": 3}, "name must be a string"),
         ({"name": "read_file", "arguments": [1]}, "arguments must be an object"),
         ({"name": "read_file", "path": "a"}, "path is not an argument"),

@@ -1,11 +1,11 @@
-"""Approval of a call that asks: what a person is shown, what their answer is bound to, and what it keeps."""
+"""Approval of a call: what the user is shown, what their answer is bound to, and which grants it stores."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from hilt.authority.authority import PARTIAL, Authority
-from hilt.authority.consent import Sight, look_at, question, told_arguments
+from hilt.authority.consent import Sight, explicit_arguments, look_at, question
 from hilt.authority.targets import risk_of
 from hilt.authority.weighing import grant_folder, unenforced_rules
 from hilt.call import Call, Json
@@ -16,30 +16,30 @@ from hilt.policy import rules
 from hilt.policy.decision import OWN, Vote
 
 # voters whose questions no grant can settle
-_NEVER_KEPT = (OWN, "rules", "hooks", "paths")
+_NEVER_GRANTED = (OWN, "rules", "hooks", "paths")
 
 
 def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, call: Call) -> str:
-    """Return who approved a call that asks, or raise that nobody did."""
+    """Return who approved a call; raise if nobody did."""
     if prepared.tool.traits.asks_itself:
         return ""
     risk = risk_of(prepared, authority.settings)
     subject = authority.subject(prepared, ctx.door, risk)
 
     def look() -> Sight:
-        seen = look_at(prepared, ctx, risk)
-        # what a tool asks for itself is a part of what was shown
-        own = {f"permission {number}": sha256(kept.encode()) for number, kept in enumerate(vote.keeps)}
-        return seen._replace(files={**seen.files, **own}) if own else seen
+        sight = look_at(prepared, ctx, risk)
+        # permissions that the tool itself asks for are part of what the user sees
+        own = {f"permission {number}": sha256(grant.encode()) for number, grant in enumerate(vote.keeps)}
+        return sight._replace(files={**sight.files, **own}) if own else sight
 
     sight = look()
     asked = question(
         authority.place,
         prepared.tool.name,
-        told_arguments(prepared),
+        explicit_arguments(prepared),
         ("⚠ " if prepared.tool.traits.dangerous else "") + vote.reason,
         ctx.session,
-        rules=(*vote.keeps, *(() if vote.voter in _NEVER_KEPT else rules.narrowest(subject))),
+        rules=(*vote.keeps, *(() if vote.voter in _NEVER_GRANTED else rules.narrowest(subject))),
         folder=grant_folder(authority, prepared, ctx.door),
         **sight.facts,
     )
@@ -53,10 +53,10 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
 def approve_summary(
     authority: Authority, tool: str, summary: str, ctx: Context, call: Call, facts: Mapping[str, Json]
 ) -> str:
-    """As `approve`, for something a tool asks about while it runs."""
-    # what "always" would keep, where the tool itself knows its own permissions
+    """Like `approve`, for something that a tool asks about while it runs."""
+    # the grant that "always" stores, for tools that manage their own permissions
     grant = facts.get("grant")
     facts = {name: value for name, value in facts.items() if name != "grant"}
-    kept = (grant,) if isinstance(grant, str) else ()
-    asked = question(authority.place, tool, facts, summary, ctx.session)._replace(rules=kept)
+    grants = (grant,) if isinstance(grant, str) else ()
+    asked = question(authority.place, tool, facts, summary, ctx.session)._replace(rules=grants)
     return authority.consent().obtain(asked, facts, ctx, call)

@@ -1,7 +1,7 @@
-"""Who may do what in one workspace: rules, modes, grants and sessions, opened when a call first needs them.
+"""Permissions in one workspace: rules, modes, grants and sessions, opened on first use.
 
-Rule files are looked at again when they have changed, at most once a second. What nobody has restricted costs a call
-next to nothing: reading in a workspace without rules and hooks is decided without any of the parts below.
+Rule files are checked for changes at most once a second. Unrestricted calls stay cheap: reading in a workspace without
+rules and hooks is decided without any of the parts below.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ if TYPE_CHECKING:
     from hilt.state.trust import Trust
 
 REFRESH_SECONDS = 1.0
-IDLE_SECONDS = 24 * 3600  # after which a session has ended, and what it kept is forgotten
-SESSIONS_MAX = 1024  # whose values are remembered
-GRANT = "permission "  # begins what a tool keeps of its own permissions
-MODE = "mode"  # the key of a session's own mode
-PARTIAL = "partial_sandbox"  # the key under which a session remembers that the user accepted one
+IDLE_SECONDS = 24 * 3600  # after which a session has ended, and its values are removed
+SESSIONS_MAX = 1024  # whose values are cached
+GRANT = "permission "  # prefix of the grants of tools that manage their own permissions
+MODE = "mode"  # the key of the session's mode
+PARTIAL = "partial_sandbox"  # the key that stores that the user accepted a partial sandbox
 
 HOOK_FILE = "hooks.yaml"
-HOOKS = "hooks"  # the key of a session's own
+HOOKS = "hooks"  # the key of the session's hooks
 
-_READING = Vote("allow", "default", "it reads")
+_READING = Vote("allow", "default", "it only reads")
 _READS = frozenset({"read"})
 
 
 class SessionState(NamedTuple):
-    """What a session keeps, and when that was looked at."""
+    """The values stored in a session, and when they were last used."""
 
     stamp: object
     values: dict[str, Json]
-    looked: float
+    used: float
 
 
 class Authority:
-    """Knows who may do what in one workspace. Safe to use from many threads."""
+    """Decides on calls in one workspace. Safe to use from many threads."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Authority:
         asker: Asker | None,
         was_used: Callable[[str, float], bool],
     ) -> None:
-        """`was_used` says whether a session has made a call since a time."""
+        """`was_used` returns whether a session has made a call since a time."""
         self.place = place
         self.settings = settings
         self.catalog = catalog
@@ -85,11 +85,11 @@ class Authority:
         self.consent = Lazy(self._open_consent)
         self.trust = Lazy(self._open_trust)
         self.values = Lazy(self._open_values)
-        self.names = Lazy(lambda: names_of(catalog))  # every name that a rule may use
+        self.names = Lazy(lambda: names_of(catalog))  # all names that rules may use
         self.session_hooks = Lazy(self._open_session_hooks)
         self.record_hook: Callable[[str, Hook, HookRun], None] = lambda session, hook, run: None
         self._database = os.path.join(place.state, "state.db")
-        self._looked = -REFRESH_SECONDS
+        self._refreshed = -REFRESH_SECONDS
         self.rulebook = Rulebook(
             place,
             settings["alwaysAllow"],
@@ -100,7 +100,7 @@ class Authority:
         self._has_hook_files = False
         self._sessions: dict[str, SessionState] = {}
         self._bars: tuple[object, Bars | None] | None = None
-        # what makes even a plain read worth a longer look
+        # False when the settings can restrict even a plain read
         self._is_plain = (
             settings["mode"] == "normal"
             and settings["profile"] == "full"
@@ -109,7 +109,7 @@ class Authority:
         )
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the parts that were opened."""
         for part in (self.approvals, self.trust, self.values):
             part.close()
 
@@ -141,40 +141,40 @@ class Authority:
     # --- sessions -------------------------------------------------------------------------------------------------
 
     def kept(self, session: str) -> dict[str, Json]:
-        """Return what a session keeps; read again only when the database has changed."""
+        """Return the values stored in a session; cached until the database changes."""
         stamp = self.state_stamp()
         if stamp is None:
             return {}
         now = time.time()
-        found = self._sessions.get(session)
-        if found is None or found.stamp != stamp or now - found.looked > IDLE_SECONDS:
+        state = self._sessions.get(session)
+        if state is None or state.stamp != stamp or now - state.used > IDLE_SECONDS:
             values = self._current(session, now)
-            found = SessionState(stamp if all(map(is_settled, stamp)) else None, values, now)
+            state = SessionState(stamp if all(map(is_settled, stamp)) else None, values, now)
             for old in list(self._sessions)[: max(0, len(self._sessions) + 1 - SESSIONS_MAX)]:
                 self._sessions.pop(old, None)
-        # a day without a look is a day without a call
-        self._sessions[session] = found._replace(looked=now)
-        return found.values
+        # every call gets here, so a session that was not used for a day made no call
+        self._sessions[session] = state._replace(used=now)
+        return state.values
 
     def _current(self, session: str, now: float) -> dict[str, Json]:
-        """Read what a session keeps; one that has been idle for a day keeps nothing."""
-        kept, values = self.values(), {}
-        values = kept.all(self.place.id, session)
+        """Read the values stored in a session; remove them if it has been idle for a day."""
+        store = self.values()
+        values = store.all(self.place.id, session)
         since = now - IDLE_SECONDS
-        if values and not kept.changed_since(self.place.id, session, since) and not self._was_used(session, since):
-            kept.clear(self.place.id, session)
+        if values and not store.changed_since(self.place.id, session, since) and not self._was_used(session, since):
+            store.clear(self.place.id, session)
             return {}
         return values
 
     def state_stamp(self) -> tuple[tuple[int, ...] | None, ...] | None:
-        """Return what changes when state.db does, with trust, grants and what sessions keep; None without one."""
-        # the journal is where every change goes; it is gone when the database is closed, and that changes too
+        """Return a stamp that changes with state.db: trust, grants and session values; None if it does not exist."""
+        # every change goes to the write-ahead log; removing the log when the database is closed changes the stamp too
         if not os.access(self._database, os.F_OK):
             return None
         return status(self._database), status(self._database + "-wal")
 
     def mode(self, session: str) -> Mode:
-        """Return the mode a session is in: its own, else that of the settings."""
+        """Return the mode of a session: its own, else the one from the settings."""
         from hilt.policy.modes import named
 
         own = self.kept(session).get(MODE)
@@ -183,17 +183,17 @@ class Authority:
     # --- rules ----------------------------------------------------------------------------------------------------
 
     def rulesets(self) -> tuple[RuleSet, ...]:
-        """Return the rules in force, from the personal file down to the project's."""
+        """Return the active rules, from the personal file down to the project's."""
         self._refresh()
         return self.rulebook.rulesets
 
     def notes(self) -> list[str]:
-        """Return what people must know of the rules in force: what is broken or not trusted."""
+        """Return messages about invalid and untrusted rules."""
         self._refresh()
         return self.rulebook.notes()
 
     def bars(self, door: Door) -> Bars | None:
-        """Return the rules on paths in force, None when there are none; the same object while they are the same."""
+        """Return the active path rules, or None; the same object until they change."""
         rulesets = self.rulesets()
         if not rulesets:
             return None
@@ -208,21 +208,21 @@ class Authority:
             return self._bars[1]
 
     def _refresh(self) -> None:
-        if time.monotonic() - self._looked < REFRESH_SECONDS:
+        if time.monotonic() - self._refreshed < REFRESH_SECONDS:
             return
         with self._lock:
-            if time.monotonic() - self._looked < REFRESH_SECONDS:
+            if time.monotonic() - self._refreshed < REFRESH_SECONDS:
                 return
             place = self.place
             hook_files = (os.path.join(place.config, HOOK_FILE), os.path.join(place.root, ".hilt", HOOK_FILE))
             self._has_hook_files = any(status(path) is not None for path in hook_files)
             self.rulebook.refresh()
-            self._looked = time.monotonic()
+            self._refreshed = time.monotonic()
 
     # --- deciding -------------------------------------------------------------------------------------------------
 
     def is_calm(self, session: str) -> bool:
-        """Whether nobody has restricted anything: no rules, no hooks, no mode but the normal one."""
+        """Whether nothing restricts a session: no rules, no hooks, normal mode."""
         self._refresh()
         return (
             self._is_plain
@@ -233,13 +233,13 @@ class Authority:
         )
 
     def weigh(self, prepared: Prepared, ctx: Context) -> Decision:
-        """Vote on a call: what rules, mode, defaults and grants say of it."""
+        """Return the decision on a call by rules, mode, defaults and grants."""
         from hilt.authority.weighing import weigh
 
         return weigh(self, prepared, ctx)
 
     def hidden(self, tool: Tool, session: str) -> str | None:
-        """Return why a tool is neither listed nor run; None when it is there."""
+        """Return why a tool is hidden, or None."""
         if self._is_plain and not self.kept(session):
             return None
         from hilt.authority.visibility import hidden
@@ -261,18 +261,18 @@ class Authority:
         return self.session_hooks().around(ctx) if self.has_hooks(ctx.session) else NO_HOOKS
 
     def has_hooks(self, session: str) -> bool:
-        """Whether there may be hooks for a session."""
+        """Whether a session may have hooks."""
         self._refresh()
         return self._has_hook_files or self.kept(session).get(HOOKS) is not None
 
 
 def only_reads(tool: Tool) -> bool:
-    """Whether a tool does nothing but read, and has no say of its own in what asks, as custom tools have."""
+    """Whether a tool only reads and, unlike custom tools, has no approval setting of its own."""
     return tool.effects == _READS and not tool.is_custom
 
 
 def vote_on_reading(prepared: Prepared, ctx: Context) -> Decision:
-    """Allow what only reads: the whole vote where nobody has restricted anything."""
+    """Allow a call that only reads; used when nothing restricts the session."""
     return _READING_DECISION
 
 

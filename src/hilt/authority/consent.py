@@ -1,7 +1,7 @@
-"""A person's consent to a call that asks: by a flag, at a terminal, or from another process by way of the database.
+"""The user's consent to a call: by a flag, at a terminal, or from another process through the database.
 
-An approval is bound to the tool and its arguments; of a change also to the files as they were shown and to the diff.
-They are looked at again after the answer: while a person reads, files go on changing.
+An approval is bound to the tool and its arguments; for a change also to the files as they were shown, and to the diff.
+The files are checked again after the answer, because they may change while the user is reading.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from hilt.commands.risk import Risk
     from hilt.state.approvals import Approval, Approvals, Asked, UserAnswer
 
-DIFF_CHARACTERS = 50_000  # of a change that a person is shown
+DIFF_CHARACTERS = 50_000  # of the diff shown to the user
 
 
-Asker = Callable[["Asked"], "UserAnswer"]  # a person who can be asked here and now
+Asker = Callable[["Asked"], "UserAnswer"]  # asks a person who is present
 
 
 class Sight(NamedTuple):
-    """What a person must see of a call beside its arguments, and what their answer is bound to beside them."""
+    """What the user sees of a call besides its arguments, and what their answer is bound to besides them."""
 
     facts: Mapping[str, Any] = {}
     files: Mapping[str, bytes | None] = {}
@@ -50,7 +50,7 @@ class Consent:
         self._settings = settings
         self._approvals = approvals
         self._asker = asker
-        self._approves_all = ""  # who has answered "all", to this and everything that follows
+        self._approves_all = ""  # who answered "all", for this and all later questions
 
     def obtain(
         self,
@@ -61,9 +61,9 @@ class Consent:
         sight: Sight = NOTHING,
         look: Callable[[], Sight] = lambda: NOTHING,
     ) -> str:
-        """Return who approved what is asked, or raise that nobody did.
+        """Return who approved the question; raise if nobody did.
 
-        It is bound to all arguments and to what there is to see; `look` says what that is after the answer.
+        The approval is bound to all arguments and to `sight`; `look` computes it again after the answer.
         """
         from hilt.state.approvals import call_digest
 
@@ -71,18 +71,18 @@ class Consent:
         digest = call_digest(asked.tool, args, files)
         approvals, workspace = self._approvals(), self._place.id
         if call.approval is not None:
-            given: Approval | None = approvals.use(approvals.find(call.approval).id, workspace, ctx.session, digest)
+            approval: Approval | None = approvals.use(approvals.find(call.approval).id, workspace, ctx.session, digest)
         else:
-            given = approvals.use_given(workspace, ctx.session, digest)
-        if given is not None:
-            return given.answered_by or "approval"
+            approval = approvals.use_given(workspace, ctx.session, digest)
+        if approval is not None:
+            return approval.answered_by or "approval"
         answer = self._answered(asked, digest, ctx)
         by = self._settle(asked, answer) if answer is not None else self._wait(asked, ctx, digest)
         if look().files != files:
             raise ToolError(
                 "stale_file",
-                f"The files that {asked.tool} would change have changed while the user was asked.",
-                suggestion="Read them again, then repeat the call to ask anew.",
+                f"The files that {asked.tool} would change were modified while the user was asked.",
+                suggestion="Read them again, then repeat the call.",
             )
         return by
 
@@ -110,7 +110,7 @@ class Consent:
         return by
 
     def _wait(self, asked: Asked, ctx: Context, digest: str) -> str:
-        """Ask by way of the database, and wait for the answer for as long as somebody is there to give it."""
+        """Ask through the database, and wait as long as somebody is there to answer."""
         from hilt.state.approvals import refusal
 
         approvals, workspace = self._approvals(), self._place.id
@@ -127,21 +127,21 @@ class Consent:
 
         fence.check()
         if not self._approvals().attended(self._place.id):
-            raise refusal(pending)  # the question stays, for whoever comes
+            raise refusal(pending)  # the question stays pending
         time.sleep(seconds)
 
 
 def question(
     place: RuntimePaths, tool: str, args: Mapping[str, Json], reason: str, session: str, **facts: Any
 ) -> Asked:
-    """Return what a person is asked."""
+    """Return the question to the user."""
     from hilt.state.approvals import Asked
 
     return Asked(tool=tool, arguments=dict(args), reason=reason, workspace=place.root, session=session, **facts)
 
 
-def told_arguments(prepared: Prepared) -> dict[str, Json]:
-    """Return the arguments that say something: those that are not as the tool has them anyway."""
+def explicit_arguments(prepared: Prepared) -> dict[str, Json]:
+    """Return the arguments that differ from their defaults."""
     known = prepared.tool.schema.get("properties", {})
     return {
         name: value
@@ -151,7 +151,7 @@ def told_arguments(prepared: Prepared) -> dict[str, Json]:
 
 
 def look_at(prepared: Prepared, ctx: Context, risk: Risk | None) -> Sight:
-    """Return what a person must see of a call: the command and its risk, or the change as a diff."""
+    """Return what the user must see of a call: the command and its risk, or the diff of a change."""
     if risk is not None:
         command = next(touch.target for touch in prepared.touches if touch.effect == "execute")
         return Sight({"kind": "command", "command": command, "risk": risk.level, "part": risk.part})
@@ -162,7 +162,7 @@ def look_at(prepared: Prepared, ctx: Context, risk: Risk | None) -> Sight:
     try:
         return _look_at_change(prepared, ctx)
     finally:
-        # what a person is shown the session has not seen: a file that changed under it is still told as stale
+        # the user sees this, not the session: a file that changed since the session read it is still stale
         seen.clear()
         seen.update(before)
 
@@ -175,25 +175,25 @@ def _look_at_change(prepared: Prepared, ctx: Context) -> Sight:
     try:
         preview = prepared.tool.run(ctx, {**prepared.args, "dry_run": True})
     except ToolError as error:
-        preview = Output(f"[there is no preview: {error.message}]")
-    # below a folder, the files that the diff shows, and the diff itself for those that may come to it
-    files |= {path: _hash(path, ctx) for path in _shown(preview.view)}
+        preview = Output(f"[no preview: {error.message}]")
+    # for a folder: the files in the diff, and the diff itself, because more files may be added to the folder
+    files |= {path: _hash(path, ctx) for path in _diffed_files(preview.view)}
     files[""] = sha256(preview.text.encode("utf-8", "surrogatepass"))
     return Sight({"kind": "edit", "diff": preview.text[:DIFF_CHARACTERS]}, files)
 
 
-def _shown(view: Mapping[str, Any] | None) -> list[str]:
-    """Return the files that the view of a change shows."""
+def _diffed_files(view: Mapping[str, Any] | None) -> list[str]:
+    """Return the files in the diffs of a view."""
     items = () if view is None else view.get("items", (view,))
     return [item["path"] for item in items if item.get("type") == "diff"]
 
 
 def _hash(path: str, ctx: Context) -> bytes | None:
-    """Return what tells a file from the same one with other contents; None when there is none."""
+    """Return a hash of a file that changes with its contents; None if there is no file."""
     try:
         return sha256(ctx.workspace.read(path, remember=False).data)
     except ToolError as error:
         if error.code != "file_too_large":
             return None
-    found = ctx.workspace.status(path)[1]
-    return sha256(f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}".encode())
+    status = ctx.workspace.status(path)[1]
+    return sha256(f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}".encode())

@@ -1,4 +1,4 @@
-"""Why a call would run, ask or be refused, told without running anything."""
+"""Explains whether a call would be allowed, asked about or denied, without running anything."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from hilt.policy.decision import Vote
 
 
 class Explanation(NamedTuple):
-    """The decision on a call, with every vote and the hooks it would meet."""
+    """The decision on a call, with every vote and the hooks that would run."""
 
     decision: Vote
     votes: tuple[Vote, ...]
     prepared: Prepared
     hooks: tuple[str, ...]
     mode: str
-    notes: tuple[str, ...] = ()  # what is broken, and what counts only in part
-    script: str | None = None  # of the tool, which would be asked too
-    sandbox: tuple[str, ...] = ()  # the rules on paths that hold for its command
+    notes: tuple[str, ...] = ()  # about invalid and untrusted rules and hooks
+    script: str | None = None  # the tool's security script, which would vote too
+    sandbox: tuple[str, ...] = ()  # the path rules that its sandbox enforces
 
 
 def explain(
     prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooks: HooksAround, authority: Authority
 ) -> Explanation:
-    """Return the decision on a call with every vote, and the hooks it would meet. Nothing runs."""
+    """Return the decision on a call with every vote, and the hooks that would run. Nothing runs."""
     decision = decide(prepared, ctx, voters)
     script = prepared.tool.traits.script if decision.vote.verdict != "deny" else ""
     decision = consult(prepared, ctx, decision, runs_scripts=False)

@@ -1,4 +1,4 @@
-"""The hooks of a call: read from where they are kept, run in order, and their answers joined."""
+"""The hooks of a call: loaded, run in order, and their answers combined."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hilt.processes.children import Processes
     from hilt.sandbox.process import Finished
 
-SCRIPTS = "hooks"  # beside a project's file: what its hooks run, trusted with it
+SCRIPTS = "hooks"  # folder next to a project's hook file, with scripts that are trusted together with it
 FILE_BYTES = 1 << 20
 SCRIPTS_MAX = 1000
 OUTPUT_BYTES = 1 << 20
@@ -37,21 +37,21 @@ MAX_DEPTH = 3  # a hook may call tools, which have hooks
 _HELP = 'See action "help".'
 
 Run = Callable[[Hook, bytes], "Finished"]
-Change = Callable[[Callable[[Json], Json]], Json]  # replaces what a session keeps under HOOKS, all at once
+Change = Callable[[Callable[[Json], Json]], Json]  # atomically replaces the value that a session stores under HOOKS
 
 
 class CallSeen(NamedTuple):
-    """A call as hooks see it. The subject, which a `match` is held against, is made only when there is one."""
+    """A call as hooks see it. The subject is built only if a hook has a `match`."""
 
     tool: str
     args: dict[str, Any]
     touches: Sequence[Touch]
     subject: Callable[[], Subject]
-    unhooked: bool = False  # not seen by hooks of the session
+    unhooked: bool = False  # skips the hooks of the session
 
 
-class Heard(NamedTuple):
-    """What the hooks of another event came to; arguments and result are as the last hook left them."""
+class EventResult(NamedTuple):
+    """The combined answer of the hooks of another event; arguments and result are as the last hook left them."""
 
     arguments: Json = None
     result: Json = None
@@ -90,34 +90,34 @@ class Hooks:
 
     @property
     def problems(self) -> tuple[HookProblem, ...]:
-        """What is broken."""
+        """Invalid hooks and hook files."""
         return tuple(problem for known in self._sets for problem in known.problems)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What does not run, and why."""
+        """Hooks that do not run, and why."""
         return tuple(note for known in self._sets for note in known.notes)
 
     def register(self, data: dict[str, Json], commit: Callable[[], None]) -> Hook:
-        """Keep one more hook for the session, from the next call on; `commit` is called before that."""
+        """Add a hook to the session, effective from the next call; `commit` is called first."""
         try:
             hook = rules.check(data, self._names, home=self._home)
         except rules.BadHook as error:
             raise ToolError("invalid_args", _sentence(error.message), suggestion=_HELP) from None
         commit()
-        kept = self._change(lambda value: _added(value, hook.kept()))
-        return hook._replace(number=sum(item["event"] == hook.event for item in kept) - 1)
+        stored = self._change(lambda value: _added(value, hook.kept()))
+        return hook._replace(number=sum(item["event"] == hook.event for item in stored) - 1)
 
     def remove(self, event: str, number: int, commit: Callable[[], None]) -> dict[str, Json]:
-        """Forget a hook of the session, from the next call on, and return it as it was kept."""
+        """Remove a hook of the session, effective from the next call, and return it as it was stored."""
         removed: list[dict[str, Json]] = []
 
         def without(value: Json) -> Json:
-            left: list[Json] = []
+            remaining: list[Json] = []
             for place, item in rules.numbered(value or []):
-                found = item["event"] == event and place == number
-                (removed if found else left).append(item)
-            return left or None
+                matches = item["event"] == event and place == number
+                (removed if matches else remaining).append(item)
+            return remaining or None
 
         commit()
         self._change(without)
@@ -125,37 +125,37 @@ class Hooks:
             raise ToolError(
                 "not_found",
                 f"The session has no hook {number} at {event}.",
-                suggestion='Use action "list": hooks of the source session can be removed, by event and index.',
+                suggestion='Use action "list"; hooks with the source session can be removed by event and index.',
             )
         return removed[0]
 
     def would_run(self, seen: CallSeen, event: str = PRE) -> list[Hook]:
-        """Return the hooks that a call would meet; none of them is run."""
+        """Return the hooks that would run for a call, without running them."""
         return [hook for hook in self.hooks if hook.event == event and _concerns(hook, seen)]
 
     def before(self, seen: CallSeen, again: Callable[[dict[str, Any]], CallSeen]) -> BeforeCall:
-        """Ask the hooks before a call; `again` checks arguments that one of them rewrote, or raises.
+        """Run the hooks before a call; `again` validates arguments that a hook rewrote, or raises.
 
-        A hook sees what the hooks before it have made of the arguments. When a later one changes them, the earlier ones
-        are asked once more, so that nothing runs which they have not seen; then they can only judge.
+        Each hook sees the arguments as earlier hooks left them. If a later hook changes them, the earlier ones run once
+        more, so that they have seen the final arguments; then they can no longer change them.
         """
         judging = _Judging(self, seen, again)
-        found = [hook for hook in self.hooks if hook.event == PRE]
+        hooks = [hook for hook in self.hooks if hook.event == PRE]
         rewritten = 0
-        for place, hook in enumerate(found):
-            if judging.hear(hook):
+        for place, hook in enumerate(hooks):
+            if judging.consult(hook):
                 rewritten = place
             if judging.ended:
                 return judging.outcome()
-        for hook in found[:rewritten]:
-            if judging.hear(hook):
-                judging.disagree(hook, found[rewritten])
+        for hook in hooks[:rewritten]:
+            if judging.consult(hook):
+                judging.disagree(hook, hooks[rewritten])
             if judging.ended:
                 break
         return judging.outcome()
 
     def after(self, seen: CallSeen, result: Json, error: ToolError | None = None) -> AfterCall:
-        """Ask the hooks after a call about its result (text, or the data of a structured answer) or its error."""
+        """Run the hooks after a call with its result (text, or structured data) or its error."""
         event = POST if error is None else FAILURE
         outcome = AfterCall()
         message = "" if error is None else error.message
@@ -182,44 +182,44 @@ class Hooks:
                 return outcome._replace(stop=ran.reason)
         return outcome
 
-    def event(self, name: str, *, arguments: Json = None, result: Json = None, **facts: Json) -> Heard:
-        """Tell the hooks of an event that is no call; what they decide is for the caller to follow."""
-        heard = Heard(arguments, result)
+    def event(self, name: str, *, arguments: Json = None, result: Json = None, **facts: Json) -> EventResult:
+        """Run the hooks of an event other than a call; the caller acts on what they decide."""
+        combined = EventResult(arguments, result)
         blocks = rules.EVENTS[name].on_failure == "block"
         for problem in self.problems:
             if blocks and problem.event in (None, name):
-                return heard._replace(decision="deny", reason=problem.reason)
+                return combined._replace(decision="deny", reason=problem.reason)
         for hook in self.hooks:
             if hook.event != name:
                 continue
-            given = {"arguments": heard.arguments, "result": heard.result}
-            known = {key: value for key, value in given.items() if value is not None}
+            values = {"arguments": combined.arguments, "result": combined.result}
+            known = {key: value for key, value in values.items() if value is not None}
             answer, ran = self.ask(hook, {**facts, **known})
-            heard = heard._replace(ran=(*heard.ran, ran))
+            combined = combined._replace(ran=(*combined.ran, ran))
             if answer is None:
                 if hook.on_failure == "block":
-                    return heard._replace(decision="deny", reason=f"The hook {hook.name} failed: {ran.reason}.")
+                    return combined._replace(decision="deny", reason=f"The hook {hook.name} failed: {ran.reason}.")
                 continue
             if answer.arguments is not None:
-                heard = heard._replace(arguments=answer.arguments)
+                combined = combined._replace(arguments=answer.arguments)
             if answer.result:
-                heard = heard._replace(result=answer.result[0])
-            heard = heard._replace(context=_joined(heard.context, answer.context))
+                combined = combined._replace(result=answer.result[0])
+            combined = combined._replace(context=_joined(combined.context, answer.context))
             if answer.decision not in (None, "allow"):
-                return heard._replace(decision=answer.decision, reason=ran.reason)
-        return heard
+                return combined._replace(decision=answer.decision, reason=ran.reason)
+        return combined
 
     def ask(self, hook: Hook, facts: dict[str, Any]) -> tuple[HookAnswer | None, HookRun]:
-        """Run one hook and return its answer, None when it failed, and the record."""
+        """Run one hook and return its answer, or None if it failed, and the record."""
         began = perf_counter()
 
         def ran(outcome: str, reason: str = "") -> HookRun:
-            told = HookRun(hook.name, hook.event, outcome, round((perf_counter() - began) * 1000, 3), reason)
-            self._record(hook, told)
-            return told
+            hook_run = HookRun(hook.name, hook.event, outcome, round((perf_counter() - began) * 1000, 3), reason)
+            self._record(hook, hook_run)
+            return hook_run
 
         try:
-            answer = self._answer(hook, rules.told(hook.event, self._session, facts))
+            answer = self._answer(hook, rules.hook_input(hook.event, self._session, facts))
         except BadAnswer as error:
             return None, ran("failed", str(error))
         changed = answer.arguments is not None or answer.result != ()
@@ -240,12 +240,12 @@ class Hooks:
         if finished.reason == "limit" or finished.stdout.omitted:
             raise BadAnswer(f"it printed more than {OUTPUT_BYTES >> 10} KiB")
         if finished.reason != "exit":
-            raise BadAnswer(f"it ended by a {finished.reason}, exit status {finished.exit_code}")
-        return rules.understand(hook.event, finished.exit_code, finished.stdout.head, finished.stderr.head)
+            raise BadAnswer(f"it was ended by a {finished.reason}, exit status {finished.exit_code}")
+        return rules.parse_answer(hook.event, finished.exit_code, finished.stdout.head, finished.stderr.head)
 
 
 class _Judging:
-    """The hooks before one call, as they are heard one by one."""
+    """The hooks before one call, run one by one, and their combined answer."""
 
     def __init__(self, hooks: Hooks, seen: CallSeen, again: Callable[[dict[str, Any]], CallSeen]) -> None:
         self._hooks = hooks
@@ -259,11 +259,11 @@ class _Judging:
 
     @property
     def ended(self) -> bool:
-        """Whether no further hook is asked: the call is blocked, or not to run."""
+        """Whether no further hook runs: the call is blocked or skipped."""
         return self._skipped is not None or any(vote.verdict == "deny" for vote in self._votes)
 
-    def hear(self, hook: Hook) -> bool:
-        """Ask one hook, if it wants to see the call; return whether it changed the arguments."""
+    def consult(self, hook: Hook) -> bool:
+        """Run one hook, if it applies to the call; return whether it changed the arguments."""
         if not _concerns(hook, self._seen):
             return False
         answer, ran = self._hooks.ask(hook, _facts(self._seen))
@@ -272,16 +272,16 @@ class _Judging:
             try:
                 changed = self._rewrite(answer.arguments)
             except ToolError as error:
-                answer, ran = None, ran._replace(outcome="failed", reason=f"its arguments are refused: {error.message}")
+                answer, ran = None, ran._replace(outcome="failed", reason=f"its arguments are invalid: {error.message}")
         self._ran.append(ran)
         if answer is None:
             if hook.on_failure == "block":
                 self._deny(rules.failed(hook, ran.reason.rstrip(".")))
             return False
-        self._contexts[hook.name] = answer.context  # of the last time it was asked
+        self._contexts[hook.name] = answer.context  # from its last run
         if answer.decision == "skip":
-            said = answer.result[0] if answer.result else f"The call was not made: {ran.reason}"
-            self._skipped = _output(said)
+            result = answer.result[0] if answer.result else f"The call did not run: {ran.reason}"
+            self._skipped = _output(result)
         vote = rules.vote(hook, answer)
         if vote is not None:
             self._votes.append(vote)
@@ -294,15 +294,15 @@ class _Judging:
         return changed
 
     def disagree(self, earlier: Hook, later: Hook) -> None:
-        """Block the call: two hooks would go on changing the arguments for ever."""
+        """Block the call: two hooks would change the arguments back and forth forever."""
         message = f"The hooks {earlier.name} and {later.name} do not agree on the arguments."
-        self._deny(ToolError("hook_blocked", message, suggestion="Ask the user to mend one of the hooks."))
+        self._deny(ToolError("hook_blocked", message, suggestion="Ask the user to fix one of the hooks."))
 
     def _deny(self, error: ToolError) -> None:
         self._votes.append(Vote("deny", "hooks", error.message, error))
 
     def outcome(self) -> BeforeCall:
-        """Return what the hooks came to."""
+        """Return the combined result of the hooks."""
         votes = [*self._votes, *self._broken()]
         return BeforeCall(
             self._seen.args,
@@ -316,21 +316,21 @@ class _Judging:
     def _broken(self) -> Iterator[Vote]:
         for problem in self._hooks.problems:
             if problem.event in (None, PRE) and problem.scope.governs(self._seen.subject()):
-                yield Vote("ask", "hooks", f"A hook is broken, so this asks: {problem.reason}")
+                yield Vote("ask", "hooks", f"A hook is invalid, so this call needs approval: {problem.reason}")
 
 
 def _concerns(hook: Hook, seen: CallSeen) -> bool:
     if hook.source == "session" and seen.unhooked:
-        return False  # else one that fails could never be removed
-    return hook.speaks_of(seen.subject)
+        return False  # otherwise a failing hook could never be removed
+    return hook.applies_to(seen.subject)
 
 
 def _added(value: Json, item: dict[str, Json]) -> Json:
-    kept = [*(value or ()), item]
-    if len(kept) > rules.MAX_HOOKS:
+    hooks = [*(value or ()), item]
+    if len(hooks) > rules.MAX_HOOKS:
         most = f"A session has at most {rules.MAX_HOOKS} hooks."
         raise ToolError("limit_exceeded", most, suggestion='Remove one with action "remove".')
-    return kept
+    return hooks
 
 
 def _sentence(text: str) -> str:
@@ -354,7 +354,7 @@ def _joined(*texts: str) -> str:
 
 
 class _Unreadable(Exception):
-    """A file that cannot be used, and why."""
+    """A file cannot be read; the message says why."""
 
 
 def load(
@@ -366,46 +366,46 @@ def load(
     trusted: Callable[[str, bytes], bool],
     home: str = "",
 ) -> list[HookSet]:
-    """Read the hooks of the person, of the project and of the session; `session` is what it keeps under HOOKS.
+    """Load the hooks of the user, the project and the session; `session` is the value stored under HOOKS.
 
-    `trusted` says whether the person trusts a file with this content. A project's hooks run only when that holds for
+    `trusted` returns whether the user trusts a file with this content. A project's hooks run only if the user trusts
     all of `project_files`.
     """
-    found = of_files(config=config, root=root, names=names, trusted=trusted, home=home)
-    return found if session is None else [*found, of_session(session, names, home)]
+    sets = of_files(config=config, root=root, names=names, trusted=trusted, home=home)
+    return sets if session is None else [*sets, of_session(session, names, home)]
 
 
 def of_files(
     *, config: str, root: str, names: Callable[[], Names], trusted: Callable[[str, bytes], bool], home: str = ""
 ) -> list[HookSet]:
-    """Read the hooks of the person and of the project."""
-    found = [_personal(config, names, home), _project(root, names, trusted, home)]
-    return [known for known in found if known is not None]
+    """Load the hooks of the user and the project."""
+    sets = [_personal(config, names, home), _project(root, names, trusted, home)]
+    return [known for known in sets if known is not None]
 
 
 def of_session(value: Json, names: Callable[[], Names], home: str = "") -> HookSet:
-    """Return the hooks of a session, from what it keeps under HOOKS."""
+    """Return the hooks of a session, from the value stored under HOOKS."""
     return rules.collect(value, "session", names, home=home)
 
 
 def files(*, config: str, root: str) -> list[str]:
-    """Return the files that hooks come from, the person's first; it may be missing."""
+    """Return the files that hooks come from, the user's first, which may not exist."""
     return [os.path.join(config, HOOK_FILE), *project_files(root)]
 
 
 def project_files(root: str) -> list[str]:
-    """Return what a person trusts when they trust the hooks of a project: its hook file, and the scripts beside it."""
+    """Return the files to trust for a project's hooks: its hook file, and the scripts next to it."""
     folder = os.path.join(root, ".hilt")
     first, scripts = os.path.join(folder, HOOK_FILE), os.path.join(folder, SCRIPTS)
     if not os.path.lexists(first):
         return []
     if os.path.islink(scripts):
         return [first, scripts]
-    found = []
+    script_files = []
     for inner, folders, files in os.walk(scripts):
         paths = [os.path.join(inner, name) for name in (*files, *folders)]
-        found += [path for path in paths if os.path.islink(path) or not os.path.isdir(path)]
-    return [first, *sorted(found)]
+        script_files += [path for path in paths if os.path.islink(path) or not os.path.isdir(path)]
+    return [first, *sorted(script_files)]
 
 
 def _personal(config: str, names: Callable[[], Names], home: str) -> HookSet | None:
@@ -423,17 +423,17 @@ def _project(root: str, names: Callable[[], Names], trusted: Callable[[str, byte
     if not files:
         return None
     if len(files) > SCRIPTS_MAX:
-        note = f"The project's hooks do not run: {SCRIPTS} holds more than {SCRIPTS_MAX} files."
+        note = f"The project's hooks do not run: {SCRIPTS} has more than {SCRIPTS_MAX} files."
         return HookSet("project", notes=(note,))
-    found: list[bytes] = []
+    contents: list[bytes] = []
     for path in files:
         try:
-            found.append(_contents(path, follow=False))
+            contents.append(_contents(path, follow=False))
         except _Unreadable as error:
             return HookSet("project", notes=(f"The project's hooks do not run: {error}.",))
-        if not trusted(path, found[-1]):
+        if not trusted(path, contents[-1]):
             return HookSet("project", notes=(f"The project's hooks do not run: {path} is not trusted.",))
-    return _parse(files[0], found[0], "project", names, home)
+    return _parse(files[0], contents[0], "project", names, home)
 
 
 def _parse(path: str, data: bytes, source: rules.Source, names: Callable[[], Names], home: str) -> HookSet:
@@ -458,16 +458,18 @@ def _contents(path: str, *, follow: bool = True) -> bytes:
         raise _Unreadable(f"{path} cannot be read: {os.strerror(error.errno or 0)}") from None
 
 
-# --- how they run -------------------------------------------------------------------------------------------------
+# --- running hooks ------------------------------------------------------------------------------------------------
 
 
 def runner(processes: Callable[[], Processes], fence: Fence, environ: Mapping[str, str], root: str) -> Run:
-    """Return what runs a hook in the workspace: the person's own with their rights, a session's in the sandbox."""
+    """Return a function that runs hooks in the workspace: a session's in the sandbox, others with the user's rights."""
     depth = _depth(environ)
 
     def run(hook: Hook, data: bytes) -> Finished:
         if depth >= MAX_DEPTH:
-            raise ToolError("hook_blocked", f"Hooks call tools that have hooks, more than {MAX_DEPTH} deep.")
+            raise ToolError(
+                "hook_blocked", f"Hooks that call tools with hooks are nested deeper than {MAX_DEPTH} levels."
+            )
         argv = ["bash", "-c", hook.command]
         if hook.source == "session":
             with processes().folder(".") as folder:
@@ -483,10 +485,10 @@ def _run_freely(
 ) -> Finished:
     from hilt.sandbox import process
 
-    given_up = threading.Event()
-    fence.watch(given_up.set)
+    cancelled = threading.Event()
+    fence.watch(cancelled.set)
     limits = process.Limits(timeout=seconds, keep_bytes=OUTPUT_BYTES, max_bytes=2 * OUTPUT_BYTES)
-    finished = process.run(argv, cwd=root, env=environ, stdin=data, limits=limits, cancelled=given_up)
+    finished = process.run(argv, cwd=root, env=environ, stdin=data, limits=limits, cancelled=cancelled)
     fence.check()
     return finished
 

@@ -1,4 +1,4 @@
-"""The voter that every call meets beside the authority: where its paths lead."""
+"""The vote on the paths of a call, besides the authority's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hilt.policy.decision import Vote
 
 
 def vote_on_paths(prepared: Prepared, ctx: Context) -> Decision | None:
-    """The path boundary, sensitive names and write protection; names that can run programs ask in every mode."""
+    """Vote on the workspace boundary, sensitive names and write protection; ask in every mode about start files."""
     asked: dict[str, None] = {}
     for touch in _touches(prepared, ctx):
         if touch.effect == "write":
@@ -25,11 +25,11 @@ def vote_on_paths(prepared: Prepared, ctx: Context) -> Decision | None:
                 ctx.workspace.judge(touch.target, write=touch.effect == "write")
             except ToolError as error:
                 return _alone(Vote("deny", "paths", error.message, error))
-    only_looks = "write" in prepared.tool.effects and "write" not in effects_of(prepared)
-    if not asked or only_looks:
+    only_reads = "write" in prepared.tool.effects and "write" not in effects_of(prepared)
+    if not asked or only_reads:
         return None
     names = ", ".join(asked)
-    return _alone(Vote("ask", "paths", f"{names} can run programs by {'themselves' if len(asked) > 1 else 'itself'}"))
+    return _alone(Vote("ask", "paths", f"{names} can run programs automatically"))
 
 
 def _alone(vote: Vote) -> Decision:

@@ -1,4 +1,4 @@
-"""On whose behalf a call runs: the mode of its session, what that keeps, and the people who answer."""
+"""On whose behalf a call runs: its session's mode and values, and the people who answer questions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.authority.hooks import Hooks
 
-Questioner = Callable[[Sequence[Any]], dict[str, Any]]  # answers questions, by question
+Questioner = Callable[[Sequence[Any]], dict[str, Any]]  # returns answers by question
 
 
 class SessionPrincipal:
-    """The session and the people that one call works for."""
+    """The session and the user that one call works for."""
 
     def __init__(
         self,
@@ -37,12 +37,12 @@ class SessionPrincipal:
 
     @property
     def mode(self) -> str:
-        """The mode that the session is in."""
+        """The mode of the session."""
         return self._authority.mode(self._ctx.session)
 
     @property
     def values(self) -> Values:
-        """What the session keeps."""
+        """The values stored in the session."""
         return Values(self._authority, self._ctx.session)
 
     @property
@@ -51,11 +51,11 @@ class SessionPrincipal:
         return self._authority.session_hooks().of(self._ctx)
 
     def set_mode(self, mode: str | None) -> None:
-        """Change the mode of the session; None goes back to that of the settings."""
+        """Change the mode of the session; None restores the mode from the settings."""
         self.values.set(MODE, mode)
 
     def hidden(self, tool: Tool) -> str | None:
-        """Return why a tool is not there in this mode and profile, or without a person."""
+        """Return why a tool is hidden in this mode and profile or without a person to ask, or None."""
         from hilt.authority.visibility import lacks_person
 
         attendant = self._ctx.attendant
@@ -63,17 +63,17 @@ class SessionPrincipal:
         return self._authority.hidden(tool, self._ctx.session) or lacks_person(self._authority, tool, client_asks=asks)
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
-        """Ask the user; answers come by question."""
+        """Ask the user and return the answers by question."""
         attendant = self._ctx.attendant
         answers = None if attendant is None else attendant.ask(questions)
         if answers is not None:
             return answers
         if self._questioner is None:
-            raise ToolError("no_one_to_ask", "Nobody is there who could answer.")
+            raise ToolError("no_one_to_ask", "Nobody is available to answer.")
         return self._questioner(questions)
 
     def approve(self, summary: str, **facts: Any) -> None:
-        """Return when the user approves, raise when not."""
+        """Ask the user for approval; raise unless they approve."""
         from hilt.authority.approving import approve_summary
 
         by = approve_summary(self._authority, self._call.tool, summary, self._ctx, self._call, facts)
@@ -81,16 +81,16 @@ class SessionPrincipal:
 
 
 class Values:
-    """What one session keeps, for its tools."""
+    """The values stored in one session."""
 
     def __init__(self, authority: Authority, session: str) -> None:
         self._authority = authority
         self._session = session
 
     def get(self, key: str) -> Json:
-        """Return a value, None when there is none."""
+        """Return a value, or None."""
         return self._authority.values().get(self._authority.place.id, self._session, key)
 
     def set(self, key: str, value: Json) -> None:
-        """Keep a value; None removes it."""
+        """Store a value; None removes it."""
         self._authority.values().set(self._authority.place.id, self._session, key, value)

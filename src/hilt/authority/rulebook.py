@@ -1,4 +1,4 @@
-"""The rule files of one workspace: found, read as far as they are trusted, and read again when they change."""
+"""The rule files of one workspace: loaded according to their trust, and reloaded when they change."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 RULES = "permissions.yaml"
 FILE_BYTES = 1 << 20
-# a change in the same tick of the clock as the last look leaves no trace, so such a look is not kept
-TICK = 20_000_000  # nanoseconds; kernels count in steps of at most ten milliseconds
-COARSE_TICK = 2_100_000_000  # where a file system keeps whole seconds
+# a change in the same clock tick as the last check leaves no trace, so such a check is not cached
+TICK = 20_000_000  # nanoseconds; kernel clocks tick at least every ten milliseconds
+COARSE_TICK = 2_100_000_000  # for file systems that store whole seconds
 
 
 class Rulebook:
-    """The rules in force in one workspace; whoever uses it from many threads holds a lock."""
+    """The active rules of one workspace. Not thread-safe: callers hold a lock."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Rulebook:
         is_trusted: Callable[[str, bytes], bool],
         trust_stamp: Callable[[], object],
     ) -> None:
-        """`always` are rules of the settings; `trust_stamp` is something that changes when trust is given."""
+        """`always` are the rules of the setting alwaysAllow; `trust_stamp` returns a stamp that changes with trust."""
         self._place = place
         self._always = always
         self._names = names
@@ -47,36 +47,36 @@ class Rulebook:
         self.has_files = False
 
     def files(self) -> list[str]:
-        """Return the paths at which rule files may be, the personal one first."""
-        found = [os.path.join(self._place.config, RULES)]
+        """Return the possible paths of rule files, the personal one first."""
+        paths = [os.path.join(self._place.config, RULES)]
         for folder in upward(self._place.root, self._place.home):
-            found += [os.path.join(folder, name, RULES) for name in (".hilt", ".jcli")]
-        return found
+            paths += [os.path.join(folder, name, RULES) for name in (".hilt", ".jcli")]
+        return paths
 
     def refresh(self) -> None:
-        """Look whether files have changed, or are trusted now, and read them anew if so."""
+        """Reload the files if they or trust in them have changed."""
         personal, *others = self.files()
-        looked = [(personal, status(personal, follow=True)), *((path, status(path)) for path in others)]
-        present = [(path, found) for path, found in looked if found is not None]
+        candidates = [(personal, status(personal, follow=True)), *((path, status(path)) for path in others)]
+        present = [(path, stamp) for path, stamp in candidates if stamp is not None]
         needs_trust = any(path != personal for path, _ in present)
         stamps = (tuple(present), self._trust_stamp() if needs_trust else None)
         if stamps == self._stamps:
             return
         self.rulesets = tuple(self._read_all([path for path, _ in present]))
         self.has_files = bool(present)
-        self._stamps = stamps if all(is_settled(found) for _, found in present) else None
+        self._stamps = stamps if all(is_settled(stamp) for _, stamp in present) else None
 
     def notes(self) -> list[str]:
-        """Return what people must know of the rules: what is broken, and what counts only in part."""
-        found: list[str] = []
+        """Return messages about invalid rules and untrusted files."""
+        messages: list[str] = []
         for rules in self.rulesets:
-            found += [f"A rule is broken, so calls ask: {problem.reason}" for problem in rules.problems]
+            messages += [f"A rule is invalid, so calls need approval: {problem.reason}" for problem in rules.problems]
             if not rules.trusted:
-                found.append(f"{rules.file} is not trusted: it denies and asks, and allows nothing until it is.")
-        return found
+                messages.append(f"{rules.file} is not trusted: its deny and ask rules apply, its allow rules do not.")
+        return messages
 
     def would_allow(self, subject: Subject) -> str | None:
-        """Return which rule would allow a call if its file were trusted, and how to trust it; None when none would."""
+        """Return which rule would allow a call if its file were trusted, and how to trust it; None if no rule would."""
         if all(rules.trusted for rules in self.rulesets):
             return None
         from hilt.policy import rules as policy
@@ -113,7 +113,7 @@ class Rulebook:
 
 
 def upward(root: str, home: str) -> Iterator[str]:
-    """Yield the workspace and the folders above it, up to the home directory, another owner or another device."""
+    """Yield the workspace and the folders above it, up to the home directory or a change of owner or device."""
     try:
         first = os.stat(root)
     except OSError:
@@ -134,40 +134,40 @@ def upward(root: str, home: str) -> Iterator[str]:
 
 
 def status(path: str, *, follow: bool = False) -> tuple[int, ...] | None:
-    """Return what changes when a file does; None when it is not there. What cannot be looked at counts as there.
+    """Return a stamp that changes with a file; None if it does not exist. A file that cannot be accessed exists.
 
-    With `follow`, what a link leads to counts too; the link that leads nowhere is there all the same.
+    With `follow`, the stamp includes the target of a link; a dangling link exists too.
     """
     try:
-        found = os.lstat(path)
-        seen = _facts(found)
-        if follow and stat.S_ISLNK(found.st_mode):
-            seen = (*_facts(os.stat(path)), *seen)
+        own = os.lstat(path)
+        stamp = _stamp(own)
+        if follow and stat.S_ISLNK(own.st_mode):
+            stamp = (*_stamp(os.stat(path)), *stamp)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR) and not os.path.islink(path):
             return None
         return (error.errno or 0,)
-    return seen
+    return stamp
 
 
-def _facts(found: os.stat_result) -> tuple[int, ...]:
-    # the time of the last change to the file's own record cannot be set back, as that of its contents can
-    return found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    # unlike the modification time, the change time (ctime) cannot be set back
+    return status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def is_settled(found: tuple[int, ...] | None) -> bool:
-    """Whether a later change would show in the status of a file."""
-    if found is None or len(found) == 1:
-        return found is None
-    changed = found[0]
+def is_settled(stamp: tuple[int, ...] | None) -> bool:
+    """Whether a later change to a file would change its stamp."""
+    if stamp is None or len(stamp) == 1:
+        return stamp is None
+    changed = stamp[0]
     return time.time_ns() - changed > (TICK if changed % 1_000_000_000 else COARSE_TICK)
 
 
 def contents(path: str, *, follow: bool) -> bytes:
-    """Return the bytes of a regular file of a size that people read."""
+    """Return the bytes of a regular file of limited size."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     with open(os.open(path, flags), "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > FILE_BYTES:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_BYTES:
             raise ValueError(f"it is not a regular file of at most {FILE_BYTES} bytes")
         return file.read(FILE_BYTES)

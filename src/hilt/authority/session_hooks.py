@@ -1,4 +1,4 @@
-"""The hooks in force for a session: of the user's file, of the project's, and its own; and as a call meets them."""
+"""The active hooks of a session: from the user's file, the project's file and its own; and the hooks around a call."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class SessionHooks:
         )
 
     def of_files(self) -> list[HookSet]:
-        """Return the hooks of files, read again when one of them or what is trusted has changed."""
+        """Return the hooks from files, reloaded when a file or trust changes."""
         authority, place = self._authority, self._authority.place
         files = hooks.files(config=place.config, root=place.root)
-        found = tuple(status(path, follow=place.config == os.path.dirname(path)) for path in files)
-        stamps = (authority.state_stamp(), *zip(files, found, strict=True))
+        file_stamps = tuple(status(path, follow=place.config == os.path.dirname(path)) for path in files)
+        stamps = (authority.state_stamp(), *zip(files, file_stamps, strict=True))
         with self._lock:
             if self._read is not None and self._read[0] == stamps:
                 return self._read[1]
@@ -78,11 +78,11 @@ class SessionHooks:
                 trusted=lambda path, data: authority.trust().is_trusted("hooks", path, sha256(data)),
                 home=place.home,
             )
-            self._read = (stamps, sets) if all(map(is_settled, found)) else None
+            self._read = (stamps, sets) if all(map(is_settled, file_stamps)) else None
             return sets
 
     def _refuse_command(self, command: str) -> None:
-        """Raise when a rule denies a command that nobody decides on any more."""
+        """Raise if a rule denies the command of a hook: registered hooks run without another decision."""
         authority = self._authority
         if not authority.rulesets():
             return
@@ -108,11 +108,11 @@ class CallHooks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What does not run, and why."""
+        """Hooks that do not run, and why."""
         return self._hooks.notes
 
     def would_run(self, prepared: Prepared) -> list[str]:
-        """Return the names of the hooks before a call that it would meet; none of them is run."""
+        """Return the names of the hooks that would run before a call, without running them."""
         return [hook.name for hook in self._hooks.would_run(self._seen(prepared))]
 
     def before(self, prepared: Prepared) -> BeforeCall:

@@ -1,4 +1,4 @@
-"""A call as rules see it: all names of its tool, its effects, and its targets where they really lead."""
+"""A call as rules see it: all names of its tool, its effects, and its resolved targets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hilt.policy.rule_forms import Names
     from hilt.policy.subject import Subject, Touched
 
-# what changes the working directory, or starts something in another one
+# programs that change the working directory or start something in another one
 _MOVERS = frozenset(
     (
         *("cd", "pushd", "popd", "chdir", "eval", "source", ".", "env", "sudo", "doas", "su", "runuser"),
@@ -30,7 +30,7 @@ _MOVERS = frozenset(
 
 
 def subject_of(prepared: Prepared, names: frozenset[str], door: Door, root: str, risk: Risk | None) -> Subject:
-    """Return what rules are held against, with its paths resolved."""
+    """Return the call as rules match it, with its paths resolved."""
     from hilt.policy.subject import Subject, Touched
 
     touches: list[Touched] = []
@@ -56,7 +56,7 @@ def subject_of(prepared: Prepared, names: frozenset[str], door: Door, root: str,
 
 
 def _ways(prepared: Prepared, touches: Sequence[Touched], door: Door, root: str, command: str) -> Iterator[Touched]:
-    """Yield what the call reaches besides its touches: links, the contents that a change shows, its folder."""
+    """Yield what the call accesses besides its touches: links, contents that a diff shows, its working directory."""
     for touch in prepared.touches:
         if touch.effect in ("read", "write"):
             yield from _links(touch.effect, touch.target, door, root)
@@ -70,16 +70,16 @@ def _ways(prepared: Prepared, touches: Sequence[Touched], door: Door, root: str,
 
 
 def _redirections(prepared: Prepared, risk: Risk, door: Door, root: str) -> list[Touched]:
-    """Return what redirections write; one that is relative is not known by name where the shell may move."""
+    """Return what redirections write; a relative path has no known name if the shell may change its directory."""
     cwd = str(prepared.args.get("cwd") or ".")
     moves = any(part.kind == "command" and _may_move(part.words) for part in risk.parts)
-    found: list[Touched] = []
+    writes: list[Touched] = []
     for part in risk.parts:
         for path in part.writes if part.kind == "redirection" else ():
             full = os.path.expanduser(path)
             known = not moves or os.path.isabs(full)
-            found.append(touched("write", os.path.join(cwd, full), door, root)._replace(named=path if known else ""))
-    return found
+            writes.append(touched("write", os.path.join(cwd, full), door, root)._replace(named=path if known else ""))
+    return writes
 
 
 def _may_move(words: tuple[str | None, ...]) -> bool:
@@ -87,7 +87,7 @@ def _may_move(words: tuple[str | None, ...]) -> bool:
 
 
 def touched(effect: str, path: str, door: Door, root: str) -> Touched:
-    """Return a touch of a path, followed to where it leads."""
+    """Return a touch of a path, resolved."""
     from hilt.policy.subject import Touched
 
     target, _ = followed(_full(path, door, root))
@@ -95,7 +95,7 @@ def touched(effect: str, path: str, door: Door, root: str) -> Touched:
 
 
 def _links(effect: str, path: str, door: Door, root: str) -> Iterator[Touched]:
-    """Yield the links on the way to a path, each in the folder where it really is."""
+    """Yield the links in a path, each with its folder resolved."""
     from hilt.policy.subject import Touched
 
     _, links = followed(_full(path, door, root))
@@ -104,9 +104,9 @@ def _links(effect: str, path: str, door: Door, root: str) -> Iterator[Touched]:
 
 
 def followed(path: str) -> tuple[str, list[str]]:
-    """Return where an absolute path leads, and the links on the way.
+    """Return an absolute path resolved, and the links in it.
 
-    Names may be swapped meanwhile, which `os.path.realpath` answers with an error.
+    Unlike `os.path.realpath`, this does not raise if names are swapped meanwhile.
     """
     real = "/"
     links: list[str] = []
@@ -133,7 +133,7 @@ def followed(path: str) -> tuple[str, list[str]]:
 
 
 def _full(path: str, door: Door, root: str) -> str:
-    """Return the absolute path that a path of a call means, its links not followed."""
+    """Return the absolute path for a path of a call, without resolving links."""
     try:
         place, parts = door.locate(path)
         return os.path.join(place.real, *parts)
@@ -147,14 +147,14 @@ def _relative(path: str, root: str) -> str | None:
 
 
 def names_of(catalog: Catalog) -> Names:
-    """Return every name that a rule may use, with all names of the same tool."""
+    """Return all names that rules may use, each with all names of the same tool."""
     from hilt.policy.rule_forms import Names
 
     groups: dict[str, set[str]] = {}
     for name in (*built_in_names(), *catalog.extra_names()):
         groups.setdefault(name, set()).add(name)
-    for spoken in dialect_names():
-        for entry in dialect(spoken).values():
+    for dialect_name in dialect_names():
+        for entry in dialect(dialect_name).values():
             groups.setdefault(entry.tool, set()).update((entry.name, entry.tool))
     twins = {name: frozenset(group) for group in groups.values() for name in group}
 
@@ -168,28 +168,28 @@ def names_of(catalog: Catalog) -> Names:
 
 
 def has_dry_run(tool: Tool) -> bool:
-    """Whether a tool can say what it would do; the word of a tool that is not ours is not taken for it."""
+    """Whether a tool has a dry run; only built-in tools are trusted with it."""
     return tool.source == "built-in" and "dry_run" in tool.schema["properties"]
 
 
 def effects_of(prepared: Prepared) -> frozenset[str]:
-    """Return the effects of this call: one that only looks, or only says what it would do, reads."""
+    """Return the effects of this call: an action that only reads, and a dry run, have the effect read."""
     effects = prepared.tool.effects
     if prepared.args.get("dry_run") is True and has_dry_run(prepared.tool):
         return frozenset({"read"})
-    if effects == {"write"} and prepared.tool.source == "built-in" and _looks(prepared.touches):
+    if effects == {"write"} and prepared.tool.source == "built-in" and _only_reads(prepared.touches):
         return frozenset({"read"})
     if any(touch.effect == "network" for touch in prepared.touches):
         return effects | {"network"}
     return effects
 
 
-def _looks(touches: Sequence[Touch]) -> bool:
+def _only_reads(touches: Sequence[Touch]) -> bool:
     return bool(touches) and all(touch.effect == "read" for touch in touches)
 
 
 def risk_of(prepared: Prepared, settings: Settings) -> Risk | None:
-    """Return the risk of the command that a call runs; None when it runs none."""
+    """Return the risk of the command that a call runs; None if it runs no command."""
     for touch in prepared.touches:
         if touch.effect == "execute":
             from hilt.commands.risk import classify
@@ -199,11 +199,11 @@ def risk_of(prepared: Prepared, settings: Settings) -> Risk | None:
 
 
 def _actions(prepared: Prepared) -> frozenset[str]:
-    """Return every spelling of the action that a call asks for: the tool's own, and that of the dialect."""
-    given = (prepared.args.get("action"), prepared.foreign.get("action"))
-    return frozenset(action for action in given if isinstance(action, str))
+    """Return every spelling of a call's action: the tool's own, and the dialect's."""
+    spellings = (prepared.args.get("action"), prepared.foreign.get("action"))
+    return frozenset(action for action in spellings if isinstance(action, str))
 
 
 def _texts(args: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what an expression speaks of in a call that touches nothing which is known: its texts."""
+    """Return the string arguments, which expressions match when a call has no known touches."""
     return tuple(value for value in args.values() if isinstance(value, str))

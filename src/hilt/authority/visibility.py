@@ -1,6 +1,6 @@
-"""Which tools there are for a session, and how a model is shown them: in the names of the dialect in force.
+"""Which tools a session has, and how they are listed for a model, as the active dialect names them.
 
-The list of every surface comes from here, and so does what a search for tools looks through.
+Every surface takes its list from here, and so does tool search.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.authority.authority import Authority
 
-NAMES_CHARACTERS = 1000  # of the names that a search tells beforehand
+NAMES_CHARACTERS = 1000  # of the tool names in the description of tool search
 
 
 class Shown(NamedTuple):
-    """A tool as a model sees it, and the tool that stands behind it."""
+    """A tool as the model sees it, and the tool behind it."""
 
     name: str
     title: str
@@ -43,10 +43,10 @@ def shown(
     lean: bool = False,
     client_asks: bool = True,
 ) -> list[Shown]:
-    """Return the tools a session is shown, always in the same order; `lean` leaves out what parameters mean.
+    """Return the tools listed for a session, always in the same order; `lean` omits the descriptions of parameters.
 
-    `only` names the tools that count, by any of their names. With `search`, just the two that lead to all others are
-    listed. `client_asks` says whether the client can ask a person.
+    `only` restricts the list to these tools, by any of their names. With `search`, only the two tools that find and
+    call the others are listed. `client_asks` is whether the client can ask a person.
     """
     return visible(
         authority.catalog,
@@ -67,8 +67,8 @@ def visible(
     search: bool = False,
     lean: bool = False,
 ) -> list[Shown]:
-    """As `shown`, from its parts: `hidden` says why a tool is not there."""
-    wanted = {catalog.find(name, chosen).tool.name for name in only}  # one that does not exist raises
+    """Like `shown`, from its parts: `hidden` returns why a tool is hidden."""
+    wanted = {catalog.find(name, chosen).tool.name for name in only}  # raises for an unknown name
     present = {tool.name: tool for tool in catalog.tools() if not hidden(tool)}
     tools = {name: tool for name, tool in present.items() if not tool.traits.finds and (not only or name in wanted)}
     if chosen is None or chosen == "jinn":
@@ -79,32 +79,34 @@ def visible(
     if not search:
         return listed
     finders = [_shown(tool, None, lean=lean) for tool in present.values() if tool.traits.finds]
-    return [one if one.tool.traits.forwards else _with_names(one, listed) for one in finders]
+    return [finder if finder.tool.traits.forwards else _with_names(finder, listed) for finder in finders]
 
 
 def _with_names(finder: Shown, tools: Sequence[Shown]) -> Shown:
-    """Return the tool that finds others with the names of those, as many as there is room for."""
+    """Return the search tool with the names of the other tools in its description, as many as fit."""
     room, names = NAMES_CHARACTERS, list[str]()
-    for one in tools:
-        room -= len(one.name) + 2
+    for tool in tools:
+        room -= len(tool.name) + 2
         if room < 0:
             names.append(f"and {len(tools) - len(names)} more")
             break
-        names.append(one.name)
-    return finder._replace(description=f"{finder.description}\n\nThere are: {', '.join(names)}.") if names else finder
+        names.append(tool.name)
+    if not names:
+        return finder
+    return finder._replace(description=f"{finder.description}\n\nAvailable tools: {', '.join(names)}.")
 
 
 def _shown(tool: Tool, entry: DialectEntry | None, *, lean: bool) -> Shown:
     named = tool if entry is None else entry
     schema = tool.parameters if entry is None else schemas.public(entry.schema)
-    output = schemas.promised(tool.output) if entry is None else None  # a dialect answers in shapes of its own
+    output = schemas.promised(tool.output) if entry is None else None  # a dialect has its own result shapes
     if lean:
         schema, output = schemas.lean(schema), output and schemas.lean(output)
     return Shown(named.name, tool.title, named.description, schema, output, tool.effects, tool)
 
 
 def definition(entry: Shown) -> dict[str, Any]:
-    """Return what a model is told of a tool; what it answers with, only programs are."""
+    """Return the definition of a tool for a model; the output schema is for programs only."""
     return {"name": entry.name, "description": entry.description, "inputSchema": entry.schema}
 
 
@@ -112,7 +114,7 @@ def definition(entry: Shown) -> dict[str, Any]:
 
 
 def hidden(authority: Authority, tool: Tool, session: str) -> str | None:
-    """Return why mode, profile or settings hide a tool; None when it is there."""
+    """Return why mode, profile or settings hide a tool, or None."""
     from hilt.policy import modes
 
     settings = authority.settings
@@ -129,30 +131,30 @@ def hidden(authority: Authority, tool: Tool, session: str) -> str | None:
 
 
 def lacks_person(authority: Authority, tool: Tool, *, client_asks: bool) -> str | None:
-    """Return why a tool that needs a person is of no use; `client_asks` says whether the client can ask one."""
+    """Return why a tool that needs a person is hidden, or None; `client_asks` is whether the client can ask one."""
     if not tool.traits.needs_person or client_asks or authority.settings["approve"] in ("once", "always", "all"):
         return None
     return None if authority.approvals().attended(authority.place.id) else "nobody can be asked here"
 
 
 def _only(authority: Authority) -> set[str]:
-    """Return the tools' own names of those that a setting names; what is not there yet counts by its name."""
-    found = set()
+    """Return the canonical names of the tools in the setting tools.only; unknown names stay as they are."""
+    names = set()
     for name in authority.settings["tools.only"]:
-        found.add(name)
-        if not name.startswith("mcp__"):  # to look for one may start its server
+        names.add(name)
+        if not name.startswith("mcp__"):  # looking it up may start its server
             with suppress(ToolError):
-                found.add(authority.catalog.find(name, authority.settings["dialect"]).tool.name)
-    return found
+                names.add(authority.catalog.find(name, authority.settings["dialect"]).tool.name)
+    return names
 
 
 def _disabled(authority: Authority, tool: str) -> frozenset[str]:
-    """Return every name of the tools that a setting disables, this one among them when it is of a disabled server.
+    """Return every name of the disabled tools, including `tool` if its server is disabled.
 
-    A name that is nearly one of a tool, and what is none, is refused.
+    A misspelt or invalid name is rejected.
     """
     names = authority.names()
-    found: set[str] = set()
+    disabled: set[str] = set()
     for name in authority.settings["disabledTools"]:
         if name not in names.twins:
             from hilt.policy import rule_forms
@@ -162,7 +164,7 @@ def _disabled(authority: Authority, tool: str) -> frozenset[str]:
                 if not isinstance(form, rule_forms.Whole | rule_forms.ServedBy):
                     raise rule_forms.BadForm(f"{name} is not the name of a tool")
                 if form.scope.names is None and tool.startswith(form.scope.server or ""):
-                    found.add(tool)
+                    disabled.add(tool)
             except rule_forms.BadForm as error:
                 source = authority.settings.sources["disabledTools"]
                 raise ToolError(
@@ -170,5 +172,5 @@ def _disabled(authority: Authority, tool: str) -> frozenset[str]:
                     f"{source}: disabledTools: {error.message.rstrip('?.')}.",
                     suggestion=f"Ask the user to correct {source}.",
                 ) from None
-        found |= names.twins.get(name, frozenset((name,)))
-    return frozenset(found)
+        disabled |= names.twins.get(name, frozenset((name,)))
+    return frozenset(disabled)

@@ -1,8 +1,8 @@
-"""What rules, the mode, the defaults and grants say of a call, each by itself and all together.
+"""The decision on a call by rules, mode, defaults and grants.
 
-The order: what the mode, the profile or a setting hides is denied first, and nothing lifts that. Then the rules apply,
-and the defaults of the mode; an allow of a rule replaces a default, a deny or ask joins it and the stricter counts.
-What still asks may be covered by a grant.
+The order: what the mode, the profile or a setting hides is denied first, and nothing overrides that. Then the rules
+apply, and the defaults of the mode: an allow rule replaces the default; for a deny or ask rule, the stricter of both
+counts. A grant may cover what still asks.
 """
 
 from __future__ import annotations
@@ -50,30 +50,30 @@ def _weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
     ruling = None if subject is None else _ruling(authority, subject, through)
     ruled = None if ruling is None else Vote(ruling.verdict, "rules", ruling.reason.rstrip("."))
     vote = modes.settle(mode, ruled, default)
-    heard = (*([ruled] if ruled is not None else []), *votes)
+    counted = (*([ruled] if ruled is not None else []), *votes)
     if vote.verdict == "ask" and _is_granted(authority, prepared, ctx, subject, risk):
-        granted = Vote("allow", "grants", "the user keeps allowing this call")
-        return Decision(granted, (*heard, granted))
+        granted = Vote("allow", "grants", "a grant allows this call")
+        return Decision(granted, (*counted, granted))
     if vote.verdict == "ask" and subject is not None and ruled is None:
         hint = authority.rulebook.would_allow(subject)
         vote = vote if hint is None else vote._replace(reason=f"{vote.reason}; {hint}")
-    partial = next((one for one in votes if one.voter == "sandbox"), vote)
+    partial = next((other for other in votes if other.voter == "sandbox"), vote)
     if vote.verdict == "ask" and partial.voter != vote.voter:
-        # one question is asked for both
+        # one question for both
         vote = partial._replace(reason=f"{vote.reason}; {partial.reason}")
     if vote.verdict == "deny" and vote is default:
         dangerous = risk is not None and vote.reason == modes.DANGEROUS
         why = f"{vote.reason}: {risk.reason[:300]}" if risk is not None and dangerous else vote.reason
         vote = vote._replace(reason=why, error=_blocked(vote, risk, ctx, prepared))
-    return Decision(vote, heard if any(one.verdict == vote.verdict for one in heard) else (*heard, vote))
+    return Decision(vote, counted if any(other.verdict == vote.verdict for other in counted) else (*counted, vote))
 
 
 def _ruling(authority: Authority, subject: Subject, through: str | None) -> Ruling | None:
-    """Return what the rules say of a call, of the command it would run, and of the tool it was called through."""
+    """Return the rules' decision on a call, on the command it would run, and on the tool that forwarded it."""
     ruling = rules.decide(authority.rulesets(), subject)
     names = authority.names_of(authority.catalog.find("run_shell").tool)
     if subject.command and subject.names != names:
-        # a command that run_shell may not run, no other tool may run or keep for later
+        # a command denied for run_shell is denied for every tool that runs it or stores it for later
         shell = subject._replace(tool="run_shell", names=names, effects=frozenset({"execute"}))
         ruling = _denied(authority, shell) or ruling
     if through is not None:
@@ -82,13 +82,13 @@ def _ruling(authority: Authority, subject: Subject, through: str | None) -> Ruli
 
 
 def _denied(authority: Authority, subject: Subject) -> Ruling | None:
-    """Return the rule that denies a call, None when none does."""
+    """Return the ruling that denies a call, or None."""
     ruling = rules.decide(authority.rulesets(), subject)
     return ruling if ruling is not None and ruling.verdict == "deny" else None
 
 
 def _hold(authority: Authority, ctx: Context, subject: Subject) -> None:
-    """Hold what the call opens to the rules on paths: its names may lead elsewhere after the decision."""
+    """Apply path rules to what the call opens: its paths may change after the decision."""
     from hilt.policy import barriers
 
     barrier = barriers.make_barrier(authority.bars(ctx.door), authority.rulesets(), subject, authority.place.root)
@@ -97,7 +97,7 @@ def _hold(authority: Authority, ctx: Context, subject: Subject) -> None:
 
 
 def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode, risk: Risk | None) -> list[Vote]:
-    """Return what happens to a call that no rule applies to: the strictest counts."""
+    """Return the default votes on a call; the strictest counts."""
     settings = authority.settings
     starts = risk is not None
     full = settings["shell.sandbox"] == "full" and mode != "plan"
@@ -116,7 +116,7 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     wants_network = starts and any(touch.effect == "network" for touch in prepared.touches)
     if wants_network and settings["shell.network"] != "full":
         votes.append(
-            Vote("ask", "network", f"wants the whole network, and shell.network is {settings['shell.network']}")
+            Vote("ask", "network", f"it needs full network access, and shell.network is {settings['shell.network']}")
         )
     if kind == "landlock" and (not authority.kept(ctx.session).get(PARTIAL) or _unaccepted(authority, ctx, mode)):
         votes.append(_partial(authority, ctx, mode))
@@ -124,7 +124,7 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
 
 
 def _unheld(authority: Authority, prepared: Prepared, ctx: Context) -> Vote | None:
-    """Ask about a command that would run although rules on paths do not hold for it; no allow lifts that."""
+    """Ask about a command when the sandbox cannot enforce path rules for it; no allow overrides that."""
     mode = authority.mode(ctx.session)
     if risk_of(prepared, authority.settings) is None or not _unaccepted(authority, ctx, mode):
         return None
@@ -135,19 +135,19 @@ def _unheld(authority: Authority, prepared: Prepared, ctx: Context) -> Vote | No
 
 def _partial(authority: Authority, ctx: Context, mode: Mode) -> Vote:
     unenforced = unenforced_rules(authority, ctx, mode)
-    gaps = [f"commands are not held to the rule {rule} in the workspace" for rule in unenforced]
+    gaps = [f"the rule {rule} is not enforced for commands in the workspace" for rule in unenforced]
     missing = "; ".join((*ctx.processes.sandbox.missing, *gaps))
-    return Vote("ask", "sandbox", f"the sandbox here enforces only a part. Missing: {missing}")
+    return Vote("ask", "sandbox", f"the sandbox on this system is only partial. Missing: {missing}")
 
 
 def _unaccepted(authority: Authority, ctx: Context, mode: Mode) -> bool:
-    """Whether there are rules on paths that a partial sandbox does not enforce, and that nobody was told of."""
+    """Whether a partial sandbox does not enforce some path rules that the user has not accepted yet."""
     accepted = authority.kept(ctx.session).get(PARTIAL)
     return not set(unenforced_rules(authority, ctx, mode)) <= set(accepted if isinstance(accepted, list) else ())
 
 
 def unenforced_rules(authority: Authority, ctx: Context, mode: Mode) -> list[str]:
-    """Return the rules on paths that a sandbox cannot enforce which has no way to close a path in a folder."""
+    """Return the path rules that a sandbox cannot enforce if it cannot close single paths in a folder."""
     bars = authority.bars(ctx.door)
     if bars is None or mode == "plan" or authority.settings["shell.sandbox"] != "workspace-write":
         return []
@@ -155,40 +155,40 @@ def unenforced_rules(authority: Authority, ctx: Context, mode: Mode) -> list[str
 
     read, write = bars.sandbox
     roots = [root.real for root in ctx.door.roots if root.writable]
-    open_roots = [root for root in roots if not write.encloses(root)]  # else nothing in it is writable
+    open_roots = [root for root in roots if not write.encloses(root)]  # otherwise nothing in it is writable
     return [cited(rule) for rule in (*read.within(roots), *write.within(open_roots))]
 
 
 def held_rules(authority: Authority, ctx: Context) -> list[str]:
-    """Return the rules on paths that hold for the command of a call, each with what it does."""
+    """Return the path rules that the sandbox enforces for the command of a call, each with its effect."""
     from hilt.policy.barriers import cited
 
     full = authority.settings["shell.sandbox"] == "full" and authority.mode(ctx.session) != "plan"
     watches = None if full or ctx.door.barrier is None else ctx.door.barrier.sandbox
     if watches is None:
         return []
-    told = zip(watches, ("cannot be read", "cannot be written"), strict=True)
-    return [f"{cited(rule)}: {what}" for watch, what in told for rule in watch.rules]
+    pairs = zip(watches, ("cannot be read", "cannot be written"), strict=True)
+    return [f"{cited(rule)}: {consequence}" for watch, consequence in pairs for rule in watch.rules]
 
 
 def _is_granted(
     authority: Authority, prepared: Prepared, ctx: Context, subject: Subject | None, risk: Risk | None
 ) -> bool:
-    """Whether a grant covers a call that would ask; no grant covers what a rule asks about or denies."""
+    """Whether a grant covers a call that would ask; no grant overrides a rule that asks or denies."""
     folder = grant_folder(authority, prepared, ctx.door)
     grants = authority.approvals().grants(authority.place.id)
-    # permissions that a tool asks about itself are no rules
-    kept = [grant.rule for grant in grants if grant.folder in ("", folder) and not grant.rule.startswith(GRANT)]
-    if not kept:
+    # permissions that a tool manages itself are not rules
+    allow_rules = [grant.rule for grant in grants if grant.folder in ("", folder) and not grant.rule.startswith(GRANT)]
+    if not allow_rules:
         return False
-    granted = rules.listed("allow", kept, "grants", authority.names(), home=authority.place.home)
+    granted = rules.listed("allow", allow_rules, "grants", authority.names(), home=authority.place.home)
     subject = subject or authority.subject(prepared, ctx.door, risk)
     ruling = rules.decide((*authority.rulesets(), granted), subject)
     return ruling is not None and ruling.verdict == "allow"
 
 
 def grant_folder(authority: Authority, prepared: Prepared, door: Door) -> str:
-    """Return the folder that a grant of the call is for: the one its command runs in, else the workspace."""
+    """Return the folder that a grant for the call applies to: its command's working directory, else the workspace."""
     root = authority.place.root
     cwd = prepared.args.get("cwd")
     if not cwd or not any(touch.effect == "execute" for touch in prepared.touches):
@@ -200,20 +200,20 @@ def _blocked(vote: Vote, risk: Risk | None, ctx: Context, prepared: Prepared) ->
     """Return the error for a call that the defaults deny."""
     refuses = prepared.tool.traits.refuses
     refusal = None if refuses is None else refuses(prepared.args)
-    if refusal is not None:  # which no force lifts
-        advice = "Use a program of the list, or run_shell."
+    if refusal is not None:  # even with force
+        advice = "Use a program from the list, or run_shell."
         return ToolError("command_blocked", refusal, suggestion=advice, risk="dangerous")
     if risk is not None and vote.reason == modes.DANGEROUS:
         reason = risk.reason[:300].rstrip(".")
         message = f"The command is dangerous: {reason}."
         if risk.part and len(risk.parts) > 1:
-            message += f" The part is: {risk.part[:200]}"
+            message += f" Triggered by: {risk.part[:200]}"
         return ToolError("command_blocked", message, risk=risk.level, part=risk.part[:1000])
     if risk is not None and vote.reason == modes.NO_SANDBOX:
         available = ctx.processes.sandbox
         return ToolError(
             "sandbox_unavailable",
-            f"Commands cannot be confined here: {available.facts}",
+            f"Commands cannot be sandboxed on this system: {available.facts}",
             suggestion=available.remedy or None,
             risk=risk.level,
         )

@@ -217,7 +217,7 @@ class _Reading:
             schemas.check_any(schema, {})
         except ToolError as error:
             if error.code == "tool_invalid":
-                why = error.message.removeprefix("The schema of the tool is not usable: ")
+                why = error.message.removeprefix("The tool's schema is invalid: ")
                 self._wrong(key, f"is invalid: {why.rstrip(' .')}")
         return schema
 

@@ -1,8 +1,7 @@
-"""The race-free way from a path in a request to an open file: walk it name by name and never trust a name twice.
+"""Race-free resolution of a path in a request to an open file, component by component.
 
-Every component is opened relative to the handle of the folder before it, without following links; links are read and
-spliced into the walk here, so that the rules apply to the names really walked and nothing can be swapped between the
-decision and the use.
+Every component is opened relative to the descriptor of its parent folder, without following links. Links are read and
+resolved here, so the rules apply to the resolved names, and nothing can be swapped between check and use.
 """
 
 from __future__ import annotations
@@ -44,33 +43,33 @@ class Root:
     ) -> None:
         self.path = os.path.abspath(path)
         self.real = os.path.realpath(path)
-        self.label = label  # what stands before a path of this root when it is shown: nothing for the first
+        self.label = label  # prefix of displayed paths; None for the first root
         self.writable = writable
-        # folders of hilt itself, which a workspace as wide as a home folder has inside
+        # hilt's own folders, which may be inside the workspace, such as a home directory
         self._closed = self._inside(closed)
         self._kept = self._inside(kept)
-        # the code that runs hilt, of which this folder may be a part itself
+        # the installation of hilt, which may also contain this folder
         self._installed = self._inside(installed)
         self.is_part = self.real in installed
         # start files of a home directory in here
         self._asked = self._inside([path for path in asked if _below(path, self.real)])
 
     def _inside(self, paths: Sequence[str]) -> frozenset[tuple[str, ...]]:
-        # by its name, and by where that leads
-        real = (form for path in paths for form in dict.fromkeys((path, os.path.realpath(path))))
-        found = (_below(path, self.real) for path in real)
-        return frozenset(tuple(map(fold, parts)) for parts in found if parts)
+        # as written, and resolved
+        forms = (form for path in paths for form in dict.fromkeys((path, os.path.realpath(path))))
+        inside = (_below(path, self.real) for path in forms)
+        return frozenset(tuple(map(fold, parts)) for parts in inside if parts)
 
     def is_closed(self, parts: Sequence[str]) -> bool:
-        """Whether this is a folder that tools neither read nor write, whatever its name."""
+        """Whether this is a folder that tools can neither read nor write, whatever its name."""
         return bool(self._closed) and tuple(map(fold, parts)) in self._closed
 
     def is_kept(self, parts: Sequence[str]) -> bool:
-        """Whether this is a folder that tools read and do not write, whatever its name."""
+        """Whether this is a folder that tools can only read, whatever its name."""
         return bool(self._kept) and tuple(map(fold, parts)) in self._kept
 
     def is_installed(self, parts: Sequence[str]) -> bool:
-        """Whether this is a part of the running hilt."""
+        """Whether this is part of the running hilt."""
         return self.is_part or (bool(self._installed) and tuple(map(fold, parts)) in self._installed)
 
     def asks(self, parts: Sequence[str]) -> bool:
@@ -78,7 +77,7 @@ class Root:
         return bool(self._asked) and tuple(map(fold, parts)) in self._asked
 
     def open(self) -> int:
-        """Return a handle of the folder; opened anew each time, because a workspace may be replaced while we live."""
+        """Return a descriptor of the folder; opened each time, because a workspace may be replaced."""
         try:
             return os.open(self.real, _DIRECTORY)
         except OSError as error:
@@ -86,11 +85,11 @@ class Root:
             raise ToolError("file_not_found", f"The workspace cannot be opened: {reason}.") from error
 
     def full(self, parts: Sequence[str]) -> str:
-        """Return a path of this root on this machine."""
+        """Return the absolute path of a path in this root."""
         return os.path.join(self.real, *parts)
 
     def shown(self, parts: Sequence[str]) -> str:
-        """Return a path of this root as callers see it."""
+        """Return a path in this root as callers see it."""
         inner = "/".join(parts)
         if self.label is None:
             return inner or "."
@@ -98,14 +97,14 @@ class Root:
 
 
 class Place(NamedTuple):
-    """Where a path leads: an open folder, the name in it, and what is there (None: nothing)."""
+    """A resolved path: an open folder, the name in it, and its status (None: it does not exist)."""
 
     folder: int
     name: str
     status: os.stat_result | None
     root: Root
-    parts: tuple[str, ...]  # the names really walked, links resolved
-    missing: tuple[str, ...]  # folders that have to be made before the name
+    parts: tuple[str, ...]  # the names walked, links resolved
+    missing: tuple[str, ...]  # folders that must be created for the name
 
     @property
     def path(self) -> str:
@@ -114,10 +113,10 @@ class Place(NamedTuple):
 
 
 class Door:
-    """Opens paths inside the roots, under the path rules.
+    """Opens paths inside the roots, subject to the path rules.
 
-    `marked` tells files and folders that stay closed under every name: it is asked about each folder walked and about
-    what is opened at the end. `barrier` holds the rules of one call.
+    `marked` matches files and folders that are closed under every name; it is checked for each folder walked and for
+    the final file. `barrier` has the rules that apply to one call.
     """
 
     def __init__(
@@ -132,17 +131,17 @@ class Door:
         self.rules = rules
         self.marked = marked
         self.barrier = barrier
-        self._asked: set[str] = set()  # names that ask, which the user was asked about
+        self._asked: set[str] = set()  # names that need approval, which the user was asked about
         named = [(root, prefix) for root in roots for prefix in dict.fromkeys((root.path, root.real))]
-        # the narrowest first: one root may be inside another
+        # longest first: one root may be inside another
         self._prefixes = sorted(named, key=lambda pair: len(pair[1]), reverse=True)
 
     def for_call(self) -> Door:
-        """Return the door of one call: what its user was asked about holds for no other."""
+        """Return the door of one call: approvals apply to no other call."""
         return self._copy(set(), self.barrier)
 
     def under(self, barrier: Barrier) -> Door:
-        """Return this door, held to the rules of one call."""
+        """Return this door with the rules of one call."""
         return self._copy(self._asked, barrier)
 
     def _copy(self, asked: set[str], barrier: Barrier | None) -> Door:
@@ -152,14 +151,16 @@ class Door:
         return copy
 
     def locate(self, path: str) -> tuple[Root, list[str]]:
-        """Return the root a path names and its parts, by text alone; raise when it leaves every root."""
+        """Return the root of a path and its parts, by its text alone; raise if it is outside all roots."""
         if "\0" in path:
-            raise ToolError("invalid_args", "The path holds a NUL character.", suggestion="Send the path without it.")
+            raise ToolError(
+                "invalid_args", "The path contains a NUL character.", suggestion="Remove the NUL character."
+            )
         if len(path) > PATH_MAX:
-            # walked name by name it would work, and no other program could open what is made there
+            # walking it would work, but other programs could not open the result
             raise plain_error(OSError(errno.ENAMETOOLONG, ""), path)
         if not path.isascii() and any("\ud800" <= character < "\udc80" for character in path):
-            raise ToolError("invalid_args", "The path holds a lone surrogate.", suggestion="Send whole characters.")
+            raise ToolError("invalid_args", "The path contains a lone surrogate.", suggestion="Send valid Unicode.")
         expanded = os.path.expanduser(path) if path.startswith("~") else path
         first = self.roots[0]
         if not expanded.startswith("/"):
@@ -170,13 +171,13 @@ class Door:
         normal = os.path.normpath(expanded)
         for root, prefix in self._prefixes:
             if normal == prefix or normal.startswith(prefix.rstrip("/") + "/"):
-                # links may stand before "..", so the walk gets the parts as they were written where it can
+                # a link may precede "..", so keep the parts as written if possible
                 written = _below(expanded, prefix)
                 return root, written if written is not None else normal[len(prefix) :].split("/")
         raise _outside(path)
 
     def inside(self, target: str) -> tuple[Root, list[str]] | None:
-        """Return the root that an absolute path is in and its parts there, or None."""
+        """Return the root that contains an absolute path and its parts there, or None."""
         for root, prefix in self._prefixes:
             parts = _below(target, prefix)
             if parts is not None:
@@ -184,7 +185,7 @@ class Door:
         return None
 
     def is_sensitive(self, root: Root, parts: Sequence[str]) -> bool:
-        """Whether the last name of a path, whose other names were judged before, is not for tools."""
+        """Whether the last name of a path, whose other names were already checked, is closed to tools."""
         return (
             self.rules.is_sensitive("/".join(parts))
             or root.is_closed(parts)
@@ -192,22 +193,24 @@ class Door:
         )
 
     def check(self, root: Root, parts: Sequence[str], *, write: bool) -> None:
-        """Judge the last name of a path whose other names were judged before; raise when it is refused."""
+        """Check the last name of a path whose other names were already checked; raise if it is denied."""
         self.rules.check(parts, write=write)
         path = root.shown(parts)
         if root.is_closed(parts):
-            raise ToolError("sensitive_path", f"{path} holds the state of hilt; tools do not use it.", path=path)
+            raise ToolError("sensitive_path", f"{path} contains the state of hilt; tools cannot access it.", path=path)
         if not write:
             return
         if root.is_kept(parts):
-            raise ToolError("protected_path", f"{path} holds the settings of hilt; tools only read it.", path=path)
+            raise ToolError(
+                "protected_path", f"{path} contains the settings of hilt; tools can only read it.", path=path
+            )
         if root.is_installed(parts):
             raise _installed(path, root, parts)
         if self._asks(root, parts) and path not in self._asked:
             raise ToolError(
                 "protected_path",
-                f"{path} can run programs by itself, and the user was not asked about writing it.",
-                suggestion="Name the file in the call, so that the user is asked.",
+                f"{path} can run programs automatically, and the user was not asked about writing it.",
+                suggestion="Name the file in the call, so that the user can approve it.",
                 path=path,
             )
 
@@ -215,17 +218,19 @@ class Door:
         return self.rules.asks(parts) or root.asks(parts)
 
     def check_rules(self, root: Root, parts: Sequence[str], *, write: bool) -> None:
-        """Apply the rules of the call to a path that was walked; raise when one denies it."""
+        """Apply the rules of the call to a walked path; raise if one denies it."""
         if self.barrier is not None:
             self.barrier.check(root.full(parts), root.shown(parts), write=write)
 
     def check_object(self, status: os.stat_result, shown: str) -> None:
-        """Judge an open file or folder by what it is; raise when it is closed under every name."""
+        """Check an open file or folder by its identity; raise if it is closed under every name."""
         if self.marked is not None and self.marked(status):
-            raise ToolError("sensitive_path", f"{shown} is another name of a file that tools do not use.", path=shown)
+            raise ToolError(
+                "sensitive_path", f"{shown} is another name of a file that tools cannot access.", path=shown
+            )
 
     def judge(self, path: str, *, write: bool) -> None:
-        """Apply the boundary and the path rules to the text of a path; the walk applies them again to what is there."""
+        """Apply the boundary and the path rules to the text of a path; the walk applies them again to what it opens."""
         root, parts = self.locate(path)
         for names in _named(parts):
             self.check(root, names, write=write)
@@ -233,18 +238,18 @@ class Door:
             raise _read_only(path)
 
     def ask(self, path: str) -> list[str]:
-        """Return the names in the text of a path that the user is asked about before they are written.
+        """Return the names in the text of a path that need approval before they are written.
 
-        From now on they can be written through this door: the caller lets nothing run before the user was asked.
+        From now on they can be written through this door, so the caller must ask the user first.
         """
         root, parts = self.locate(path)
-        found = [root.shown(names) for names in _named(parts) if self._asks(root, names)]
-        self._asked.update(found)
-        return found
+        asked = [root.shown(names) for names in _named(parts) if self._asks(root, names)]
+        self._asked.update(asked)
+        return asked
 
     @contextmanager
     def place(self, path: str, *, write: bool = False) -> Iterator[Place]:
-        """Walk to a path and yield where it leads; the folder handle lives as long as the block."""
+        """Walk to a path and yield its place; the folder descriptor is valid inside the block."""
         root, parts = self.locate(path)
         if write and not root.writable:
             raise _read_only(path)
@@ -254,14 +259,14 @@ class Door:
             if path.endswith(("/", "/.")) and place.status is not None and not stat.S_ISDIR(place.status.st_mode):
                 raise ToolError(
                     "not_a_file",
-                    f"{path} ends as a folder does, and {place.path} is none.",
+                    f"{path} ends with a slash, but {place.path} is not a folder.",
                     suggestion=f"Use {place.path}.",
                     path=place.path,
                 )
             if write and path.endswith("/") and place.status is None:
                 raise ToolError(
                     "not_a_file",
-                    f"{path} names a folder.",
+                    f"{path} ends with a slash, which means a folder.",
                     suggestion=f"For a file, use {place.path}.",
                     path=place.path,
                 )
@@ -273,7 +278,7 @@ class Door:
 
     @contextmanager
     def open_file(self, path: str) -> Iterator[tuple[int, os.stat_result, Place]]:
-        """Open a regular file for reading; links that stay inside are followed."""
+        """Open a regular file for reading; follow links that stay inside."""
         with self.place(path) as place:
             if place.status is None:
                 raise _not_found(place.path)
@@ -313,7 +318,7 @@ class Door:
 
 
 class _Walk:
-    """One walk: the handles it holds, and the names it has passed."""
+    """One walk: its open descriptors and the names it has passed."""
 
     def __init__(self, door: Door, root: Root, path: str, *, write: bool) -> None:
         self._door = door
@@ -328,7 +333,7 @@ class _Walk:
         self._handles.clear()
 
     def to(self, parts: Sequence[str]) -> Place:
-        """Walk to the last name and return its place, judged."""
+        """Walk to the last name, check it and return its place."""
         place = self._end(parts)
         door = self._door
         if door.barrier is not None:
@@ -338,7 +343,7 @@ class _Walk:
         return place
 
     def _end(self, parts: Sequence[str]) -> Place:
-        names: list[str] = []  # walked, links resolved; as long as the handles at the end
+        names: list[str] = []  # the names walked, links resolved; one per open folder at the end
         pending = [part for part in reversed(parts) if part not in ("", ".")]
         links = 0
         self._handles.append(self._root.open())
@@ -365,14 +370,14 @@ class _Walk:
                 links += 1
                 if links > LINKS_MAX:
                     shown = self._root.shown(names)
-                    raise ToolError("file_not_found", f"{shown} is one of too many links; they may form a circle.")
+                    raise ToolError("file_not_found", f"{shown}: too many links; they may form a loop.")
                 names.pop()
                 try:
                     target = os.readlink(part, dir_fd=folder)
                 except OSError as error:
                     if error.errno not in (errno.EINVAL, errno.ENOENT):
                         raise
-                    pending.append(part)  # swapped between the two looks: look again
+                    pending.append(part)  # swapped in between: try again
                     continue
                 self._splice(target, part, names, pending)
                 continue
@@ -384,7 +389,7 @@ class _Walk:
                 self._handles.append(os.open(part, _DIRECTORY, dir_fd=folder))
             except OSError as error:
                 if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT) and links <= LINKS_MAX:
-                    # swapped between the two looks: look again
+                    # swapped in between: try again
                     names.pop()
                     pending.append(part)
                     links += 1
@@ -398,7 +403,7 @@ class _Walk:
         return Place(folder, ".", os.stat(".", dir_fd=folder), self._root, tuple(names), ())
 
     def _splice(self, target: str, link: str, names: list[str], pending: list[str]) -> None:
-        """Put what a link says in place of its name."""
+        """Replace a link's name with its target."""
         shown = self._root.shown([*names, link])
         if os.path.isabs(target):
             root = self._door.inside(target)
@@ -417,11 +422,11 @@ class _Walk:
         pending.extend(part for part in reversed(parts) if part not in ("", "."))
 
     def _refuse_link(self, shown: str) -> None:
-        """Writing goes through no link at all; one that leaves is told apart."""
+        """Raise: tools do not write through links. A link that leads outside gets its own error."""
         advice = "Use a path without links."
         try:
             with self._door.place(self._path) as place:
-                advice = f"Write to {place.path}, where it leads."
+                advice = f"Write to {place.path}, its target."
         except ToolError as error:
             if error.code != "file_not_found":
                 raise
@@ -449,7 +454,7 @@ class _Walk:
 
 
 def _below(path: str, prefix: str) -> list[str] | None:
-    """Return the parts of a path under a prefix that it begins with, or None."""
+    """Return the parts of a path below a prefix, or None if it is not below."""
     base = prefix.rstrip("/")
     if path in (prefix, base):
         return []
@@ -460,12 +465,12 @@ def _below(path: str, prefix: str) -> list[str] | None:
     for part in parts:
         depth += -1 if part == ".." else 0 if part in ("", ".") else 1
         if depth < 0:
-            return None  # leaves the prefix by its text
+            return None  # leaves the prefix with ".."
     return parts
 
 
 def _named(parts: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the names of a path, as far as each of its parts leads; by text alone."""
+    """Yield the names from the root to each component of a path, by its text alone."""
     names: list[str] = []
     for part in parts:
         if part == "..":
@@ -480,8 +485,8 @@ def _installed(path: str, root: Root, parts: Sequence[str]) -> ToolError:
     full = root.real if root.is_part else os.path.join(root.real, *parts)
     return ToolError(
         "protected_path",
-        f"{path} is a part of the hilt that is running; tools only read it.",
-        suggestion=f"Whoever works on hilt itself can add {full} to workspace.writable in the personal settings.",
+        f"{path} is part of the running hilt; tools can only read it.",
+        suggestion=f"To develop hilt itself, add {full} to workspace.writable in the personal settings.",
         path=path,
     )
 
@@ -489,7 +494,7 @@ def _installed(path: str, root: Root, parts: Sequence[str]) -> ToolError:
 def _read_only(path: str) -> ToolError:
     return ToolError(
         "protected_path",
-        f"{path} is in a folder that tools only read.",
+        f"{path} is in a read-only folder.",
         suggestion="Use a path inside the workspace.",
         path=path,
     )
@@ -506,9 +511,7 @@ def _not_found(path: str) -> ToolError:
 def not_a_file(path: str, mode: int) -> ToolError:
     """Return the error for something that is not a regular file."""
     if stat.S_ISDIR(mode):
-        return ToolError(
-            "not_a_file", f"{path} is a folder.", suggestion="Use list_dir to see what is in it.", path=path
-        )
+        return ToolError("not_a_file", f"{path} is a folder.", suggestion="Use list_dir to list it.", path=path)
     kinds = (
         (stat.S_ISFIFO, "a pipe"),
         (stat.S_ISSOCK, "a socket"),
@@ -520,16 +523,14 @@ def not_a_file(path: str, mode: int) -> ToolError:
 
 
 def plain_error(error: OSError, path: str) -> ToolError:
-    """Return an error of the file system as one a caller can act on."""
+    """Convert an error of the file system to one that a caller can act on."""
     match error.errno:
         case errno.ENOENT:
             return _not_found(path)
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return ToolError("permission_denied", f"{path}: {os.strerror(error.errno)}.", path=path)
         case errno.EISDIR:
-            return ToolError(
-                "not_a_file", f"{path} is a folder.", suggestion="Use list_dir to see what is in it.", path=path
-            )
+            return ToolError("not_a_file", f"{path} is a folder.", suggestion="Use list_dir to list it.", path=path)
         case errno.ENOTDIR | errno.ELOOP | errno.ENXIO:
             return ToolError("not_a_file", f"{path} is not a regular file.", path=path)
         case errno.ENAMETOOLONG:

@@ -1,4 +1,4 @@
-"""A change in the making, and its commit: all of it happens, or nothing."""
+"""A draft of a change, and its atomic commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Draft:
-    """A change in the making: what the targets hold now, and what they are to hold."""
+    """A pending change: the old and new contents of its targets."""
 
     def __init__(self, workspace: Workspace, operation: str, paths: Sequence[str], *, force: bool, fresh: bool) -> None:
         self._workspace = workspace
@@ -44,10 +44,10 @@ class Draft:
             now = self._old[path].hash
             if now != stamp.hash:
                 what = "was removed" if now is None else "appeared" if stamp.hash is None else "changed"
-                advice = "Call read_file, which then takes note that it is gone, and repeat the change."
+                advice = "Call read_file, which records that the file is gone, and repeat the change."
                 raise ToolError(
                     "stale_file",
-                    f"{path} {what} after this session last saw it.",
+                    f"{path} {what} since this session last read it.",
                     suggestion=advice if now is None else None,
                     path=path,
                 )
@@ -57,30 +57,30 @@ class Draft:
         return self._workspace.resolve(path)
 
     def old(self, path: str) -> bytes | None:
-        """Return what a target held when the change began, None when it was not there."""
+        """Return the contents of a target when the change began; None if it did not exist."""
         return self._old[path].data
 
     def read(self, path: str) -> bytes | None:
-        """Return what a target holds in this draft."""
+        """Return the contents of a target in this draft."""
         return self._new[path] if path in self._new else self._old[path].data
 
     def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """Let the target hold this; its mode is kept unless one is given."""
+        """Set the contents of a target; its mode stays unless one is given."""
         self._new[path] = data
         if mode is not None:
             self._modes[path] = mode
 
     def delete(self, path: str) -> None:
-        """Let the target be gone."""
+        """Delete a target."""
         self._new[path] = None
         self._modes.pop(path, None)
 
     def old_mode(self, path: str) -> int | None:
-        """Return the permission bits that a target had when the change began."""
+        """Return the permission bits of a target when the change began."""
         return self._old[path].mode
 
     def mode(self, path: str) -> int | None:
-        """Return the permission bits that a target has in this draft."""
+        """Return the permission bits of a target in this draft."""
         return self._modes.get(path, self._old[path].mode)
 
     def targets(self) -> list[str]:
@@ -92,9 +92,9 @@ class Draft:
         return any(map(self._differs, self._new))
 
     def commit(self, *, remove_folders: Sequence[str] = ()) -> str | None:
-        """Make the change, all of it or nothing; return its id for undo, None when nothing differs.
+        """Make the change atomically; return its id for undo, or None if nothing differs.
 
-        Of the folders named, those go that held files which the change deletes and are empty then.
+        `remove_folders` are removed if they contained deleted files and are empty now.
         """
         workspace = self._workspace
         targets = [(self._old[path], data) for path, data in self._new.items() if self._differs(path)]
@@ -114,28 +114,28 @@ class Draft:
             id = recording.id
         for path in self._new:
             workspace.seen.pop(path, None)
-        # Only what the session has read is guarded, so only that is stamped anew; and now, while the files are locked:
-        # another call of the session may be waiting for them.
+        # Only files that the session has read are checked for staleness, so only those get a new stamp; and now, while
+        # the files are locked, because another call of the session may be waiting for them.
         trail, place = workspace.store.trail, (workspace.store.id, workspace.session)
         read = trail.stamps(*place, self._new)
         if read:
-            # the change is made: where this cannot be noted, the session has to read the files again
+            # the change is already made: if this fails, the session must read the files again
             with suppress(ToolError):
                 trail.stamp(*place, {path: self._stamp(path) for path in read})
         return id
 
     def _link(self, path: str, destination: str) -> bool:
-        """Give a target that the change replaces a second name, for the history to keep it under."""
+        """Hard-link a target that the change replaces, so that the history can keep it."""
         with self._workspace.door.place(path, write=True) as place:
             if place.status is None or place.status.st_nlink != 1:
-                return False  # under another name it could go on changing
+                return False  # it could still be changed under its other name
             if writing.identity(place.status) != writing.identity(self._old[path].status):
                 return False
             try:
                 os.link(place.name, destination, src_dir_fd=place.folder, follow_symlinks=False)
                 descriptor = os.open(destination, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except OSError:
-                return False  # another file system, or one without links
+                return False  # another file system, or one without hard links
             try:
                 os.fsync(descriptor)
                 return os.fstat(descriptor).st_ino == place.status.st_ino
@@ -156,7 +156,7 @@ class Draft:
                 start = end - len(place.missing)
                 folders = tuple(place.root.shown(place.parts[: i + 1]) for i in range(start, end))
         else:
-            # a rename would replace a file that its owner made read-only; that is not ours to overrule
+            # a rename would replace a file that its owner made read-only
             if not old.writable:
                 raise ToolError("permission_denied", f"{old.path} is read-only.", path=old.path)
             if data is None:
@@ -189,17 +189,17 @@ class Draft:
             recording.keep()
         except BaseException as error:
             try:
-                self._take_back(recording, targets, files, done)
+                self._roll_back(recording, targets, files, done)
             except (ToolError, OSError) as second:
-                message = f"{error} Taking the change back failed too ({second}); the next call mends it."
+                message = f"{error} Rolling back the change failed too ({second}); the next call recovers it."
                 advice = second.suggestion if isinstance(second, ToolError) else "Ask the user to free disk space."
                 raise ToolError("resource_limit", message, suggestion=advice, change=recording.id) from error
             raise
         finally:
-            recording.release()  # what could not be settled here, the next call mends
+            recording.release()  # the next call recovers what could not be finished here
 
     def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> int:
-        """Write the new file beside its target; return a handle of it, for it to be synced."""
+        """Write the new file next to its target; return its descriptor, to be synced."""
         with self._workspace.door.place(file.path, write=True) as place:
             folder = writing.make_folders(place)
             try:
@@ -211,7 +211,7 @@ class Draft:
                 os.close(folder)
 
     def _swap(self, id: str, position: int, file: Snapshot, old: OldFile, data: bytes | None) -> None:
-        """Put the new file in the place of the old one, if that is still what the change looked at."""
+        """Replace the old file with the new one, if it has not changed since the draft was made."""
         with self._workspace.door.place(file.path, write=True) as place:
             if writing.identity(place.status) != writing.identity(old.status):
                 raise ToolError("stale_file", f"{file.path} changed while it was being written.", path=file.path)
@@ -222,7 +222,7 @@ class Draft:
                     writing.temporary_name(id, position), place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder
                 )
 
-    def _take_back(
+    def _roll_back(
         self,
         recording: Recording,
         targets: Sequence[tuple[OldFile, bytes | None]],

@@ -1,4 +1,4 @@
-"""Changing text in a draft, and telling about it: for every tool that writes."""
+"""Edits of text in a draft, and reports on them: for every tool that writes."""
 
 from __future__ import annotations
 
@@ -20,27 +20,29 @@ if TYPE_CHECKING:
     from hilt.text.revising import Revision
 
 LARGE_BYTES = 1024 * 1024
-AROUND_LINES = 8  # more than a diff shows around a change
-AROUND_MOST = 256 * 1024  # characters in which the lines around a change are looked for
+AROUND_LINES = 8  # more than the context lines of a diff
+AROUND_MOST = 256 * 1024  # characters searched for the lines around a change
 
 
 class Document:
-    """A file's bytes and their text, changed together so that bytes outside the changes stay as they are."""
+    """A file's bytes and text, changed together so that bytes outside the edits stay as they are."""
 
     def __init__(self, path: str, data: bytes) -> None:
         if encodings.is_binary(data[:512]):
-            raise ToolError("binary_file", f"{path} is binary ({len(data)} bytes); tools change text only.", path=path)
+            raise ToolError(
+                "binary_file", f"{path} is binary ({len(data)} bytes); tools can only change text.", path=path
+            )
         self.path = path
         self._data = data
         self._original = data
-        self._change: ShownChange | None = None  # known without looking at the whole
-        # of a large file in plain ASCII the text is made only when an edit needs more than its surroundings
+        self._change: ShownChange | None = None  # set if known without comparing the whole texts
+        # a large ASCII file is decoded only if an edit needs more than the lines around it
         self._plain = len(data) > LARGE_BYTES and data.isascii()
         self._text: str | None = None
         self._before: str | None = None
         self._expected: Sequence[str] = ()
-        self._first: Revision | None = None  # the text as it was, where several edits are expected
-        self._revision: Revision | None = None  # the text with edits that are not made in it yet
+        self._first: Revision | None = None  # the original text, if several edits are expected
+        self._revision: Revision | None = None  # the text with pending edits
         self._pages: list[TextPage] = []
         self.encoding = encodings.UTF8
         if not self._plain:
@@ -49,13 +51,13 @@ class Document:
 
     @property
     def data(self) -> bytes:
-        """The bytes as they are now."""
+        """The current bytes."""
         self._catch_up()
         return self._data
 
     @property
     def text(self) -> str:
-        """The text as it is now."""
+        """The current text."""
         self._catch_up()
         if self._text is None:
             self._text = self._data.decode()
@@ -63,19 +65,19 @@ class Document:
 
     @property
     def before(self) -> str:
-        """The text as it was."""
+        """The original text."""
         if self._before is None:
             self._before = self._original.decode()
         return self._before
 
     def show_mark(self) -> None:
-        """Let the byte order mark of UTF-8 be a part of the text, as it is for diff and git."""
+        """Make the byte order mark of UTF-8 part of the text, as it is for diff and git."""
         if self.encoding.name == "utf-8" and self.encoding.bom:
             self._text = self._before = "\ufeff" + self.text
             self.encoding = encodings.UTF8
 
     def expect(self, old_texts: Sequence[str]) -> None:
-        """Prepare for edits of these texts: those that do not touch each other are made together."""
+        """Prepare for edits of these texts: edits that do not overlap are applied together."""
         from hilt.text.revising import Revision, SamplePlaces
 
         if len(old_texts) > 1 and self.encoding.name.startswith("utf-"):
@@ -85,7 +87,7 @@ class Document:
             self._first, self._revision = Revision(places), Revision(places)
 
     def apply(self, spans: list[Span]) -> None:
-        """Replace the spans of the present text."""
+        """Replace the spans of the current text."""
         text = self.text
         self._data = encodings.splice(self._data, text, self.encoding, spans)
         self._change = None
@@ -101,20 +103,20 @@ class Document:
             self._revision = Revision(SamplePlaces(self._text, self._expected))
 
     def _catch_up(self) -> None:
-        """Make the edits that were only noted."""
+        """Apply the pending edits."""
         if self._revision is not None and self._revision.spans:
             spans, self._revision = self._revision.spans, None
             self.apply(spans)
 
     @property
     def change(self) -> ShownChange:
-        """What was changed so far."""
+        """The change so far."""
         if self._change is not None:
             return self._change
         return ShownChange(self.path, _visible(self.before, self.encoding), _visible(self.text, self.encoding))
 
     def edit(self, old_text: str, new_text: str, *, fuzzy_indent: bool, nearest: bool = True) -> EditMatch:
-        """Replace the one place where the text occurs."""
+        """Replace the only occurrence of the text."""
         match = None
         if self._revision is not None:
             match = self._note(self._revision, old_text, new_text, fuzzy_indent=fuzzy_indent)
@@ -134,7 +136,7 @@ class Document:
         return match
 
     def original_span(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Span | None:
-        """Return what an edit would replace in the text as it was, None when it could not be made there."""
+        """Return what an edit would replace in the original text; None if it is not possible there."""
         try:
             if self._first is not None:
                 match = _locate(self._first, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
@@ -149,17 +151,17 @@ class Document:
             return None
 
     def _page(self, text: str) -> TextPage:
-        """Return a text prepared for comparison; those of the original and of the latest text are kept."""
+        """Return a text prepared for fuzzy comparison; the original and the latest text are cached."""
         from hilt.text.likeness import read_page
 
         page = next((page for page in self._pages if page.text is text), None)
         if page is None:
             page = read_page(text)
-            self._pages = [*(kept for kept in self._pages if kept.text is self._before), page]
+            self._pages = [*(cached for cached in self._pages if cached.text is self._before), page]
         return page
 
     def _note(self, revision: Revision, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch | None:
-        """Note an edit that touches none of those before it; None when that is not certain."""
+        """Add a pending edit that overlaps no earlier one; return None if that is not certain."""
         match = _locate(revision, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
         if match is None:
             return None
@@ -175,7 +177,7 @@ class Document:
         )
 
     def around(self, match: EditMatch, lines: int) -> tuple[str, str]:
-        """Return what is before and behind the latest edit, with so many lines at least, where there are as many."""
+        """Return the text before and after the latest edit, at least this many lines of each where available."""
         size = 4096
         while True:
             if self._revision is not None and self._revision.spans:
@@ -190,13 +192,13 @@ class Document:
             size *= 8
 
     def _edit_large(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch | None:
-        """Edit a large file by looking only at the lines around the place; None when that is not enough."""
+        """Edit a large file using only the lines around the match; return None if that is not enough."""
         data = self._data
         sought = old_text.encode("ascii", "ignore")
-        at = data.find(sought)
-        if len(sought) != len(old_text) or at < 0 or data.find(sought, at + 1) >= 0 or data is not self._original:
+        start = data.find(sought)
+        if len(sought) != len(old_text) or start < 0 or data.find(sought, start + 1) >= 0 or data is not self._original:
             return None
-        start, end = at, at + len(sought)
+        end = start + len(sought)
         for _ in range(AROUND_LINES):
             start = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
             end = data.find(b"\n", end) + 1 or len(data)
@@ -219,26 +221,26 @@ class Document:
 
 
 def _locate(revision: Revision, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch | None:
-    """Return the edit of the one place where a text occurs, by the lines around it; None when that is not enough."""
-    at = revision.only(old_text)
-    if at is None:
+    """Return the edit of the only occurrence of a text, using the lines around it; None if that is not enough."""
+    position = revision.only(old_text)
+    if position is None:
         return None
-    end = at + len(old_text)
+    end = position + len(old_text)
     needs_lines = fuzzy_indent or "\n" in new_text  # for the indentation, or the line endings
     size = 512
     while True:
-        before, after = revision.before(at, size), revision.after(end, size)
+        before, after = revision.before(position, size), revision.after(end, size)
         if not needs_lines or all(len(side) < size or side.count("\n") > 1 for side in (before, after)):
             break
         if size >= AROUND_MOST:
             return None
         size *= 8
     near = match_at(before + old_text + after, len(before), old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
-    start = at + near.span.start - len(before)  # a line ending is replaced whole, so it may begin earlier
+    start = position + near.span.start - len(before)  # a line ending is replaced as a whole, so it may start earlier
     try:
         near.span.new.encode()
     except UnicodeEncodeError:
-        return None  # bytes that are no character pass only where the file has them
+        return None  # invalid bytes are accepted only where the file has them
     if revision.touches(start, end):
         return None
     return near._replace(span=Span(start, end, near.span.new))
@@ -253,22 +255,22 @@ def open_document(draft: Draft, path: str) -> Document:
 
 
 def require(path: str, data: bytes | None, *, if_checksum: str | None = None, if_absent: bool = False) -> None:
-    """Hold a change to what the caller believes about the file."""
+    """Raise unless a file is as the caller expects."""
     if if_checksum and if_absent:
         raise ToolError(
-            "invalid_args", "if_checksum and if_absent exclude each other.", suggestion="Send only one of them."
+            "invalid_args", "if_checksum and if_absent are mutually exclusive.", suggestion="Pass only one of them."
         )
     if if_absent and data is not None:
         raise ToolError("already_exists", f"{path} already exists ({len(data)} bytes).", path=path)
     if if_checksum:
-        found = None if data is None else sha256(data).hex()
-        if found != if_checksum.lower():
-            state = "does not exist" if found is None else f"has the checksum {found[:12]}…"
+        checksum = None if data is None else sha256(data).hex()
+        if checksum != if_checksum.lower():
+            state = "does not exist" if checksum is None else f"has the checksum {checksum[:12]}…"
             raise ToolError("stale_file", f"{path} {state}, not {if_checksum[:12]}….", path=path)
 
 
 class ShownChange:
-    """One file's change as text: before and after, None for a file that is not there."""
+    """One file's change as text: before and after, None for a missing file."""
 
     def __init__(
         self, path: str, before: str | None, after: str | None, new_path: str | None = None, *, lines_before: int = 0
@@ -278,12 +280,12 @@ class ShownChange:
         self.after = after
         self.new_path = new_path
         self.executable = (False, False)  # before and after
-        self._lines_before = lines_before  # where the texts are only parts of the file
+        self._lines_before = lines_before  # if the texts are only part of the file
         self._hunks: list[diffing.Hunk] | None = None
 
     @property
     def hunks(self) -> list[diffing.Hunk]:
-        """Where the texts differ; found once, for the diff and for the view."""
+        """The hunks that differ; computed once for the diff and the view."""
         if self._hunks is None:
             skipped = self._lines_before
             self._hunks = [
@@ -294,7 +296,7 @@ class ShownChange:
 
     @property
     def first_changed_line(self) -> int | None:
-        """Number of the first line that differs, counted in the new text."""
+        """The number of the first line that differs, in the new text."""
         for hunk in self.hunks[:1]:
             before = next(index for index, change in enumerate(hunk.changes) if change.kind != "context")
             return max(hunk.new_start, 1) + before
@@ -302,7 +304,7 @@ class ShownChange:
 
     @property
     def diff(self) -> str:
-        """The unified diff, as git apply takes it."""
+        """The unified diff, as git apply accepts it."""
         return diffing.unified_diff(
             self.before, self.after, self.path, new_path=self.new_path, hunks=self.hunks, executable=self.executable
         )
@@ -314,7 +316,7 @@ class ShownChange:
 
 
 def shown_bytes(path: str, before: bytes | None, after: bytes | None, *, new_path: str | None = None) -> ShownChange:
-    """Return a change of whole contents; binary contents are shown by their size."""
+    """Return a change of whole contents; binary contents are shown as their size and hash."""
     return ShownChange(path, _as_text(before), _as_text(after), new_path)
 
 
@@ -327,7 +329,7 @@ def _as_text(data: bytes | None) -> str | None:
 
 
 def _visible(text: str, encoding: encodings.Encoding) -> str:
-    # the mark of UTF-8 is a part of the first line for every other program, so a diff has to have it
+    # to every other program the byte order mark is part of the first line, so a diff must have it
     mark = "\ufeff" if encoding.bom and encoding.name == "utf-8" else ""
     return mark + encodings.visible(text)
 
@@ -338,14 +340,14 @@ def diff_text(changes: Iterable[ShownChange]) -> str:
 
 
 def diff_view(changes: list[ShownChange], *, many: bool = False) -> dict[str, Any]:
-    """Return the view of a change; of a call that may change many files, always as a list."""
+    """Return the view of a change; always a list with `many`."""
     if len(changes) == 1 and not many:
         return changes[0].view
     return views.diffs(change.view for change in changes)
 
 
 def edit_facts(match: EditMatch) -> dict[str, Any]:
-    """Return what programs want to know of an edit."""
+    """Return the metadata of an edit."""
     return {
         "first_changed_line": match.first_line,
         "last_changed_line": match.first_line + match.span.new.rstrip("\n").count("\n"),
@@ -354,14 +356,14 @@ def edit_facts(match: EditMatch) -> dict[str, Any]:
 
 
 def context_lines(document: Document, match: EditMatch, around: int) -> str:
-    """Return the lines that the latest edit changed and those around them, numbered, the changed marked with a star."""
+    """Return the lines around the latest edit, numbered, with a star at changed ones."""
     before, after = document.around(match, around)
     lines = f"{before}{match.span.new}{after}".split("\n")
     number = match.first_line - before.count("\n")  # of the first of these lines
     total = number - 1 + len(lines) - (1 if lines[-1] == "" and len(lines) > 1 else 0)
     first, last = match.first_line, match.first_line + match.span.new.rstrip("\n").count("\n")
     if not match.span.new and (not before or before.endswith("\n")):
-        last = first - 1  # whole lines are gone: none of those shown is changed
+        last = first - 1  # whole lines were deleted: no remaining line is marked
     start, end = max(1, first - around), min(total, last + around)
     width = len(str(end))
     shown = [encodings.visible(line.removesuffix("\r")) for line in lines[start - number : end - number + 1]]
@@ -372,7 +374,7 @@ def context_lines(document: Document, match: EditMatch, around: int) -> str:
 
 
 def described(path: str, match: EditMatch) -> str:
-    """Say in one line what an edit did."""
+    """Describe an edit in one line."""
     count = match.last_line - match.first_line + 1
     new = match.span.new.rstrip("\r\n").count("\n") + 1 if match.span.new else 0
     replaced = f"({count} line{'s' * (count != 1)}) replaced with {new} line{'s' * (new != 1)}"
@@ -383,13 +385,13 @@ def described(path: str, match: EditMatch) -> str:
 def changed(
     text: str, changes: list[ShownChange], meta: dict[str, Any], undo: str | None, *, many: bool = False
 ) -> Output:
-    """Return the answer of a change that was made."""
+    """Return the output of a completed change."""
     if undo is not None:
         meta["undo"] = undo
     return Output(text, view=diff_view(changes, many=many), meta=meta)
 
 
 def preview(changes: list[ShownChange], meta: dict[str, Any], *, otherwise: str, many: bool = False) -> Output:
-    """Return the answer of a dry run: the diff, or `otherwise` when there is none."""
+    """Return the output of a dry run: the diff, or `otherwise` if it is empty."""
     view = diff_view(changes, many=many)
     return Output(diff_text(changes) or otherwise, view=view, meta={**meta, "dry_run": True})

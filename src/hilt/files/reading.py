@@ -1,4 +1,4 @@
-"""Reading one file for a model: images, binary files, PDF and windows of text, for read_file and multi_read alike."""
+"""Reading one file for a model: images, binary files, PDF and windows of text; used by read_file and multi_read."""
 
 from __future__ import annotations
 
@@ -21,29 +21,31 @@ IMAGE_BYTES = 5 * 1024 * 1024
 IMAGE_PIXELS = 8000
 SCALED_PIXELS = 2000
 SNIFF_BYTES = 4096
-WHOLE_BYTES = 4 * 1024 * 1024  # up to here the encoding is judged by the whole file, beyond by its beginning
+WHOLE_BYTES = 4 * 1024 * 1024  # up to this size the encoding is detected from the whole file, above it from the start
 
-# first bytes that an image can have; what it really is, the library says
+# possible first bytes of an image; the library decides what it is
 _IMAGE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II", b"MM", b"\0\0\1\0")
-_TEXT_LIKE = (b"GIF8", b"RIFF", b"BM", b"II", b"MM")  # text may begin so too
-_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\b\x1b"))  # every picture has some of these early on, text has none
+_TEXT_LIKE = (b"GIF8", b"RIFF", b"BM", b"II", b"MM")  # text may also start with these
+_CONTROLS = bytes(
+    set(range(32)) - set(b"\t\n\r\f\v\b\x1b")
+)  # near the start, every image has some of these and text has none
 _IMAGE_TYPES = {f"image/{name}": f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "x-icon")}
-_IMAGE_TYPES["image/apng"] = "image/png"  # which it is, too
-# atomic, so that no text takes long
+_IMAGE_TYPES["image/apng"] = "image/png"  # an APNG is a valid PNG
+# atomic groups: no input makes it slow
 _SVG = (
     rb"(?s)(?:\xef\xbb\xbf)?(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
     rb"<(?:[A-Za-z][\w.-]*:)?svg[\s>/]"
 )
 _SVG_ENDS = (b"svg>", b"/>", b"-->")
-_SVG_BYTES = 64 * 1024  # licences and entities may stand before the picture
+_SVG_BYTES = 64 * 1024  # licences and entities may precede the image
 
-_PDFIUM = Lock()  # the library is one per process and does not bear two threads
+_PDFIUM = Lock()  # PDFium is not thread-safe
 
 PDF_ADVICE = "convert the PDF to text first (pdftotext, pdftk, or a cloud OCR service) and read the text file"
 
 
 class ReadScope(Protocol):
-    """The call that reads."""
+    """What reading needs from the context of a call."""
 
     workspace: Workspace
     fence: Fence
@@ -59,7 +61,7 @@ def read(
     if_checksum: str | None = None,
     max_bytes: int | None = None,
 ) -> Output:
-    """Return what a model is shown of a file."""
+    """Return a file as the model sees it."""
     found = ctx.workspace.read(path)
     checksum = ctx.workspace.checksum(found.path)
     if if_checksum and if_checksum.lower() == checksum:
@@ -82,7 +84,7 @@ def read(
 
 
 def image_type(data: bytes) -> str | None:
-    """Return the MIME type of an image, judged by its contents."""
+    """Return the MIME type of an image by its contents, or None."""
     head = data[:SNIFF_BYTES]
     if head.startswith(_IMAGE_STARTS):
         if head.startswith(_TEXT_LIKE) and len(head.translate(None, _CONTROLS)) == len(head):
@@ -92,13 +94,13 @@ def image_type(data: bytes) -> str | None:
         kind = filetype.guess(head)
         return None if kind is None else _IMAGE_TYPES.get(kind.mime)
     if head[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and re.match(_SVG, data[:_SVG_BYTES]):
-        # a page or a component may begin with a drawing too
+        # a web page or component may also start with an SVG element
         return "image/svg+xml" if data[-SNIFF_BYTES:].rstrip().endswith(_SVG_ENDS) else None
     return None
 
 
 def show_image(name: str, data: bytes, kind: str, meta: dict[str, Any]) -> Output:
-    """Return an image as a block; one that is too large is made smaller where that is possible."""
+    """Return an image as a block, scaled down if it is too large."""
     from base64 import b64encode
 
     size = len(data)
@@ -114,7 +116,7 @@ def show_image(name: str, data: bytes, kind: str, meta: dict[str, Any]) -> Outpu
 
 
 def _fitting(name: str, data: bytes, kind: str) -> tuple[bytes, str, str | None]:
-    """Return an image that is small enough, made smaller with Pillow where needed."""
+    """Return an image that is small enough, scaled down with Pillow if needed."""
     try:
         from PIL import Image
     except ImportError:
@@ -125,7 +127,7 @@ def _fitting(name: str, data: bytes, kind: str) -> tuple[bytes, str, str | None]
     import warnings
 
     with warnings.catch_warnings():
-        # what unpacks to too much is an error of the library already before it is unpacked
+        # Pillow already rejects decompression bombs before decoding
         warnings.simplefilter("ignore")
         try:
             picture = Image.open(io.BytesIO(data))
@@ -136,9 +138,7 @@ def _fitting(name: str, data: bytes, kind: str) -> tuple[bytes, str, str | None]
             smaller = picture.convert("RGB").resize((max(1, int(width * scale)), max(1, int(height * scale))))
             buffer = io.BytesIO()
             smaller.save(buffer, "JPEG", quality=85)
-        except (
-            Exception
-        ) as error:  # the library raises what it likes on broken pictures, and on those that are too large
+        except Exception as error:  # Pillow raises many kinds of errors for broken and oversized images
             if len(data) <= IMAGE_BYTES:
                 return data, kind, None
             raise _image_too_large(name, f"{len(data)} bytes") from error
@@ -150,7 +150,7 @@ def _image_too_large(name: str, size: str) -> ToolError:
     return ToolError(
         "file_too_large",
         f"The image {name} is too large: {size}; the limits are {IMAGE_BYTES} bytes and {IMAGE_PIXELS} pixels.",
-        suggestion="Ask the user for a smaller picture, or install the documents extra, which scales it down.",
+        suggestion="Ask the user for a smaller image, or to install the documents extra, which scales images down.",
     )
 
 
@@ -170,7 +170,7 @@ def pdf_text(name: str, data: bytes, check: Callable[[], None]) -> str:
 
 def _pages(document: Any, check: Callable[[], None]) -> Iterator[str]:
     for number in range(len(document)):
-        check()  # others wait for the library
+        check()  # other calls wait for the lock
         with closing(document[number]) as page, closing(page.get_textpage()) as text:
             yield f"[page {number + 1} of {len(document)}]\n" + text.get_text_range().replace("\r\n", "\n")
 
@@ -188,7 +188,7 @@ def _is_binary(data: bytes) -> bool:
 
 
 def _shown(data: bytes) -> str:
-    """Return UTF-8 as a reader may see it."""
+    """Decode UTF-8, with invalid bytes made visible."""
     if data.isascii():
         return data.decode()
     from hilt.text import encodings
@@ -200,7 +200,7 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")  # of UTF-16 and UTF-3
 
 
 def _as_utf8(data: bytes) -> tuple[bytes, str]:
-    """Return the text as UTF-8, and the name of the encoding it came in."""
+    """Return the text as UTF-8, and the name of its original encoding."""
     if data.isascii():
         return data, "utf-8"
     from hilt.text import encodings
@@ -208,14 +208,14 @@ def _as_utf8(data: bytes) -> tuple[bytes, str]:
     if len(data) <= WHOLE_BYTES or data.startswith(_WIDE_MARKS):
         text, encoding = encodings.decode(data)
     else:
-        # a cut through a character at the end of the sample would look like another encoding
+        # a character cut in half at the end of the sample would look like another encoding
         head = data[: data.rfind(b"\n", 0, WHOLE_BYTES) + 1] or data[:WHOLE_BYTES]
         encoding = encodings.detect(head)
         if encoding.name == "utf-8":
             return data[len(encoding.bom) :], "utf-8"
         text = data[len(encoding.bom) :].decode(encoding.name, "replace")
     if encoding.name != "utf-8":
-        text = encodings.visible(text)  # half characters of UTF-16
+        text = encodings.visible(text)  # lone surrogates of UTF-16
     return text.encode("utf-8", "surrogateescape"), encoding.name
 
 
@@ -238,7 +238,7 @@ def _text(ctx: ReadScope, found: FileContents, window: dict[str, Any], meta: dic
         window = {
             **window,
             "truncate": "tail",
-        }  # who asks for the end of a file wants the end of it when it is too much
+        }  # if the last lines are too long, keep their end
     start, end, truncate = window["start_line"], window["end_line"], window["truncate"]
     if end is not None and end < start and not window["tail"]:
         advice = f"Use an end_line of {start} or more."
@@ -281,7 +281,7 @@ def _note(
     *,
     limited: bool,
 ) -> str:
-    """Say what is shown, how to go on and where the remainder is, and put the same into meta."""
+    """Return a note on what is shown, how to continue and where the remainder is, and add the same to meta."""
     shown = " and ".join(f"{part.first}-{part.last}" for part in chosen.parts)
     first_gap = chosen.parts[0].last + 1
     following: int | None = first_gap if first_gap <= lines.total else None
@@ -311,7 +311,7 @@ def _note(
 
 
 def _remainder(lines: Lines, chosen: Window, window: dict[str, Any]) -> str:
-    """Return what the limits took away, from exactly where the window ended."""
+    """Return the text that the limits cut off, starting exactly where the window ended."""
     from hilt.output.overflow import broken
 
     first = chosen.parts[0].first

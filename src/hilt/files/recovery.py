@@ -1,4 +1,4 @@
-"""Mends changes that a dead process left half done."""
+"""Recovery of changes that a dead process left unfinished."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
     from hilt.state.history import RecordedChange, Recording, Snapshot
 
 
-class Mended(NamedTuple):
-    """What became of a change that was cut off; with an error, it stays unfinished and the next call tries again."""
+class Recovered(NamedTuple):
+    """The outcome for an interrupted change; with an error, it stays unfinished and the next call tries again."""
 
     change: RecordedChange
     report: dict[str, object]
     error: ToolError | None = None
 
 
-def mend_all(workspace: Workspace) -> list[Mended]:
-    """Complete each change that was cut off, or put its files back."""
-    results: list[Mended] = []
+def recover_all(workspace: Workspace) -> list[Recovered]:
+    """Complete each interrupted change, or restore its files."""
+    results: list[Recovered] = []
     for change, recording in workspace.store.history().cut_off():
-        # the user was asked about the change when it was made
+        # the user was already asked when the change was made
         own = Workspace(workspace.store, workspace.session, workspace.fence)
         try:
             with own.locked(file.path for file in change.snapshots):
                 for file in change.snapshots:
                     own.ask(file.path)
-                results.append(Mended(change, _mend(own, change, recording)))
+                results.append(Recovered(change, _recover(own, change, recording)))
         except ToolError as error:
             workspace.fence.check()
             report: dict[str, object] = {"change": change.id, "outcome": "not mended", "reason": error.message}
-            results.append(Mended(change, report, error))
+            results.append(Recovered(change, report, error))
         finally:
             recording.release()
     return results
 
 
-def _mend(workspace: Workspace, change: RecordedChange, recording: Recording) -> dict[str, object]:
+def _recover(workspace: Workspace, change: RecordedChange, recording: Recording) -> dict[str, object]:
     door = workspace.door
     states = [writing.state(door, file) for file in change.snapshots]
     for position, file in enumerate(change.snapshots):
@@ -54,20 +54,20 @@ def _mend(workspace: Workspace, change: RecordedChange, recording: Recording) ->
         return {"change": change.id, "outcome": "completed", "files": len(change.snapshots)}
     left_alone = []
     for position, (file, state) in enumerate(zip(change.snapshots, states, strict=True)):
-        if state == "foreign" or (state == "new" and not _take_back(workspace, file, change.id, position)):
+        if state == "foreign" or (state == "new" and not _roll_back(workspace, file, change.id, position)):
             left_alone.append(file.path)
         if file.before is None:
             writing.remove_folders(door, file.folders)
     if left_alone:
-        # something else wrote these in between: what they held before stays reachable
+        # another program wrote these files meanwhile: keep the old contents for undo
         recording.keep()
         return {"change": change.id, "outcome": "taken back", "left_alone": left_alone}
     recording.drop()
     return {"change": change.id, "outcome": "taken back", "files": len(change.snapshots)}
 
 
-def _take_back(workspace: Workspace, file: Snapshot, id: str, position: int) -> bool:
-    """Put the old contents back; False when they are damaged: better the new ones than none."""
+def _roll_back(workspace: Workspace, file: Snapshot, id: str, position: int) -> bool:
+    """Restore the old contents; return False if they are damaged, and keep the new ones."""
     try:
         data = None if file.before is None else workspace.store.history().blob(file.before)
     except ToolError:

@@ -1,4 +1,4 @@
-"""The one door to files for tools: reads that are remembered, and changes that happen whole or not at all."""
+"""File access for tools: reads that are remembered, and atomic changes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from hilt.state.history import History, RecordedChange
 
 MAX_BYTES = 50 * 1024 * 1024
-FORCED_BYTES = 4 * MAX_BYTES  # of all files of one change: they are held in memory, with what becomes of them
+FORCED_BYTES = 4 * MAX_BYTES  # of all files of one change: old and new contents are held in memory
 CHUNK_BYTES = 1024 * 1024
 
 
 class FileContents(NamedTuple):
-    """A file that was read: its path as callers see it, its bytes, its status."""
+    """A file that was read: its path as callers see it, its bytes and its status."""
 
     path: str
     data: bytes
@@ -34,11 +34,11 @@ class FileContents(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Where a workspace keeps what must survive a call."""
+    """What a workspace stores across calls."""
 
     id: str
     door: Door
-    history: Callable[[], History]  # most calls only read, and need none
+    history: Callable[[], History]  # opened on demand: most calls only read
     journal: str
     trail: Trail
     locks: str
@@ -52,25 +52,25 @@ class Workspace:
         self.door = store.door.for_call()
         self.session = session
         self.fence = fence
-        self.seen: dict[str, Stamp | None] = {}  # what the session saw of files, stored when the call is recorded
+        self.seen: dict[str, Stamp | None] = {}  # the files that the session has seen, stored when the call is recorded
 
     @property
     def root(self) -> str:
-        """The first folder of the workspace on this machine; only for dialects whose documents promise it."""
+        """The absolute path of the first workspace folder; only for dialects whose specification exposes it."""
         return self.door.roots[0].real
 
     def judge(self, path: str, *, write: bool) -> None:
-        """Raise when the text of a path is refused; opening it applies the same rules to what is really there."""
+        """Raise if a path is denied by its text; opening it applies the same rules to the resolved path."""
         self.door.judge(path, write=write)
 
     def ask(self, path: str) -> list[str]:
-        """Return the names in a path that the user is asked about; the caller sees to it that this happens."""
+        """Return the names in a path that need the user's approval; the caller must ask."""
         return self.door.ask(path)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     def read(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> FileContents:
-        """Return a file's bytes, and remember that this session saw them."""
+        """Return a file's bytes, and remember that this session has seen them."""
         with self.stream(path, limit=limit, remember=remember) as stream:
             return FileContents(stream.path, stream.all(), stream.status)
 
@@ -81,7 +81,7 @@ class Workspace:
 
     @contextmanager
     def stream(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> Iterator[FileStream]:
-        """Open a file for reading in pieces; once it was read to its end, the session counts as having seen it."""
+        """Open a file for reading in pieces; once read to the end, the session has seen it."""
         try:
             with self.door.open_file(path) as (descriptor, status, place):
                 if status.st_size > limit:
@@ -89,7 +89,7 @@ class Workspace:
                 stream = FileStream(descriptor, status, place.path, limit, self.fence)
                 yield stream
                 if remember and stream.hash is not None:
-                    # a file that grew or shrank while it was read has no size and time that belong together
+                    # use the number of bytes read, not the size, since the file may have changed meanwhile
                     now = os.fstat(descriptor)
                     self.seen[place.path] = Stamp(stream.size, now.st_mtime_ns, stream.hash)
         except ToolError as error:
@@ -110,7 +110,7 @@ class Workspace:
             return place.path, place.status
 
     def resolve(self, path: str) -> str:
-        """Return a path as callers see it, by text alone, as befits files that are not reached through links."""
+        """Return a path as callers see it, by its text alone; for files that are not reached through links."""
         root, parts = self.door.locate(path)
         names: list[str] = []
         for part in parts:
@@ -121,7 +121,7 @@ class Workspace:
         return root.shown(names)
 
     def exists(self, path: str) -> bool:
-        """Whether something is there."""
+        """Whether the path exists."""
         try:
             self.status(path)
         except ToolError as error:
@@ -131,9 +131,9 @@ class Workspace:
         return True
 
     def walk(self, path: str, *, depth: int, hidden: bool = False) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Yield (path, entry) below a folder, in the order of paths, without following links.
+        """Yield (path, entry) below a folder, sorted by path, without following links.
 
-        Sensitive names never appear. A folder that vanishes or cannot be read is passed over.
+        Sensitive names are omitted. A folder that disappears or cannot be read is skipped.
         """
         with self.door.open_folder(path) as (descriptor, place):
             yield from self._walk(descriptor, place, depth, hidden=hidden)
@@ -142,7 +142,7 @@ class Workspace:
         prefix = place.root.shown(place.parts)
         base = "" if prefix == "." else prefix + "/"
         handles = [folder]
-        # by a stack of our own: generators inside generators cost a step per level for every entry
+        # an explicit stack: nested generators would cost one step per level for every entry
         levels = [(base, place.parts, iter(self._entries(folder, place.root, place.parts, hidden=hidden)))]
         try:
             while levels:
@@ -174,24 +174,24 @@ class Workspace:
     def _entries(
         self, folder: int, root: Root, parts: tuple[str, ...], *, hidden: bool
     ) -> list[tuple[str, os.DirEntry[str]]]:
-        """Return what a folder shows, folders with a slash behind their names, in the order that whole paths have."""
+        """Return the visible entries of a folder, folders with a trailing slash, in the order of their whole paths."""
         self.fence.check()
         door = self.door
         suspect = door.rules.suspect
-        found = []
+        visible = []
         with os.scandir(folder) as entries:
             for entry in entries:
                 name = entry.name
                 if not hidden and name[0] == ".":
                     continue
                 is_folder = entry.is_dir(follow_symlinks=False)
-                # told here by the first character, and not by a call, for the sake of folders with many names
+                # inlined check of the first character: a call would be slow for large folders
                 is_suspect = is_folder or suspect is None or name[0] in suspect or not name.isascii()
                 if (is_suspect or door.barrier is not None) and door.is_sensitive(root, (*parts, name)):
                     continue
-                found.append((name + "/" if is_folder else name, entry))
-        found.sort(key=itemgetter(0))
-        return found
+                visible.append((name + "/" if is_folder else name, entry))
+        visible.sort(key=itemgetter(0))
+        return visible
 
     # --- changing -------------------------------------------------------------------------------------------------
 
@@ -199,9 +199,9 @@ class Workspace:
     def change(
         self, operation: str, paths: Iterable[str], *, force: bool = False, fresh: bool = True
     ) -> Iterator[Draft]:
-        """Lock the targets and yield a draft of the change; it happens when `commit` is called on it.
+        """Lock the targets and yield a draft of the change; nothing is written before its `commit`.
 
-        With `fresh`, a file that this session read and that has changed since is refused.
+        With `fresh`, a file that has changed since this session read it is rejected.
         """
         from hilt.files.draft import Draft
         from hilt.files.writing import target_path
@@ -209,21 +209,21 @@ class Workspace:
         shown = list(dict.fromkeys(target_path(self.door, path) for path in dict.fromkeys(paths)))
         while True:
             with self.locked(shown):
-                # whoever changes these files holds these locks, so that what is unfinished now was cut off
+                # every writer of these files holds these locks, so an unfinished change was interrupted
                 if not self.store.history().is_unfinished(shown):
                     yield Draft(self, operation, shown, force=force, fresh=fresh)
                     return
-            from hilt.files.recovery import mend_all
+            from hilt.files.recovery import recover_all
 
-            for mended in mend_all(self):
-                targets = {file.path for file in mended.change.snapshots}
-                if mended.error is not None and not targets.isdisjoint(shown):
-                    raise mended.error
+            for recovered in recover_all(self):
+                targets = {file.path for file in recovered.change.snapshots}
+                if recovered.error is not None and not targets.isdisjoint(shown):
+                    raise recovered.error
             self.fence.check()
-            time.sleep(0.01)  # somebody else may be mending it
+            time.sleep(0.01)  # another process may be recovering it
 
     def locked(self, paths: Iterable[str]) -> AbstractContextManager[None]:
-        """Hold the locks of these targets, which are those of the files themselves, whatever workspace they are in."""
+        """Hold the locks of these targets, which are shared by all workspaces that contain the files."""
         from hilt.state import locks
 
         names = []
@@ -239,32 +239,32 @@ class Workspace:
         return self.store.history().changes(limit)
 
     def snapshot_count(self) -> int:
-        """Return how many snapshots there are."""
+        """Return the number of snapshots."""
         return self.store.history().total()
 
     def find_change(self, prefix: str) -> RecordedChange:
-        """Return the change with this id or unique beginning of one."""
+        """Return the change with this id or unique prefix."""
         return self.store.history().find(prefix)
 
     def contents(self, hash: bytes) -> bytes:
-        """Return contents kept by a snapshot."""
+        """Return the contents of a snapshot."""
         return self.store.history().blob(hash)
 
     def clear_history(self) -> int:
-        """Forget all snapshots of the workspace."""
+        """Delete all snapshots of the workspace."""
         self.fence.commit()
         return self.store.history().clear()
 
     # --- recovery -------------------------------------------------------------------------------------------------
 
     def recover(self) -> list[dict[str, object]]:
-        """Mend changes that a dead process left half done; return what was done about each."""
-        # every change under way, of a living process or a dead one, has a marker there; most calls find no folder
+        """Recover changes that a dead process left unfinished; return a report for each."""
+        # every unfinished change has a marker there; usually the folder does not exist
         if not os.access(self.store.journal, os.F_OK) or not os.listdir(self.store.journal):
             return []
-        from hilt.files.recovery import mend_all
+        from hilt.files.recovery import recover_all
 
-        return [mended.report for mended in mend_all(self)]
+        return [recovered.report for recovered in recover_all(self)]
 
 
 class FileStream:
@@ -274,7 +274,7 @@ class FileStream:
         self.path = path
         self.status = status
         self.size = 0
-        self.hash: bytes | None = None  # known once the end was reached
+        self.hash: bytes | None = None  # known after reading to the end
         self._descriptor = descriptor
         self._limit = limit
         self._fence = fence
@@ -290,7 +290,7 @@ class FileStream:
 
     def all(self) -> bytes:
         """Read to the end."""
-        # one piece where the size is true, which keeps a large file in memory once and a small one out of large buffers
+        # one read if the size is right: a large file is in memory only once, and a small one needs no large buffer
         size = max(self.status.st_size + 1, 4096)
         pieces = [self._next(size)]
         while len(pieces[-1]) == size:
@@ -310,6 +310,6 @@ class FileStream:
 
 
 def too_large(path: str, size: int, limit: int, suggestion: str | None = None) -> ToolError:
-    """Return the error for a file over a limit."""
+    """Return the error for a file over the size limit."""
     message = f"{path} has {size} bytes; the limit is {limit} ({limit // (1024 * 1024)} MB)."
     return ToolError("file_too_large", message, suggestion=suggestion, path=path, size=size)

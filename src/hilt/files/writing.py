@@ -1,4 +1,4 @@
-"""The steps of a change on a single file: look at it, write its successor beside it, put the old one back."""
+"""The steps of a change to a single file: read it, write the new file next to it, restore the old one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.state.history import Snapshot
 
-SYNCED_TOGETHER = 64  # new files that are open at once
+SYNCED_TOGETHER = 64  # new files open at the same time
 
 
 class OldFile(NamedTuple):
-    """A target of a change as it was when the change looked at it; status None: it was not there."""
+    """A target as it was when the change began; status None: it did not exist."""
 
     path: str
     data: bytes | None
@@ -41,17 +41,17 @@ class OldFile(NamedTuple):
 
 
 def target_path(door: Door, path: str) -> str:
-    """Return the path of a target as callers see it; raise when tools cannot change what is there."""
+    """Return the path of a target as callers see it; raise if tools cannot change it."""
     with door.place(path, write=True) as place:
         if place.status is not None and not stat.S_ISREG(place.status.st_mode):
             raise not_a_file(place.path, place.status.st_mode)
         if not place.path.isascii() and any("\ud800" <= character <= "\udfff" for character in place.path):
-            raise ToolError("invalid_args", "Tools change only files whose names are UTF-8.")  # as snapshots are
+            raise ToolError("invalid_args", "Tools can only change files whose names are UTF-8.")  # as in snapshots
         return place.path
 
 
 def look(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool = True) -> OldFile:
-    """Return a target of a change as it is now."""
+    """Return the current state of a target."""
     with door.place(path, write=True) as place:
         if place.status is None:
             return OldFile(path, None, None, None)
@@ -66,7 +66,7 @@ def look(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool = True
             if not stat.S_ISREG(status.st_mode):
                 raise not_a_file(path, status.st_mode)
             door.check_object(status, path)
-            # a change shows what it replaces
+            # the diff of a change shows the old contents
             door.check_rules(place.root, place.parts, write=False)
             data = _read_all(descriptor, min(status.st_size, limit), limit)
             if len(data) > limit:
@@ -79,7 +79,7 @@ def look(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool = True
 
 
 def _read_all(descriptor: int, size: int, limit: int) -> bytes:
-    """Read to the end, or a little further than the limit; in one piece where the size is true."""
+    """Read to the end, or slightly past the limit; with one read if the size is right."""
     wanted = max(size + 1, 4096)
     chunks = [os.read(descriptor, wanted)]
     left = limit - len(chunks[0])
@@ -91,37 +91,37 @@ def _read_all(descriptor: int, size: int, limit: int) -> bytes:
 
 
 def _unchangeable(path: str, size: int, limit: int, *, force: bool) -> ToolError:
-    """Return the error for a file that is too large to be changed."""
+    """Return the error for a file that is too large to change."""
     most = f"{FORCED_BYTES // (1024 * 1024)} MB"
     if limit < MAX_BYTES or (force and limit < FORCED_BYTES):
         message = (
             f"{path} has {size} bytes; with the files before it, the change would hold more than {most} in memory."
         )
         return ToolError("file_too_large", message, suggestion="Change fewer files at once.", path=path, size=size)
-    advice = f"Change it by a command with run_shell: tools hold a file in memory, {most} at most."
+    advice = f"Change it with a command in run_shell: tools hold a file in memory, {most} at most."
     if not force and size <= FORCED_BYTES:
-        advice = f"Pass force: true to change it all the same, up to {most}."
+        advice = f"Pass force: true to change it anyway, up to {most}."
     return too_large(path, size, limit, suggestion=advice)
 
 
 def state(door: Door, file: Snapshot) -> str:
-    """Return whether a target of a cut-off change is "old", "new" or "foreign"."""
+    """Return whether a target of an interrupted change is "old", "new" or "foreign"."""
     try:
         now = look(door, file.path)
     except ToolError:
-        return "foreign"  # not a file any more
+        return "foreign"  # no longer a file
     if now.hash == file.after and file.new_mode in (None, now.mode):
         return "new"
     return "old" if now.hash == file.before else "foreign"
 
 
 def temporary_name(id: str, position: int) -> str:
-    """Return the name under which a new file waits beside its target."""
+    """Return the name of the temporary file next to a target."""
     return f".hilt-{id}-{position}"
 
 
 def make_folders(place: Place) -> int:
-    """Make the missing folders of a place and return a handle of the last one."""
+    """Create the missing folders of a place and return a descriptor of the last one."""
     folder = os.dup(place.folder)
     for name in place.missing:
         try:
@@ -138,8 +138,8 @@ def make_folders(place: Place) -> int:
 def write_temporary(
     folder: int, name: str, temporary: str, data: bytes, mode: int | None, like: os.stat_result | None
 ) -> int:
-    """Write a new file beside its target, with the target's mode, owner and attributes where possible."""
-    # what replaces a private file is at no moment readable for others
+    """Write a new file next to its target, with the target's mode, owner and attributes where possible."""
+    # the replacement of a private file must never be readable by others
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
     try:
@@ -157,7 +157,7 @@ def write_temporary(
 
 
 class Unsynced:
-    """New files that are written and not yet safe on the disk. Many are synced together in half the time."""
+    """New files that are written but not synced to disk. Syncing many together takes half the time."""
 
     def __init__(self, *, many: bool = False) -> None:
         self._files: list[tuple[int, str]] = []  # descriptor and path
@@ -173,7 +173,7 @@ class Unsynced:
     def add(self, descriptor: int, path: str) -> None:
         self._files.append((descriptor, path))
         if self._many:
-            # makes the kernel begin to write; then no sync waits for a place on the disk to be found
+            # makes the kernel start writing, so that fsync need not wait for block allocation
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         if len(self._files) == SYNCED_TOGETHER:
             self.sync()
@@ -190,13 +190,13 @@ class Unsynced:
 
 
 def remove_temporary(door: Door, file: Snapshot, id: str, position: int) -> None:
-    """Remove the new file that waits beside its target, if there is one."""
+    """Remove the temporary file next to a target, if any."""
     with suppress(ToolError, OSError), door.place(file.path, write=True) as place:
         os.unlink(temporary_name(id, position), dir_fd=place.folder)
 
 
 def put_back(door: Door, file: Snapshot, data: bytes | None, id: str, position: int) -> None:
-    """Let a target hold its old contents again, or be gone when there were none."""
+    """Restore the old contents of a target, or delete it if there were none."""
     with door.place(file.path, write=True) as place:
         if data is None:
             os.unlink(place.name, dir_fd=place.folder)
@@ -215,15 +215,15 @@ def put_back(door: Door, file: Snapshot, data: bytes | None, id: str, position: 
 
 
 def remove_folders(door: Door, folders: Sequence[str]) -> None:
-    """Remove folders that the change had made, as far as they are empty."""
+    """Remove folders that the change created, if they are empty."""
     for path in reversed(folders):
         with suppress(ToolError, OSError), door.place(path, write=True) as place:
             os.rmdir(place.name, dir_fd=place.folder)
 
 
 def identity(status: os.stat_result | None) -> tuple[int, ...] | None:
-    """Return what two looks at the same unchanged file have in common."""
-    # without the time of the last change to the inode: giving it a second name is one
+    """Return a stamp that is the same for an unchanged file."""
+    # without ctime, which changes when the file gets another hard link
     return None if status is None else (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns)
 
 
@@ -245,8 +245,8 @@ def _copy_attributes(folder: int, name: str, descriptor: int, like: os.stat_resu
 
 
 def sync(folder: int) -> None:
-    """Make the names in a folder safe on the disk."""
-    # handles of the walk may be for paths only; syncing needs one that is open for reading
+    """Sync the entries of a folder to disk."""
+    # descriptors of the walk may be O_PATH; fsync needs one that is open for reading
     descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(descriptor)

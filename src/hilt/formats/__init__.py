@@ -1,1 +1,1 @@
-"""File formats and small encodings that know nothing of tools."""
+"""File formats and encodings, independent of tools."""

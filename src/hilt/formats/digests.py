@@ -1,4 +1,4 @@
-"""SHA-256 without the price of loading OpenSSL for a few bytes."""
+"""SHA-256 without loading OpenSSL for small data."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ else:
         except ImportError:
             from hashlib import sha256 as _small
 
-# from here on OpenSSL, several times as fast, has earned back its import
+# from this size, OpenSSL is faster despite its import
 LARGE_BYTES = 256 * 1024
 
 
-# from here on a second core is worth a thread: hashing lets go of the interpreter lock
+# from this size, a thread is worth it: hashing releases the interpreter lock
 APART_BYTES = 1024 * 1024
 
 
 class Digest:
-    """The SHA-256 of some data, made while other work goes on when the data is large."""
+    """The SHA-256 of some data, computed in the background if the data is large."""
 
     __slots__ = ("_thread", "_value")
 
@@ -43,7 +43,7 @@ class Digest:
         self._value = sha256(data)
 
     def value(self) -> bytes:
-        """Return the digest, waiting for it if need be."""
+        """Return the digest; wait for it if needed."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None

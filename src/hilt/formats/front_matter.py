@@ -1,7 +1,7 @@
-"""Front matter, YAML or JSON between two lines `---`, and the text that follows it.
+"""Front matter, YAML or JSON between two `---` lines, and the text after it.
 
-Nothing of it is evaluated, whatever language it says it is in. `read` takes all of it and says what is wrong; a file
-that is JSON as a whole is read by `read_json`. `skim` takes a few keys and passes over everything else.
+Front matter is never evaluated, in any language. `read` parses all of it and reports errors; `read_json` reads a file
+that is JSON as a whole. `skim` takes a few keys and ignores everything else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Lines = Mapping[tuple[Any, ...], int]
 
 
 class FrontMatter(NamedTuple):
-    """The fields of a file, the line where each value begins by the keys that lead there, and what follows them."""
+    """The fields of a file, the line where each value starts by its path of keys, and the text after them."""
 
     fields: dict[str, Any]
     lines: Lines
@@ -27,14 +27,14 @@ class FrontMatter(NamedTuple):
     body_line: int
 
     def line(self, *path: Any) -> int:
-        """Return the line of a value, or of the nearest one around it; what is missing is missing at the beginning."""
+        """Return the line of a value, or of the nearest enclosing one; line 1 for a missing value."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
 
 class BadFrontMatter(Exception):
-    """Front matter that is not understood: why, and the line."""
+    """Invalid front matter: why, and the line."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class BadFrontMatter(Exception):
 
 
 class Skimmed(NamedTuple):
-    """The texts and the lists of some keys, and what follows the front matter."""
+    """The strings and lists of some keys, and the text after the front matter."""
 
     texts: dict[str, str]
     lists: dict[str, list[str]]
@@ -51,21 +51,21 @@ class Skimmed(NamedTuple):
 
 
 def read(data: bytes, *, limit: int) -> FrontMatter:
-    """Split a file into its front matter and its body; raise BadFrontMatter when that cannot be."""
+    """Split a file into front matter and body; raise BadFrontMatter if it is invalid."""
     lines = _text(data, limit).split("\n")
     opening = _FENCE.match(lines[0])
     if opening is None:
-        raise BadFrontMatter("The file must begin with a line ---, the front matter.", 1)
+        raise BadFrontMatter("The file must begin with a line ---, the start of the front matter.", 1)
     language = opening[1].lower() or "yaml"
     if language not in ("yaml", "json"):
-        raise BadFrontMatter(f"Front matter in {language} is not read: it is never evaluated. Use YAML or JSON.", 1)
+        raise BadFrontMatter(f"Front matter in {language} is not supported. Use YAML or JSON.", 1)
     end = _end(lines, ("---",))
     if end is None:
         raise BadFrontMatter("The front matter has no end: a line --- is missing.", 1)
-    front = "\n" + "\n".join(lines[1:end])  # so that its lines are those of the file
+    front = "\n" + "\n".join(lines[1:end])  # so that line numbers are those of the file
     value, places = _json(front) if language == "json" else _yaml(front)
     if not isinstance(value, dict):
-        raise BadFrontMatter("The front matter must be keys with values.", 2)
+        raise BadFrontMatter("The front matter must be a mapping.", 2)
     return FrontMatter(value, places, "\n".join(lines[end + 1 :]), end + 2)
 
 
@@ -79,9 +79,9 @@ def read_json(data: bytes, *, limit: int) -> FrontMatter:
 
 
 def skim(text: str, texts: Collection[str], lists: Collection[str]) -> Skimmed:
-    """Take the keys that are `texts` and `lists` from lines of `key: value`, lists and folded texts.
+    """Extract the keys in `texts` and `lists` from simple front matter: `key: value`, lists and folded strings.
 
-    That is what notes hold; anything else is passed over. A text without front matter is all body.
+    Anything else is ignored. A text without front matter is all body.
     """
     if not text.startswith("---\n"):
         return Skimmed({}, {}, text)
@@ -89,7 +89,7 @@ def skim(text: str, texts: Collection[str], lists: Collection[str]) -> Skimmed:
     end = _end(lines[: SKIMMED_LINES + 1], ("---", "..."))
     if end is None:
         return Skimmed({}, {}, text)
-    found = Skimmed({}, {}, "\n".join(lines[end + 1 :]))
+    skimmed = Skimmed({}, {}, "\n".join(lines[end + 1 :]))
     key = ""
     for line in lines[1:end]:
         inner = line.strip()
@@ -100,19 +100,19 @@ def skim(text: str, texts: Collection[str], lists: Collection[str]) -> Skimmed:
             key = name.strip().strip("\"'").lower().replace("-", "_") if colon else ""
             value = value.strip()
             if key in lists:
-                found.lists[key] = _items(value)
+                skimmed.lists[key] = _items(value)
             elif key in texts:
-                found.texts[key] = "" if value[:1] in (">", "|") else _scalar(value)
+                skimmed.texts[key] = "" if value[:1] in (">", "|") else _scalar(value)
         elif inner.startswith("- ") and key in lists:
-            found.lists[key].append(_scalar(inner[2:]))
+            skimmed.lists[key].append(_scalar(inner[2:]))
         elif key in texts:
-            # the text goes on, folded
-            found.texts[key] = f"{found.texts[key]} {inner}".strip()
-    return found
+            # continuation of a folded string
+            skimmed.texts[key] = f"{skimmed.texts[key]} {inner}".strip()
+    return skimmed
 
 
 def _end(lines: Sequence[str], fences: Collection[str]) -> int | None:
-    """Return the line that closes the front matter."""
+    """Return the index of the line that ends the front matter."""
     return next((number for number, line in enumerate(lines) if number and line.rstrip() in fences), None)
 
 
@@ -145,9 +145,9 @@ def _yaml(text: str) -> tuple[Any, Lines]:
     try:
         return yaml12.load_with_lines(text, "front matter")
     except yaml12.BadYaml as error:
-        # it names where it was found, which is told anyway
+        # drop the position, which the caller reports anyway
         reason = error.message.partition(": ")[2] or error.message
-        raise BadFrontMatter(f"The front matter is not understood: {reason}", error.line) from None
+        raise BadFrontMatter(f"Invalid front matter: {reason}", error.line) from None
 
 
 def _json(text: str) -> tuple[Any, Lines]:
@@ -162,15 +162,15 @@ def _json(text: str) -> tuple[Any, Lines]:
     try:
         value = json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
-        raise BadFrontMatter(f"The JSON is not understood: {error.msg}.", error.lineno) from None
+        raise BadFrontMatter(f"Invalid JSON: {error.msg}.", error.lineno) from None
     except (ValueError, RecursionError):
         first = 2 if text.startswith("\n") else 1
-        raise BadFrontMatter("The JSON is nested too deeply, or has a number of too many digits.", first) from None
+        raise BadFrontMatter("The JSON is nested too deeply, or has a number with too many digits.", first) from None
     keys = value if isinstance(value, dict) else {}
     lines = {(key,): _key_line(text, key, 0) for key in keys}
     return value, {path: line for path, line in lines.items() if line is not None}
 
 
 def _key_line(text: str, key: str, skip: int) -> int | None:
-    found = list(re.finditer(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:", text))
-    return text.count("\n", 0, found[skip].start()) + 1 if len(found) > skip else None
+    matches = list(re.finditer(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:", text))
+    return text.count("\n", 0, matches[skip].start()) + 1 if len(matches) > skip else None

@@ -1,7 +1,7 @@
-"""One member of a JSON document set or removed, with everything around it left as it is.
+"""Set or remove one member of a JSON document and leave everything else as it is.
 
-Comments and trailing commas, as editors allow them in their settings, are understood and stay. They are blanked out in
-a copy of the same length, so that places in the copy are places in the text.
+Comments and trailing commas, as in editors' settings, are supported and preserved. They are blanked out in a copy of
+the same length, so that positions in the copy are positions in the text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-# a text or comment that does not end goes to the end of the document: looking for it again and again takes forever
+# an unterminated string or comment matches to the end of the document: otherwise matching takes quadratic time
 _TEXT = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)'
 _COMMENTS = re.compile(rf"({_TEXT})|//[^\n]*|/\*.*?(\*/|\Z)", re.DOTALL)
 _COMMAS = re.compile(rf"({_TEXT})|,(?=\s*[}}\]])", re.DOTALL)
@@ -32,8 +32,8 @@ class _Member(NamedTuple):
 
 
 class _Object(NamedTuple):
-    start: int  # of the brace
-    end: int  # behind the closing one
+    start: int  # of the opening brace
+    end: int  # after the closing brace
     members: tuple[_Member, ...]
 
     def named(self, key: str) -> _Member | None:
@@ -49,7 +49,7 @@ def parsed(text: str) -> Any:
 
 
 def with_member(text: str, path: Sequence[str], value: Any) -> str:
-    """Return the document with a value at a path of keys; objects that are missing on the way are made."""
+    """Return the document with a value at a path of keys; create missing objects."""
     if not text.strip():
         return json.dumps(_nested(path, value), indent=2, ensure_ascii=False) + "\n"
     plain = _blanked(text)[1]
@@ -62,7 +62,7 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
             break
         if depth == len(path) - 1:
             if json.loads(plain[member.value : member.end]) == value:
-                return text  # however it is written
+                return text  # already set, in whatever formatting
             made = text[: member.value] + _written(text, value, _indent_at(text, member.start)) + text[member.end :]
             break
         where = _object(plain, member.value)
@@ -70,7 +70,7 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """Return the document without the member at a path of keys; the same text when there is none."""
+    """Return the document without the member at a path of keys; unchanged if there is none."""
     if not text.strip():
         return text
     commas, plain = _blanked(text)
@@ -88,7 +88,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
 
 
 def _cut(text: str, commas: str, where: _Object, place: int) -> str:
-    """Return the text without one member of an object, and without the comma that is then one too many."""
+    """Return the text without one member of an object and its comma."""
     _, start, _, end = member = where.members[place]
     limit = where.members[place + 1].start if place + 1 < len(where.members) else where.end
     comma = commas.find(",", end, limit)
@@ -112,17 +112,17 @@ def _cut(text: str, commas: str, where: _Object, place: int) -> str:
 
 
 def _blanked(text: str) -> tuple[str, str]:
-    """Return the text with blanks for comments, and for trailing commas too."""
+    """Return the text with comments blanked out, and also with trailing commas blanked out."""
     with suppress(ValueError, RecursionError):
         json.loads(text)
         return text, text  # it has neither
     commas = _COMMENTS.sub(_blank, text)
-    return commas, _COMMAS.sub(lambda found: found[1] or " ", commas)
+    return commas, _COMMAS.sub(lambda match: match[1] or " ", commas)
 
 
-def _blank(found: re.Match[str]) -> str:
-    """Return blanks for a comment that ends; what else was found stays."""
-    return found[0] if found[1] or found[2] == "" else re.sub(r"[^\r\n]", " ", found[0])
+def _blank(match: re.Match[str]) -> str:
+    """Return spaces for a terminated comment; keep other matches."""
+    return match[0] if match[1] or match[2] == "" else re.sub(r"[^\r\n]", " ", match[0])
 
 
 def _loaded(plain: str) -> Any:
@@ -137,7 +137,7 @@ def _root(plain: str) -> int:
 
 
 def _object(plain: str, start: int) -> _Object:
-    """Return the members of the object that begins here."""
+    """Return the members of the object that starts here."""
     if plain[start] != "{":
         raise NotEditable("it has something else where an object is expected")
     members: list[_Member] = []
@@ -161,11 +161,11 @@ def _object(plain: str, start: int) -> _Object:
                 key = None
             if depth == 0:
                 return _Object(start, token.end(), tuple(members))
-    raise NotEditable("an object does not end")
+    raise NotEditable("an object is not closed")
 
 
 def _added(text: str, where: _Object, key: str, value: Any) -> str:
-    """Return the text with one more member at the end of an object."""
+    """Return the text with a member added at the end of an object."""
     newline = "\r\n" if "\r\n" in text else "\n"
     outer = _indent_at(text, where.start)
     last = where.members[-1] if where.members else None
@@ -185,22 +185,22 @@ def _added(text: str, where: _Object, key: str, value: Any) -> str:
     rest = text[last.end :]
     one_line = "\n" not in text[where.start : where.end]
     between = " " if one_line else newline + inner
-    # a comment on the line of the last member stays beside it
+    # a comment on the line of the last member stays there
     beside = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)(?=[ \t]*\r?\n)").match(rest)
-    kept = beside[0] if beside is not None else ""
-    return f"{text[: last.end]},{kept}{between}{member}{rest[len(kept) :]}"
+    comment = beside[0] if beside is not None else ""
+    return f"{text[: last.end]},{comment}{between}{member}{rest[len(comment) :]}"
 
 
 def _written(text: str, value: Any, indent: str) -> str:
-    """Return a value as it is written at this indentation, in the manner of the text."""
+    """Return a value formatted for this indentation, in the style of the text."""
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
     return (newline + indent).join(lines)
 
 
 def _unit(text: str) -> str:
-    found = _INDENTED.search(text)
-    return found[1] if found is not None else "  "
+    match = _INDENTED.search(text)
+    return match[1] if match is not None else "  "
 
 
 def _indent_at(text: str, place: int) -> str:
@@ -228,7 +228,7 @@ def _unset(value: Any, path: Sequence[str]) -> Any:
 
 
 def _proven(text: str, wanted: Any) -> str:
-    """Return the text when it means what it should; one that cannot be edited safely is not edited."""
+    """Return the text if it parses to the wanted value; raise NotEditable otherwise."""
     if parsed(text) != wanted:
         raise NotEditable("it is written in a way that cannot be edited safely")
     return text

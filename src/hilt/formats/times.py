@@ -1,16 +1,16 @@
-"""Times as tools show them, durations as people write them, and file times that can be relied upon."""
+"""Formatting of times, parsing of durations, and reliable file times."""
 
 from __future__ import annotations
 
-# a change in the same tick of the clock as the last look leaves no trace, so such a look is not kept
-TICK_NS = 50_000_000  # kernels count in steps of at most ten milliseconds
-COARSE_TICK_NS = 2_100_000_000  # where a file system keeps whole seconds
+# a change in the same clock tick as the last check leaves no trace, so such a check is not cached
+TICK_NS = 50_000_000  # kernel clocks tick at least every ten milliseconds
+COARSE_TICK_NS = 2_100_000_000  # for file systems that store whole seconds
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def rfc3339(nanoseconds: int) -> str:
-    """Return a time, in nanoseconds since 1970, as RFC 3339 in UTC."""
+    """Format a time, in nanoseconds since 1970, as RFC 3339 in UTC."""
     from time import gmtime, strftime
 
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
@@ -18,12 +18,12 @@ def rfc3339(nanoseconds: int) -> str:
 
 
 def duration_seconds(text: str) -> int | None:
-    """Return a duration of digits and a unit, such as 90s, 15m, 12h, 30d or 2w, in seconds; None for other texts."""
+    """Parse a duration such as 90s, 15m, 12h, 30d or 2w and return seconds; None if it is invalid."""
     unit = _UNITS.get(text[-1:])
     digits = text[:-1]
     return int(digits) * unit if unit and digits.isascii() and digits.isdecimal() and len(digits) <= 12 else None
 
 
 def is_settled(changed_ns: int, now_ns: int) -> bool:
-    """Whether a file that was looked at now and last changed then gets another time when it changes again."""
+    """Whether a file checked at `now_ns` and last changed at `changed_ns` gets a new time when it changes again."""
     return now_ns - changed_ns > (TICK_NS if changed_ns % 1_000_000_000 else COARSE_TICK_NS)

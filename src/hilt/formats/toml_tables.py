@@ -1,7 +1,7 @@
-"""One table of a TOML document set or removed, with everything around it left as it is.
+"""Set or remove one table of a TOML document and leave everything else as it is.
 
-The lines of the table are found by their headers, and the result is read again: a document in which that does not lead
-to what is wanted is not edited.
+The lines of a table are found by its header, and the result is parsed again: if it is not the wanted value, the edit
+is rejected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from hilt.formats.jsonc import NotEditable
 
 _HEADER = re.compile(r"""[ \t]*(\[\[?)((?:[^"'\[\]]|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\]?[ \t]*(?:#.*)?$""")
-LINES_MAX = 500  # of a table that is replaced: each of its values is read for itself
+LINES_MAX = 500  # of a table that is replaced: each value is parsed separately
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -28,21 +28,21 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def with_table(text: str, path: Sequence[str], values: Mapping[str, str | bool | Sequence[str]]) -> str:
-    """Return the document with a table of texts and lists of texts; comments inside an old one stay."""
+    """Return the document with a table of strings, booleans and lists of strings; comments in an old one stay."""
     before = parsed(text)
     if _at(before, path) == {name: _plain(value) for name, value in values.items()}:
-        return text  # however it is written
+        return text  # already set, in whatever formatting
     newline = "\r\n" if "\r\n" in text else "\n"
     body = [f"{_key(name)} = {_value(value)}" for name, value in values.items()]
     header = f"[{'.'.join(map(_key, path))}]"
     lines = text.split("\n")
-    found = _spans(lines, path)
-    if sum(end - start for start, end in found) > LINES_MAX:
+    spans = _spans(lines, path)
+    if sum(end - start for start, end in spans) > LINES_MAX:
         raise NotEditable(f"the table has more than {LINES_MAX:,} lines")
-    if found:
-        first = found[0][0]
-        comments = [line for start, end in found for line in _comments(lines[start + 1 : end])]
-        made = _replaced(lines, found, [lines[first].rstrip("\r"), *body, *comments], newline)
+    if spans:
+        first = spans[0][0]
+        comments = [line for start, end in spans for line in _comments(lines[start + 1 : end])]
+        made = _replaced(lines, spans, [lines[first].rstrip("\r"), *body, *comments], newline)
     else:
         room = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
         made = text + room + newline.join([header, *body]) + newline
@@ -50,20 +50,20 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, str | bool |
 
 
 def without_table(text: str, path: Sequence[str]) -> str:
-    """Return the document without a table and those below it; the same text when there is none."""
+    """Return the document without a table and its subtables; unchanged if there is none."""
     before = parsed(text)
     lines = text.split("\n")
-    found = _spans(lines, path)
-    if not found:
+    spans = _spans(lines, path)
+    if not spans:
         if _at(before, path) is not None:
-            raise NotEditable("the table is written as a part of another one")
+            raise NotEditable("the table is written inside another one")
         return text
     newline = "\r\n" if "\r\n" in text else "\n"
-    return _proven(_replaced(lines, found, [], newline), _unset(before, path))
+    return _proven(_replaced(lines, spans, [], newline), _unset(before, path))
 
 
 def _spans(lines: Sequence[str], path: Sequence[str]) -> list[tuple[int, int]]:
-    """Return from where to where the lines of a table and those below it go, without what comes before the next."""
+    """Return the line ranges of a table and its subtables, without what precedes the next table."""
     spans: list[tuple[int, int]] = []
     inside = False
     begin = 0
@@ -79,19 +79,19 @@ def _spans(lines: Sequence[str], path: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _trimmed(lines: Sequence[str], start: int, end: int) -> int:
-    """Return the end of a table without the blank lines and comments behind it: they may be about the next one."""
+    """Return the end of a table without trailing blank lines and comments: they may belong to the next one."""
     while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
         end -= 1
     return end
 
 
 def _names(header: str) -> tuple[str, ...]:
-    """Return the keys of a header; of one that is none, nothing."""
-    found = _HEADER.match(header)
-    if found is None or found[1] == "[[":
+    """Return the keys of a table header; empty if it is not one."""
+    match = _HEADER.match(header)
+    if match is None or match[1] == "[[":
         return ()
     try:
-        value: Any = tomllib.loads(f"[{found[2]}]")
+        value: Any = tomllib.loads(f"[{match[2]}]")
     except ValueError:
         return ()
     names = []
@@ -102,13 +102,13 @@ def _names(header: str) -> tuple[str, ...]:
 
 
 def _comments(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a table that are comments and no part of a value."""
-    kept: list[str] = []
+    """Return the lines of a table that are comments and not part of a value."""
+    comments: list[str] = []
     statement: list[str] = []
     for line in lines:
         bare = line.rstrip("\r")
         if not statement and (not bare.strip() or bare.lstrip().startswith("#")):
-            kept += [bare] if bare.strip() else []
+            comments += [bare] if bare.strip() else []
             continue
         if not statement and _HEADER.match(bare):
             continue
@@ -118,11 +118,11 @@ def _comments(lines: Sequence[str]) -> list[str]:
         except ValueError:
             continue
         statement = []
-    return kept
+    return comments
 
 
 def _replaced(lines: list[str], spans: Sequence[tuple[int, int]], new: Sequence[str], newline: str) -> str:
-    """Return the document with new lines in the place of the first span, and none in that of the others."""
+    """Return the document with the first span replaced by the new lines, and the other spans removed."""
     ending = "\r" if newline == "\r\n" else ""
     made = list(lines)
     for number, (start, end) in reversed(list(enumerate(spans))):
@@ -140,7 +140,7 @@ def _key(name: str) -> str:
 def _value(value: str | bool | Sequence[str]) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    # a JSON text is a basic string of TOML, but for the one character that must be escaped there
+    # a JSON string is a valid basic string in TOML, except for one character that must be escaped
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return f"[{', '.join(map(_value, value))}]"
@@ -168,12 +168,12 @@ def _unset(value: Any, path: Sequence[str]) -> Any:
     if len(path) == 1:
         return {key: inner for key, inner in value.items() if key != path[0]}
     inner = _unset(value[path[0]], path[1:])
-    rest = {key: one for key, one in value.items() if key != path[0]}
+    rest = {key: other for key, other in value.items() if key != path[0]}
     return {**rest, path[0]: inner} if inner else rest
 
 
 def _proven(text: str, wanted: Any) -> str:
-    """Return the text when it means what it should; one that cannot be edited safely is not edited."""
+    """Return the text if it parses to the wanted value; raise NotEditable otherwise."""
     try:
         same = tomllib.loads(text) == wanted
     except ValueError:

@@ -1,8 +1,8 @@
-"""YAML with the meaning of version 1.2: one document of plain values, nothing silent, nothing without a limit.
+"""A strict YAML 1.2 loader with limits, for one document of plain values.
 
-Only `true` and `false` are booleans, `0755` is 755, a date is text. Refused are keys that occur twice, merge keys,
-keys that are not scalars, tags beyond the core schema, a second document, and what would grow beyond the limits. The
-parser of PyYAML gives the events; the values are made here, without recursion.
+Only `true` and `false` are booleans, `0755` is 755, a date is a string. Rejected are duplicate keys, merge keys, keys
+that are not scalars, tags outside the core schema, a second document, and anything over the limits. PyYAML parses the
+text to events; the values are built here, without recursion.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 1024 * 1024
 MAX_DEPTH = 64
-MAX_NODES = 20_000  # an alias counts as all that it stands for
-MAX_DIGITS = 1000  # Python refuses to read very long numbers, other languages take their time
+MAX_NODES = 20_000  # an alias counts as many as its anchor
+MAX_DIGITS = 1000  # Python rejects very long numbers, and parsing them is slow elsewhere
 
-Path = tuple[Any, ...]  # the keys and indices that lead to a value
+Path = tuple[Any, ...]  # the keys and indexes that lead to a value
 Lines = dict[Path, int]
 
 _CORE = "tag:yaml.org,2002:"
@@ -32,11 +32,11 @@ _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 _INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)\Z")
 _NANS = frozenset((".nan", ".NaN", ".NAN"))
-_OLD_BREAKS = re.compile("[\x85\u2028\u2029]")  # end a line in version 1.1 and not in 1.2
+_OLD_BREAKS = re.compile("[\x85\u2028\u2029]")  # line breaks in YAML 1.1 but not in 1.2
 
 
 class BadYaml(ValueError):
-    """Text that is not understood: what is wrong, and the line and column, counted from 1."""
+    """Invalid YAML: the reason, and the line and column, counted from 1."""
 
     def __init__(self, message: str, line: int, column: int = 1) -> None:
         super().__init__(message)
@@ -46,14 +46,14 @@ class BadYaml(ValueError):
 
 
 def load(text: str, name: str) -> Any:
-    """Return the value of a document as None, bool, int, float, str, list and dict; `name` is for the messages."""
+    """Return the value of a document as None, bool, int, float, str, list and dict; `name` is for messages."""
     return load_with_lines(text, name)[0]
 
 
 def load_with_lines(text: str, name: str) -> tuple[Any, Lines]:
-    """Return the value of a document, and where each value begins by the keys and indices that lead there.
+    """Return the value of a document, and the line of each value by its path of keys and indexes.
 
-    A value of a mapping begins at its key. What stands inside an alias has no line of its own.
+    A value of a mapping starts at its key. Values inside an alias have no line.
     """
     try:
         return _document(text)
@@ -70,7 +70,7 @@ class _Refused(Exception):
 
 
 class _Built(NamedTuple):
-    """A finished value: how many nodes it is, and how deep."""
+    """A finished value, its number of nodes and its depth."""
 
     value: Any
     nodes: int
@@ -94,16 +94,19 @@ class _Open:
 
     @property
     def step(self) -> Any:
-        """The key or index of the value that comes next."""
+        """The key or index of the next value."""
         return len(self.value) if isinstance(self.value, list) else self.key
 
 
 def _document(text: str) -> tuple[Any, Lines]:
     if len(text) > MAX_CHARACTERS:
         raise _Refused(f"the text is longer than {MAX_CHARACTERS} characters", (1, 1))
-    found = _OLD_BREAKS.search(text)
-    if found is not None:
-        raise _Refused(f"the character U+{ord(found.group()):04X} is a line break to some", _place(text, found.start()))
+    line_break = _OLD_BREAKS.search(text)
+    if line_break is not None:
+        raise _Refused(
+            f"the character U+{ord(line_break.group()):04X} is a line break in YAML 1.1",
+            _place(text, line_break.start()),
+        )
     reading = _Reading()
     for event in _events(text):
         reading.take(event)
@@ -111,26 +114,26 @@ def _document(text: str) -> tuple[Any, Lines]:
 
 
 def _events(text: str) -> Iterator[Event]:
-    """Yield the events of the parser; whatever it raises is refused with the place it names."""
+    """Yield the events of the parser; convert its errors."""
     import yaml
 
     try:
         yield from yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = ", ".join(part for part in (error.context, error.problem) if part)
-        raise _Refused(said or "the syntax is not understood", (1, 1) if mark is None else _mark(mark)) from None
+        reason = ", ".join(part for part in (error.context, error.problem) if part)
+        raise _Refused(reason or "invalid syntax", (1, 1) if mark is None else _mark(mark)) from None
     except yaml.reader.ReaderError as error:
         place = _place(text, error.position) if isinstance(error.position, int) else (1, 1)
         raise _Refused(str(error.reason), place) from None
     except yaml.YAMLError as error:
-        raise _Refused(str(error).partition("\n")[0] or "the syntax is not understood", (1, 1)) from None
+        raise _Refused(str(error).partition("\n")[0] or "invalid syntax", (1, 1)) from None
     except UnicodeError:
         raise _Refused("the text is not valid Unicode", (1, 1)) from None
 
 
 class _Reading:
-    """Makes values of events."""
+    """Builds values from events."""
 
     def __init__(self) -> None:
         self._stack: list[_Open] = []
@@ -141,11 +144,11 @@ class _Reading:
         self._lines: Lines = {}
 
     def result(self) -> tuple[Any, Lines]:
-        """Return the value and the lines; an empty text is null."""
+        """Return the value and the lines; an empty document is null."""
         return (None, {(): 1}) if self._root is None else (self._root.value, self._lines)
 
     def take(self, event: Event) -> None:
-        """Take the next event."""
+        """Process the next event."""
         import yaml
 
         mark = _mark(event.start_mark)
@@ -165,13 +168,13 @@ class _Reading:
         elif isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                raise _Refused("a second document begins", mark)
+                raise _Refused("only one document is supported", mark)
 
     def _open(self, value: list[Any] | dict[Any, Any], anchor: str | None, mark: tuple[int, int]) -> None:
         if self._expects_key():
             raise _Refused("a key must be a single value, not a list or a mapping", mark)
         if len(self._stack) >= MAX_DEPTH:
-            raise _Refused(f"it is nested deeper than {MAX_DEPTH}", mark)
+            raise _Refused(f"it is nested deeper than {MAX_DEPTH} levels", mark)
         self._count(1, mark)
         self._locate(mark)
         self._stack.append(_Open(value, anchor, mark, self._path()))
@@ -188,9 +191,9 @@ class _Reading:
     def _alias(self, anchor: str, mark: tuple[int, int]) -> None:
         known = self._anchors.get(anchor)
         if known is None:
-            raise _Refused(f"the alias *{anchor} stands for nothing that is complete here", mark)
+            raise _Refused(f"the alias *{anchor} has no complete anchor before it", mark)
         if len(self._stack) + known.depth > MAX_DEPTH:
-            raise _Refused(f"it is nested deeper than {MAX_DEPTH}", mark)
+            raise _Refused(f"it is nested deeper than {MAX_DEPTH} levels", mark)
         self._count(known.nodes, mark)
         self._locate(mark)
         self._add(known._replace(value=_copy(known.value)), None, mark)
@@ -199,18 +202,18 @@ class _Reading:
         return bool(self._stack) and isinstance(self._stack[-1].value, dict) and not self._stack[-1].has_key
 
     def _locate(self, mark: tuple[int, int]) -> None:
-        """Note where a value begins, unless its key has told it."""
+        """Record the line of a value, unless its key has already set it."""
         if not self._expects_key():
             self._lines.setdefault(self._path(), mark[0])
 
     def _path(self) -> tuple[Any, ...]:
-        """Return the keys and indexes that lead to the value which comes next."""
+        """Return the path of the next value."""
         return (*self._stack[-1].path, self._stack[-1].step) if self._stack else ()
 
     def _count(self, nodes: int, mark: tuple[int, int]) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            raise _Refused(f"it holds more than {MAX_NODES} values", mark)
+            raise _Refused(f"it has more than {MAX_NODES} values", mark)
 
     def _add(self, built: _Built, anchor: str | None, mark: tuple[int, int]) -> None:
         if anchor is not None:
@@ -241,11 +244,11 @@ def _check_key(known: dict[Any, Any], key: Any, mark: tuple[int, int]) -> None:
 
 def _check_tag(tag: str | None, kind: str, mark: tuple[int, int]) -> None:
     if tag not in (None, "!", _CORE + kind):
-        raise _Refused(f"the tag {str(tag)[:80]} is not known", mark)
+        raise _Refused(f"the tag {str(tag)[:80]} is not supported", mark)
 
 
 def _value(text: str, tag: str | None, mark: tuple[int, int], *, is_plain: bool) -> Any:
-    """Return what a scalar means, by its tag or else by the core schema; a quoted one is text."""
+    """Return the value of a scalar by its tag, or else by the core schema; a quoted one is a string."""
     if tag is None:
         return _resolve(text, mark) if is_plain else text
     kind = tag.removeprefix(_CORE)
@@ -264,8 +267,8 @@ def _value(text: str, tag: str | None, mark: tuple[int, int], *, is_plain: bool)
         except OverflowError:
             raise _Refused("the number is too large", mark) from None
     if kind in ("null", "bool", "int", "float"):
-        raise _Refused(f"{text[:80]!r} is no {kind}", mark)
-    raise _Refused(f"the tag {tag[:80]} is not known", mark)
+        raise _Refused(f"{text[:80]!r} is not a valid {kind}", mark)
+    raise _Refused(f"the tag {tag[:80]} is not supported", mark)
 
 
 def _resolve(text: str, mark: tuple[int, int]) -> Any:
@@ -282,14 +285,14 @@ def _resolve(text: str, mark: tuple[int, int]) -> Any:
         return int(text[2:] if base != 10 else text, base)
     if _FLOAT.match(text):
         return float(text)
-    found = _INFINITY.match(text)
-    if found is not None:
-        return float(found.group(1) + "inf")
+    infinity = _INFINITY.match(text)
+    if infinity is not None:
+        return float(infinity.group(1) + "inf")
     return float("nan") if text in _NANS else text
 
 
 def _copy(value: Any) -> Any:
-    """Copy what an alias stands for, so that nobody changes two places at once; its depth and size are bounded."""
+    """Copy the value of an alias, so that no two places share it; its depth and size are limited."""
     if isinstance(value, dict):
         return {key: _copy(inner) for key, inner in value.items()}
     return [_copy(inner) for inner in value] if isinstance(value, list) else value

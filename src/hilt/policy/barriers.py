@@ -1,7 +1,7 @@
-"""Rules on paths, asked about the real paths that a call opens and that the sandbox of a command shows.
+"""Path rules applied to the resolved paths that a call opens, and to the sandbox of a command.
 
-A call is decided on before its paths are opened, and a name may lead elsewhere by then. So the rules that deny or ask
-are applied again to every name really walked. A command cannot ask: its sandbox denies what a rule asks about.
+A call is decided before its paths are opened, and a path may change in between. So the rules that deny or ask are
+applied again to every name that is walked. A running command cannot ask: its sandbox denies what a rule asks about.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from hilt.policy.rule_forms import Below, Matching
 from hilt.policy.rules import Rule, RuleSet
 from hilt.policy.subject import Subject, Touched
 
-EFFECTS = ("read", "write")  # an index into a pair: whether a path is written
+EFFECTS = ("read", "write")  # the index is `write`, False or True
 
 _REMEMBERED = 50_000  # paths
 
-Links = Mapping[str, str]  # paths that rules spell out and that lead through links, with the paths they lead to
+Links = Mapping[str, str]  # literal paths of rules that contain links, with the resolved paths
 
 
 class _PathPattern(NamedTuple):
-    """A glob as a deny or ask matches it, and the folder it starts from."""
+    """A glob as a deny or ask matches it, and the folder it is relative to."""
 
     rule: Rule
     base: str
     components: tuple[Component, ...]
 
 
-class _At(NamedTuple):
-    """A path: the rule that covers it and everything below, and the patterns that could match below, with states."""
+class _PathState(NamedTuple):
+    """The rule that covers a path and everything below, and the patterns that could match below, with states."""
 
     rule: Rule | None
     live: list[tuple[_PathPattern, set[int]]]
 
 
 class PathWatch:
-    """Path rules of one effect, asked about real absolute paths. Safe to use from many threads."""
+    """Path rules of one effect, matched against resolved absolute paths. Safe to use from many threads."""
 
     def __init__(self, rules: Iterable[Rule], root: str, links: Links) -> None:
-        """Take rules on paths; relative ones start from `root`."""
+        """`rules` are path rules; relative globs start at `root`."""
         self.rules = tuple(rules)
         self._root = root
         self._bases: dict[str, list[_PathPattern]] = {}
@@ -53,15 +53,15 @@ class PathWatch:
         self._known = {"/": self._started("/", [])}
 
     def covering(self, path: str) -> Rule | None:
-        """Return a rule that covers a path, as `finds` of its form would say."""
-        return self._at(path).rule
+        """Return a rule that covers a path, or None; the same match as `finds` of its form."""
+        return self._state(path).rule
 
     def enclosing(self, path: str) -> Rule | None:
         """Return a rule that covers a path, or everything that could be below it."""
-        at = self._at(path)
-        if at.rule is not None:
-            return at.rule
-        for pattern, states in at.live:
+        state = self._state(path)
+        if state.rule is not None:
+            return state.rule
+        for pattern, states in state.live:
             last = len(pattern.components) - 1
             if last in states and path_globs.matches_any(pattern.components[last]):
                 return pattern.rule
@@ -73,8 +73,8 @@ class PathWatch:
 
     def reach(self, path: str) -> Found:
         """Whether a rule covers a path; maybe, when it could cover something below."""
-        at = self._at(path)
-        return "yes" if at.rule is not None else "maybe" if at.live else "no"
+        state = self._state(path)
+        return "yes" if state.rule is not None else "maybe" if state.live else "no"
 
     def within(self, folders: Iterable[str]) -> list[Rule]:
         """Return the rules that could cover something in the folders."""
@@ -85,7 +85,7 @@ class PathWatch:
         ]
 
     def named(self) -> set[str]:
-        """Return the paths that rules spell out up to wildcards for everything below, existing or not."""
+        """Return the literal paths of rules that have only wildcards for everything below after them."""
         named = set()
         for rule in self.rules:
             glob = _glob(rule)
@@ -95,12 +95,12 @@ class PathWatch:
         return named
 
     def starts(self) -> set[str]:
-        """Return the paths that rules with absolute globs spell out before their first wildcard."""
+        """Return the literal paths before the first wildcard of absolute globs."""
         return {_spelled(_glob(rule), self._root) for rule in self.rules if _glob(rule).is_absolute} | {
             base for base in self._bases if base not in ("/", self._root)
         }
 
-    def _at(self, path: str) -> _At:
+    def _state(self, path: str) -> _PathState:
         known = self._known
         if path in known:
             return known[path]
@@ -110,21 +110,21 @@ class PathWatch:
         depth = len(names)
         while depth and "/" + "/".join(names[:depth]) not in known:
             depth -= 1
-        at = known["/" + "/".join(names[:depth])]
+        state = known["/" + "/".join(names[:depth])]
         for end in range(depth, len(names)):
             current = "/" + "/".join(names[: end + 1])
-            if at.rule is None:
+            if state.rule is None:
                 name = path_globs.fold(names[end])
-                steps = ((pattern, path_globs.step(pattern.components, states, name)) for pattern, states in at.live)
-                at = self._started(current, [(pattern, states) for pattern, states in steps if states])
-            known[current] = at
-        return at
+                steps = ((pattern, path_globs.step(pattern.components, states, name)) for pattern, states in state.live)
+                state = self._started(current, [(pattern, states) for pattern, states in steps if states])
+            known[current] = state
+        return state
 
-    def _started(self, path: str, live: list[tuple[_PathPattern, set[int]]]) -> _At:
-        """Start the patterns whose base this path is."""
+    def _started(self, path: str, live: list[tuple[_PathPattern, set[int]]]) -> _PathState:
+        """Start the patterns that are relative to this path."""
         live += [(pattern, path_globs.start(pattern.components)) for pattern in self._bases.get(path, ())]
         covering = (pattern.rule for pattern, states in live if len(pattern.components) in states)
-        return _At(next(covering, None), live)
+        return _PathState(next(covering, None), live)
 
 
 class Bars(NamedTuple):
@@ -134,11 +134,11 @@ class Bars(NamedTuple):
     links: Links
     deny: tuple[PathWatch, PathWatch]
     ask: tuple[PathWatch, PathWatch]
-    sandbox: tuple[PathWatch, PathWatch]  # what a command may not reach
+    sandbox: tuple[PathWatch, PathWatch]  # for commands: what they may not access
 
 
 def find_links(rulesets: Iterable[RuleSet], root: str, resolve: Callable[[str], str]) -> dict[str, str]:
-    """Return the paths that rules spell out and that lead elsewhere through links, with where they lead."""
+    """Return the literal paths of rules that contain links, with the resolved paths."""
     links = {}
     for rule in _path_rules(rulesets):
         if path_globs.literal(_glob(rule)):
@@ -163,8 +163,8 @@ def make_bars(rulesets: Iterable[RuleSet], root: str, roots: Sequence[str], link
         return read, write
 
     deny = watches("deny", links)
-    ask = watches("ask", {})  # calls are asked about by the glob alone
-    # a rule that asks about a whole workspace folder would leave commands nothing; they ask themselves
+    ask = watches("ask", {})  # ask rules match calls by the glob alone
+    # closing a whole workspace folder would leave commands nothing; for such a rule the command itself asks
     read, write = (
         PathWatch((*denying.rules, *(rule for rule in asking.rules if not _is_whole(rule, root, roots))), root, links)
         for denying, asking in zip(deny, ask, strict=True)
@@ -173,10 +173,10 @@ def make_bars(rulesets: Iterable[RuleSet], root: str, roots: Sequence[str], link
 
 
 class Barrier:
-    """The rules that hold for everything that one call opens."""
+    """The rules that apply to everything that one call opens."""
 
     def __init__(self, bars: Bars | None, subject: Subject, root: str, expressions: Sequence[Rule]) -> None:
-        """`subject` is the call as it was decided on; `expressions` are rules on the texts of its paths."""
+        """`subject` is the call as it was decided; `expressions` are rules that match the text of its paths."""
         self._bars = bars
         self._subject = subject
         self._root = root
@@ -185,13 +185,13 @@ class Barrier:
         self.sandbox = None if bars is None else _lifted(bars, subject)
 
     def check(self, path: str, shown: str, *, write: bool) -> None:
-        """Raise when a rule denies a name that is walked, or asks about it and nobody was asked."""
+        """Raise if a rule denies a walked name, or asks about it and nobody was asked."""
         if self._bars is not None:
             self._refuse(self._bars.deny[write].covering(path), path, shown)
             self._refuse(self._bars.ask[write].covering(path), path, shown)
 
     def check_end(self, path: str, shown: str, *, write: bool) -> None:
-        """Raise when an expression of a rule matches the path at which a walk ends."""
+        """Raise if a rule's expression matches the path where a walk ends."""
         if not self._expressions:
             return
         touched = Touched(EFFECTS[write], path, _relative(path, self._root))
@@ -201,7 +201,7 @@ class Barrier:
                 self._refuse(rule, path, shown)
 
     def hides(self, path: str) -> bool:
-        """Whether listings and searches leave out a path because of a rule on reading."""
+        """Whether listings and searches omit a path because of a rule on reading."""
         if self._bars is None:
             return False
         if self._bars.deny[0].covering(path) is not None:
@@ -217,13 +217,13 @@ class Barrier:
         if not self._was_decided(path):
             raise ToolError(
                 "stale_file",
-                f"{place} asks about {shown}, and this call was not asked about it: a path changed while the call ran.",
+                f"{place} requires approval for {shown}, which this call does not have: a path changed while it ran.",
                 suggestion="Repeat the call.",
                 path=shown,
             )
 
     def _was_decided(self, path: str) -> bool:
-        """Whether the decision was about a path, something below it, or a folder that was there and holds it."""
+        """Whether the decision included a path, something below it, or an existing folder that contains it."""
         return any(
             path == touched.target
             or _is_below(touched.target, path)
@@ -233,12 +233,12 @@ class Barrier:
 
 
 def cited(rule: Rule) -> str:
-    """Return a rule with the place where it stands."""
+    """Return a rule with its file and line."""
     return f"{rule.text} ({rule.file}, line {rule.line})"
 
 
 def make_barrier(bars: Bars | None, rulesets: Iterable[RuleSet], subject: Subject, root: str) -> Barrier | None:
-    """Return what holds for the call that was decided on; None when no rule can apply to a path."""
+    """Return the barrier for a decided call; None when no rule can apply to a path."""
     expressions = [
         rule
         for ruleset in rulesets
@@ -246,12 +246,12 @@ def make_barrier(bars: Bars | None, rulesets: Iterable[RuleSet], subject: Subjec
         if rule.verdict != "allow" and isinstance(rule.form, Matching) and rule.form.names & subject.names
     ]
     if subject.command:
-        expressions = []  # they are about the command
+        expressions = []  # they match the command instead
     return Barrier(bars, subject, root, expressions) if bars is not None or expressions else None
 
 
 def _lifted(bars: Bars, subject: Subject) -> tuple[PathWatch, PathWatch]:
-    """Return what the command of a call may not reach: not what rules deny that the call itself was asked about."""
+    """Return what the command of a call may not access, without the ask rules that the call was approved for."""
     asked = {rule for watch in bars.ask for rule in watch.rules if rule.form.finds(subject) != "no"}
     if asked.isdisjoint(rule for watch in bars.sandbox for rule in watch.rules):
         return bars.sandbox
@@ -262,7 +262,7 @@ def _lifted(bars: Bars, subject: Subject) -> tuple[PathWatch, PathWatch]:
 
 
 def _path_rules(rulesets: Iterable[RuleSet]) -> list[Rule]:
-    """Return the rules on paths that deny or ask, for every tool with their effect."""
+    """Return the path rules that deny or ask, for every tool with their effect."""
     return [rule for rules in rulesets for rule in rules.rules if rule.verdict != "allow" and _effect(rule)]
 
 
@@ -284,7 +284,7 @@ def _patterns(rule: Rule, root: str, links: Links) -> Iterable[_PathPattern]:
 
 
 def _spelled(glob: path_globs.PathGlob, root: str) -> str:
-    """Return the path that a glob spells out before its first wildcard."""
+    """Return the literal path before the first wildcard of a glob."""
     return posixpath.join("/" if glob.is_absolute else root, *path_globs.literal(glob))
 
 

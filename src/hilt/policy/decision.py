@@ -1,4 +1,4 @@
-"""A vote is one opinion on a call; the decision is the strictest vote."""
+"""Votes on a call; the decision is the strictest one."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -12,13 +12,13 @@ _STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class Vote(NamedTuple):
-    """One opinion, the voter it comes from, its reason, and the error a denial answers with."""
+    """A verdict on a call, who voted, the reason, and the error that a denial returns."""
 
     verdict: Verdict
     voter: str
     reason: str
     error: ToolError | None = None
-    keeps: tuple[str, ...] = ()  # what an approval that is kept would allow, beside what rules say
+    keeps: tuple[str, ...] = ()  # grants that a lasting approval would store, besides rules
 
 
 def decide(votes: Iterable[Vote]) -> Vote:
@@ -27,13 +27,13 @@ def decide(votes: Iterable[Vote]) -> Vote:
     for vote in votes:
         if strictest is None or _STRICTNESS[vote.verdict] > _STRICTNESS[strictest.verdict]:
             strictest = vote
-    return strictest or Vote("ask", "default", "no voter had an opinion")
+    return strictest or Vote("ask", "default", "nothing decided on this call")
 
 
 def join(decision: Vote, own: Vote) -> Vote:
-    """Return the decision with one more vote, such as the tool's own: where both ask, one question is for both."""
+    """Return the decision with one more vote, such as the tool's own; if both ask, combine them into one question."""
     if (decision.verdict, own.verdict) != ("ask", "ask"):
         return decide((decision, own))
-    # what this voter cannot keep, nothing keeps: the person would be asked again
+    # without a grant of its own this voter would ask again, so nothing is granted
     voter = decision.voter if own.keeps else own.voter
     return own._replace(voter=voter, reason=f"{own.reason.rstrip('.')}; {decision.reason}")

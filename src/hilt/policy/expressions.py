@@ -1,7 +1,8 @@
-"""Regular expressions of rules, matched in time that no pattern and no text can blow up.
+"""Regular expressions of rules, matched in linear time.
 
-A thread cannot be killed, and a model writes the texts. The engine is therefore the linear one of the schema library
-that is installed anyway; it knows no look-around and no back-references, and a rule that uses them is broken.
+A thread cannot be killed, and a model writes the texts, so backtracking is not an option. The engine is the one of
+jsonschema-rs, which is a dependency anyway; it has no look-around and no back-references, and a rule that uses them is
+invalid.
 """
 
 from __future__ import annotations
@@ -16,32 +17,32 @@ MAX_LENGTH = 2000
 
 
 class BadExpression(ValueError):
-    """A pattern that cannot be used; the message says why."""
+    """An invalid pattern; the message says why."""
 
 
 class Expression(NamedTuple):
-    """A pattern that was compiled twice: as what a text must be, and as what a text may hold."""
+    """A pattern compiled twice: to match a whole text, and to find in a text."""
 
     source: str
     whole: Draft202012Validator
     part: Draft202012Validator
 
     def fits(self, text: str) -> bool:
-        """Whether all of the text matches; a dot is no line break."""
+        """Whether the whole text matches; a dot does not match a line break."""
         return _is_unicode(text) and self.whole.is_valid(text)
 
     def found_in(self, text: str) -> bool:
-        """Whether some of the text matches; a dot may be a line break too."""
+        """Whether any part of the text matches; a dot also matches a line break."""
         return self.part.is_valid(text if _is_unicode(text) else text.encode("utf-8", "replace").decode())
 
 
 def compile_expression(source: str) -> Expression:
-    """Compile a pattern; raise BadExpression when it is empty, too long, not understood or too large."""
+    """Compile a pattern; raise BadExpression when it is empty, too long, invalid or too large."""
     if not source:
         raise BadExpression("the expression is empty")
     if len(source) > MAX_LENGTH:
         raise BadExpression(f"the expression is longer than {MAX_LENGTH} characters")
-    _compiled(source)  # by itself first: brackets that only balance inside other ones are a mistake
+    _compiled(source)  # alone first: a pattern like `a)|(b` must not become valid inside the groups below
     return Expression(source, _compiled(f"^(?:{source})$"), _compiled(f"(?s:{source})"))
 
 
@@ -59,7 +60,7 @@ def _compiled(source: str) -> Draft202012Validator:
         )
     except (jsonschema_rs.ValidationError, ValueError):
         raise BadExpression(
-            "the expression is not understood (look-around and back-references are not known, and it must stay small)"
+            "the expression is invalid or too large (look-around and back-references are not supported)"
         ) from None
 
 

@@ -1,15 +1,16 @@
-"""Hooks: commands that are joined to events, what they are told, and what they may answer.
+"""Hooks: commands that run on events, their input, and their answers.
 
-    hooks:                          # this line may be left out, and the list stand alone
+    hooks:                          # optional; without it, the file is the list
       - event: pre_tool_execution
-        match: Write(path:gen/**)   # a rule (see `forms`); without it, every call
+        match: Write(path:gen/**)   # a rule (see `rule_forms`); without it, every call
         command: ./check            # for bash -c, in the workspace
         timeout: 10                 # seconds
         on_failure: block           # or ignore
 
-A hook reads one JSON object on standard input: `event` and `session`, and of a call `tool`, `arguments`, `touches` and
-then `result` or `error`. It prints nothing, or one JSON object with any of `arguments`, `result`, `context`, `decision`
-and `reason`. Exit status 2 blocks, with standard error as the reason; any other but 0 is a failure of the hook.
+A hook reads one JSON object on standard input: `event` and `session`, and for a call `tool`, `arguments`, `touches` and
+afterwards `result` or `error`. It prints nothing, or one JSON object with any of `arguments`, `result`, `context`,
+`decision` and `reason`. Exit status 2 blocks, with standard error as the reason; any other nonzero status is a failure
+of the hook.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _ANSWER_KEYS = ("arguments", "result", "context", "decision", "reason")
 
 
 class Moment(NamedTuple):
-    """What the hooks of an event may decide and change, and what happens by default when one fails."""
+    """What the hooks of an event may decide and change, and the default for failures."""
 
     decisions: tuple[Decision, ...]
     changes: tuple[str, ...] = ()
@@ -75,7 +76,7 @@ _OF_CALLS = (PRE, POST, FAILURE)
 
 
 class Hook(NamedTuple):
-    """One command joined to an event; `number` counts the hooks of its event and source from 0."""
+    """A command that runs on an event; `number` counts the hooks of its event and source from 0."""
 
     event: str
     command: str
@@ -90,15 +91,15 @@ class Hook(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the hook is called in records and messages."""
+        """The name of the hook in records and messages."""
         return f"{self.source} {self.event} {self.number}"
 
-    def speaks_of(self, subject: Callable[[], Subject]) -> bool:
-        """Whether the hook wants to see a call; where that only shows at run time it does."""
+    def applies_to(self, subject: Callable[[], Subject]) -> bool:
+        """Whether the hook runs for a call, including when only the run time decides."""
         return self.form is None or self.form.finds(subject()) != "no"
 
     def kept(self) -> dict[str, Any]:
-        """Return the hook as a session keeps it, and as it is listed."""
+        """Return the hook as a session stores it, and as it is listed."""
         match = {"match": self.match} if self.match else {}
         return {
             "event": self.event,
@@ -110,7 +111,7 @@ class Hook(NamedTuple):
 
 
 class HookProblem(NamedTuple):
-    """Something broken: why, where, and what it could have governed; None as event means any."""
+    """An invalid hook or file: why, where, and what it could have governed; event None means any."""
 
     reason: str
     file: str
@@ -120,7 +121,7 @@ class HookProblem(NamedTuple):
 
 
 class HookSet(NamedTuple):
-    """The hooks of one source. `notes` are for people: what does not run, and why."""
+    """The hooks of one source. `notes` are for people: hooks that do not run, and why."""
 
     source: Source
     hooks: tuple[Hook, ...] = ()
@@ -129,7 +130,7 @@ class HookSet(NamedTuple):
 
 
 class BadHook(ValueError):
-    """A hook that cannot be used: why, and what it could have governed."""
+    """An invalid hook: why, and what it could have governed."""
 
     def __init__(self, message: str, event: str | None = None, scope: Scope = EVERYTHING) -> None:
         super().__init__(message)
@@ -142,7 +143,7 @@ class BadHook(ValueError):
 
 
 def parse(text: str, file: str, source: Source, names: Callable[[], Names], *, home: str = "") -> HookSet:
-    """Read a hook file; what is broken in it becomes a problem, never an exception."""
+    """Parse a hook file; invalid parts become problems, never exceptions."""
     try:
         data, lines = yaml12.load_with_lines(text, file)
     except yaml12.BadYaml as error:
@@ -151,14 +152,14 @@ def parse(text: str, file: str, source: Source, names: Callable[[], Names], *, h
     if isinstance(data, dict):
         unknown = [key for key in data if key != "hooks"]
         if unknown:
-            reason = f"{file} has the key {str(unknown[0])[:100]!r}; the only one is hooks"
+            reason = f"{file} has the unknown key {str(unknown[0])[:100]!r}; the only key is hooks"
             return broken(source, file, reason, lines.get((unknown[0],), 1))
         data, path = data.get("hooks"), ("hooks",)
     return collect(data, source, names, file=file, home=home, line_of=lambda place: lines.get((*path, place), 1))
 
 
 def broken(source: Source, file: str, reason: str, line: int = 1) -> HookSet:
-    """Return the hooks of a file that cannot be read at all."""
+    """Return the hooks of an unreadable file."""
     return HookSet(source, (), (HookProblem(reason, file, line),))
 
 
@@ -171,14 +172,14 @@ def collect(
     home: str = "",
     line_of: Callable[[int], int] = lambda place: 0,
 ) -> HookSet:
-    """Make hooks of a list of mappings, as a file or a session keeps it."""
+    """Return the hooks in a list of mappings, from a file or a session."""
     if data is None:
         return HookSet(source)
     shown = file or f"the {source}'s list"
     if not isinstance(data, list):
-        return broken(source, file, f"{shown} must hold a list of hooks")
+        return broken(source, file, f"{shown} must be a list of hooks")
     if len(data) > MAX_HOOKS:
-        return broken(source, file, f"{shown} holds {len(data)} hooks; {MAX_HOOKS} is the most", line_of(MAX_HOOKS))
+        return broken(source, file, f"{shown} has {len(data)} hooks; the limit is {MAX_HOOKS}", line_of(MAX_HOOKS))
     hooks: list[Hook] = []
     problems: list[HookProblem] = []
     for place, (number, item) in enumerate(numbered(data)):
@@ -193,7 +194,7 @@ def collect(
 
 
 def numbered(data: list[Any]) -> Iterator[tuple[int, Any]]:
-    """Yield the items of a list of hooks with their numbers: those of one event are counted from 0, broken ones too."""
+    """Yield the items of a list of hooks with their numbers, counted from 0 for each event, invalid ones included."""
     counts: dict[str, int] = {}
     for item in data:
         event = str(item.get("event")) if isinstance(item, dict) else ""
@@ -202,9 +203,9 @@ def numbered(data: list[Any]) -> Iterator[tuple[int, Any]]:
 
 
 def check(data: Any, names: Callable[[], Names], *, home: str = "") -> Hook:
-    """Return the hook that a mapping describes, or raise BadHook."""
+    """Return the hook described by a mapping, or raise BadHook."""
     if not isinstance(data, dict):
-        raise BadHook("a hook is a mapping with event and command")
+        raise BadHook("a hook must be a mapping with event and command")
     event = data.get("event")
     if not isinstance(event, str) or event not in EVENTS:
         raise BadHook(_no_such_event(event))
@@ -212,10 +213,10 @@ def check(data: Any, names: Callable[[], Names], *, home: str = "") -> Hook:
     scope = EVERYTHING if form is None else form.scope
     for key in data:
         if key not in _KEYS:
-            raise BadHook(f"a hook has no {str(key)[:100]!r}{_near(str(key), _KEYS)}", event, scope)
+            raise BadHook(f"unknown key {str(key)[:100]!r} of a hook{_near(str(key), _KEYS)}", event, scope)
     command = data.get("command")
     if not isinstance(command, str) or not command.strip() or "\0" in command:
-        raise BadHook("a hook needs a command, as text", event, scope)
+        raise BadHook("a hook needs a command, a non-empty string", event, scope)
     if len(command) > MAX_COMMAND:
         raise BadHook(f"the command is longer than {MAX_COMMAND} characters", event, scope)
     seconds = data.get("timeout", SECONDS)
@@ -231,9 +232,9 @@ def _match(text: Any, event: str, names: Callable[[], Names], home: str) -> tupl
     if text is None:
         return "", None
     if not isinstance(text, str):
-        raise BadHook("match must be a rule, as text", event)
+        raise BadHook("match must be a rule, a string", event)
     if event not in _OF_CALLS:
-        raise BadHook(f"match is for events of calls, and {event} is none", event)
+        raise BadHook(f"match is only for events of calls, not for {event}", event)
     try:
         return text, rule_forms.parse(text, names(), home)
     except BadForm as error:
@@ -242,8 +243,8 @@ def _match(text: Any, event: str, names: Callable[[], Names], home: str) -> tupl
 
 def _no_such_event(event: Any) -> str:
     if not isinstance(event, str):
-        return "a hook needs an event, as text"
-    return f"there is no event {event[:100]!r}{_near(event, EVENTS) or '; the events are: ' + ', '.join(EVENTS)}"
+        return "a hook needs an event, a string"
+    return f"unknown event {event[:100]!r}{_near(event, EVENTS) or '; the events are: ' + ', '.join(EVENTS)}"
 
 
 def _near(word: str, known: Iterable[str]) -> str:
@@ -251,11 +252,11 @@ def _near(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near}?" if near else ""
 
 
-# --- what a hook is told, and what it answers ---------------------------------------------------------------------
+# --- input and answer of a hook -----------------------------------------------------------------------------------
 
 
 class HookAnswer(NamedTuple):
-    """What a hook said; `result` is a tuple of one value when it gave one, since that may be null."""
+    """The answer of a hook; `result` is a tuple of one value if there is one, since it may be null."""
 
     decision: Decision | None = None
     reason: str = ""
@@ -268,31 +269,31 @@ NOTHING = HookAnswer()
 
 
 class BadAnswer(ValueError):
-    """A hook that failed: why."""
+    """A hook failed; the message says why."""
 
 
-def told(event: str, session: str, facts: dict[str, Any]) -> bytes:
-    """Return what a hook reads on standard input."""
+def hook_input(event: str, session: str, facts: dict[str, Any]) -> bytes:
+    """Return the standard input of a hook."""
     # a caller from Python may send anything
     return json.dumps({"event": event, "session": session, **facts}, default=repr).encode()
 
 
-def understand(event: str, code: int, stdout: bytes, stderr: bytes) -> HookAnswer:
-    """Return what a hook that ended by itself has said, or raise BadAnswer."""
+def parse_answer(event: str, code: int, stdout: bytes, stderr: bytes) -> HookAnswer:
+    """Return the answer of a hook that exited, or raise BadAnswer."""
     if code == 2:
-        # where nothing can be blocked, as at the end of a session, this is a failure like others
+        # for an event that cannot be blocked, such as the end of a session, this is a failure
         if "deny" not in EVENTS[event].decisions:
-            raise BadAnswer(f"it blocks (exit status 2), and {event} cannot be blocked")
+            raise BadAnswer(f"it blocks (exit status 2), but {event} cannot be blocked")
         return HookAnswer("deny", readable(stderr.decode("utf-8", "replace")))
     if code != 0:
-        said = readable(stderr.decode("utf-8", "replace"))
-        raise BadAnswer(f"exit status {code}" + (f": {said}" if said else ""))
+        reason = readable(stderr.decode("utf-8", "replace"))
+        raise BadAnswer(f"exit status {code}" + (f": {reason}" if reason else ""))
     if not stdout.strip():
         return NOTHING
     try:
         data = decode_value(stdout.strip())
     except ToolError as error:
-        raise BadAnswer(f"it printed something that is not JSON ({error.message.rstrip('.')})") from None
+        raise BadAnswer(f"it printed invalid JSON ({error.message.rstrip('.')})") from None
     if not isinstance(data, dict):
         raise BadAnswer("it printed JSON that is not an object")
     return _answer(event, {key: value for key, value in data.items() if value is not None or key == "result"})
@@ -302,11 +303,11 @@ def _answer(event: str, data: dict[str, Any]) -> HookAnswer:
     moment = EVENTS[event]
     for key in data:
         if key not in _ANSWER_KEYS:
-            # a misspelt decision must not pass for none
-            raise BadAnswer(f"its answer has the key {key[:100]!r}{_near(key, _ANSWER_KEYS)}")
+            # a misspelt decision must not be ignored
+            raise BadAnswer(f"its answer has the unknown key {key[:100]!r}{_near(key, _ANSWER_KEYS)}")
     for key in ("context", "reason"):
         if not isinstance(data.get(key, ""), str):
-            raise BadAnswer(f"{key} must be text")
+            raise BadAnswer(f"{key} must be a string")
     if len(data.get("context", "")) > MAX_CONTEXT:
         raise BadAnswer(f"its context is longer than {MAX_CONTEXT} characters")
     decision = data.get("decision")
@@ -318,9 +319,9 @@ def _answer(event: str, data: dict[str, Any]) -> HookAnswer:
     if not isinstance(data.get("arguments", {}), dict):
         raise BadAnswer("arguments must be an object")
     if event == PRE and "result" in data and decision != "skip":
-        raise BadAnswer("before a call, a result goes with the decision skip only")
+        raise BadAnswer("before a call, a result requires the decision skip")
     if event == FAILURE and not isinstance(data.get("result", ""), str):
-        raise BadAnswer("the result of a call that failed is its message, and must be text")
+        raise BadAnswer("the result of a failed call is its message, and must be a string")
     result = (data["result"],) if "result" in data else ()
     return HookAnswer(
         decision, readable(data.get("reason", "")), data.get("context", ""), data.get("arguments"), result
@@ -328,7 +329,7 @@ def _answer(event: str, data: dict[str, Any]) -> HookAnswer:
 
 
 def readable(text: str) -> str:
-    """Return what a hook gave as a reason, short and without control characters."""
+    """Return a hook's reason, truncated and without control characters."""
     plain = "".join(character if character.isprintable() or character == "\n" else " " for character in text).strip()
     return plain if len(plain) <= MAX_REASON else plain[: MAX_REASON - 1] + "…"
 
@@ -337,7 +338,7 @@ def readable(text: str) -> str:
 
 
 def vote(hook: Hook, answer: HookAnswer) -> Vote | None:
-    """Return the vote of a hook on a call; what it skips it has nothing against."""
+    """Return the vote of a hook on a call; no decision and skip are no vote."""
     if answer.decision is None or answer.decision == "skip":
         return None
     reason = answer.reason or f"the hook {hook.name} says {answer.decision}"
@@ -347,22 +348,22 @@ def vote(hook: Hook, answer: HookAnswer) -> Vote | None:
 
 
 def blocked(hook: Hook, reason: str, *, stop: bool = False) -> ToolError:
-    """Return the error of a call that a hook blocks; `stop` asks the agent to end here."""
-    what = "blocked the call" if hook.event == PRE else "withheld the result; the call itself was made"
+    """Return the error of a call that a hook blocks; `stop` asks the agent to stop."""
+    what = "blocked the call" if hook.event == PRE else "withheld the result; the call itself ran"
     message = f"The hook {hook.name} {what}: {reason}"
     if stop:
-        advice = "Stop here, and tell the user the reason."
+        advice = "Stop, and tell the user the reason."
         return ToolError("hook_blocked", message, suggestion=advice, hook=hook.name, stop=True)
     return ToolError("hook_blocked", message, hook=hook.name)
 
 
 def failed(hook: Hook, reason: str) -> ToolError:
-    """Return the error of a call whose hook failed and may not be passed over."""
-    what = "so the call is blocked" if hook.event == PRE else "so the result is withheld; the call itself was made"
+    """Return the error of a call whose hook failed with on_failure: block."""
+    what = "so the call is blocked" if hook.event == PRE else "so the result is withheld; the call itself ran"
     return ToolError(
         "hook_blocked",
         f"The hook {hook.name} failed, {what}: {reason}.",
-        suggestion="Ask the user to mend the hook, or to give it on_failure: ignore.",
+        suggestion="Ask the user to fix the hook, or to set on_failure: ignore for it.",
         hook=hook.name,
         failed=True,
     )

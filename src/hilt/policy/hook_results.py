@@ -1,4 +1,4 @@
-"""What the hooks around a call come to."""
+"""Combined results of the hooks around a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hilt.policy.decision import Vote
 
 
 class HookRun(NamedTuple):
-    """The record of one hook: the decision or "changed" or "ok" or "failed", and why."""
+    """The record of one hook: its decision, or "changed", "ok" or "failed", and why."""
 
     name: str
     event: str
@@ -20,7 +20,7 @@ class HookRun(NamedTuple):
 
 
 class BeforeCall(NamedTuple):
-    """What the hooks before a call came to. `skipped` is the answer of a call that is not to run."""
+    """The result of the hooks before a call. `skipped` replaces the result of a call that must not run."""
 
     args: dict[str, Any]
     changed: bool = False
@@ -31,9 +31,9 @@ class BeforeCall(NamedTuple):
 
 
 class AfterCall(NamedTuple):
-    """What the hooks after a call came to: a new result, or the error that is answered instead of it.
+    """The result of the hooks after a call: a new result, or an error instead of it.
 
-    Of a call that failed, the text of `result` is the new message. `stop` is why the agent should end here.
+    For a failed call, the text of `result` is the new message. `stop` is why the agent should stop.
     """
 
     result: Output | None = None

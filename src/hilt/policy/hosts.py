@@ -1,7 +1,7 @@
-"""The hosts that domain rules name.
+"""Matching of hosts by domain rules.
 
 `docs.rs` is exactly that host, `*.docs.rs` every host below it, `*` every host; `localhost:8080` names a port too. An
-allow without a port means the usual ports of http and https, a deny or ask means every port.
+allow without a port means the default ports of http and https, a deny or ask means every port.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from hilt.formats.urls import PORTS, UrlTarget, locate
 
 
 class BadHost(ValueError):
-    """A host that cannot be used; the message says why."""
+    """An invalid host; the message says why."""
 
 
 class Domain(NamedTuple):
-    """The hosts that a rule names."""
+    """The hosts that a rule matches."""
 
     host: str
     below: bool
     port: int | None
 
     def covers(self, place: UrlTarget) -> bool:
-        """Whether an allow covers this place."""
+        """Whether an allow covers this target."""
         usual = PORTS.get(place.scheme)
         return usual is not None and self._is(place.host) and place.port == (self.port or usual)
 
     def names(self, place: UrlTarget) -> bool:
-        """Whether a deny or ask speaks of this place."""
+        """Whether a deny or ask applies to this target."""
         return self._is(place.host) and self.port in (None, place.port)
 
     def _is(self, host: str) -> bool:
@@ -38,20 +38,20 @@ class Domain(NamedTuple):
 
 
 def parse(text: str) -> Domain:
-    """Read the host of a rule; raise BadHost for what is not one."""
+    """Parse the host of a rule; raise BadHost when it is invalid."""
     if text == "*":
         return Domain("", below=True, port=None)
     below = text.startswith("*.")
     place = locate(f"//{text[2:] if below else text}")
     if place is None or "@" in text or "*" in place.host or any(sign in text for sign in "/?#"):
-        raise BadHost("a domain is a host such as docs.rs, *.docs.rs or localhost:8080")
+        raise BadHost("a domain must be a host such as docs.rs, *.docs.rs or localhost:8080")
     if below and _is_address(place.host):
-        raise BadHost("there is nothing below a numeric address")
+        raise BadHost("a numeric address has no subdomains")
     return Domain(place.host, below, place.port)
 
 
 def shown(place: UrlTarget) -> str | None:
-    """Return the domain that covers this place and no other; None when an allow cannot."""
+    """Return the domain that covers exactly this target; None when an allow cannot."""
     usual = PORTS.get(place.scheme)
     if usual is None:
         return None

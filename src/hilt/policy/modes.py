@@ -1,6 +1,7 @@
-"""Modes and profiles: which tools there are, and what happens to a call that no rule speaks of.
+"""Modes and profiles: which tools are available, and the default decision on a call that no rule applies to.
 
-A mode says what is hidden and what asks; a profile is a subset of the tools. What is hidden is neither listed nor run.
+A mode decides what is hidden and what needs approval; a profile is a subset of the tools. Hidden tools are neither
+listed nor run.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ Mode = Literal["normal", "auto-accept", "yolo", "plan", "scheduler"]
 
 MODES: tuple[Mode, ...] = ("normal", "auto-accept", "yolo", "plan", "scheduler")
 ALIASES: dict[str, Mode] = {"headless": "scheduler"}
-PROFILES: tuple[ProfileName, ...] = ("full", "minimal", "nano")  # each has some tools of the one before it
+PROFILES: tuple[ProfileName, ...] = ("full", "minimal", "nano")  # each is a subset of the one before it
 
 
 class Circumstances(NamedTuple):
-    """What the default for a call depends on, beside the tool.
+    """What the default decision on a call depends on besides the tool.
 
-    `rules` says that a rule file is in force. `risk`, `forced`, `sandboxed` and `full` (the user chose no sandbox) are
-    about commands; the risk is None where none is known, as of input for a job. `action` is the argument of that name.
+    `rules` is set when there is a rule file. `risk`, `forced`, `sandboxed` and `full` (the user disabled the sandbox)
+    are about commands; the risk is None when unknown, as for input to a job. `action` is the argument of that name.
     """
 
     rules: bool = False
@@ -36,11 +37,11 @@ class Circumstances(NamedTuple):
 
 def named(mode: str) -> Mode:
     """Return a mode by its name or alias."""
-    found = ALIASES.get(mode, mode)
+    canonical = ALIASES.get(mode, mode)
     for known in MODES:
-        if found == known:
+        if canonical == known:
             return known
-    raise ToolError("invalid_request", f"There is no mode {mode!r}.", suggestion=f"Use one of: {', '.join(MODES)}.")
+    raise ToolError("invalid_request", f"Unknown mode {mode!r}.", suggestion=f"Use one of: {', '.join(MODES)}.")
 
 
 def hidden(
@@ -52,10 +53,11 @@ def hidden(
     named_tools: Collection[str] = (),
     action: str | None = None,
 ) -> str | None:
-    """Return why a tool is neither listed nor run; None when it is there.
+    """Return why a tool is hidden, or None.
 
-    `disabled` are the canonical names of the setting disabledTools, `named_tools` those that the project's profile
-    table adds to a profile. A call gives its `action` too, since a mode may hide some of them. No rule lifts this.
+    `disabled` are the canonical names in the setting disabledTools, `named_tools` those that the project's profile
+    table adds to a profile. A call also passes its `action`, since a mode may hide some actions. No rule overrides
+    this.
     """
     name = tool.name
     if name in disabled or tool.traits.ruled_as in disabled:
@@ -69,7 +71,7 @@ def hidden(
 
 
 def mode_vote(mode: Mode, tool: Tool, effects: frozenset[str], circumstances: Circumstances) -> Vote:
-    """Return what happens in this mode to a call with these effects that no rule applies to."""
+    """Return the mode's default decision on a call with these effects that no rule applies to."""
     refusal = _refusal(mode, tool, effects, circumstances.action)
     if refusal is not None:
         return Vote("deny", "mode", refusal)
@@ -78,35 +80,35 @@ def mode_vote(mode: Mode, tool: Tool, effects: frozenset[str], circumstances: Ci
 
 
 def settle(mode: Mode, ruled: Vote | None, default: Vote) -> Vote:
-    """Join what the rules say of a call with what `mode_vote` says: an allow replaces it unless the mode refuses."""
+    """Combine the rules' vote with the default vote: an allow replaces the default unless the mode denies the call."""
     if ruled is None or (default.verdict == "deny" and default.voter == "mode" and ruled.verdict == "allow"):
         return default
     return ruled if ruled.verdict == "allow" else unattended(mode, decide((ruled, default)))
 
 
 def unattended(mode: str, vote: Vote) -> Vote:
-    """Return a vote as the mode takes it: in scheduler mode nobody can be asked."""
+    """Return the vote; in scheduler mode, where nobody can be asked, asking becomes a denial."""
     if mode != "scheduler" or vote.verdict != "ask":
         return vote
     return Vote("deny", vote.voter, f"in scheduler mode nobody can be asked: {vote.reason}")
 
 
 def _refusal(mode: Mode, tool: Tool, effects: frozenset[str], action: str | None) -> str | None:
-    """Return why a mode has no such tool, or not this action of it."""
+    """Return why a mode hides a tool or this action of it, or None."""
     name, traits = tool.name, tool.traits
     if mode == "plan" and not (traits.plan or (not tool.is_custom and effects <= {"read", "network"})):
-        return f"{name} is not there in plan mode, which only reads"
+        return f"{name} is not available in plan mode, which is read-only"
     if mode in ("plan", "scheduler") and traits.looks and action is not None and action not in traits.looks:
-        return f"{mode} mode allows {name} only to look: {', '.join(sorted(traits.looks))}"
+        return f"{mode} mode allows only these actions of {name}: {', '.join(sorted(traits.looks))}"
     if mode == "scheduler" and traits.asks_person:
-        return f"{name} is not there in scheduler mode: nobody is there to answer"
-    # a rule may allow what a server has; its own tools nobody but the user speaks for
+        return f"{name} is not available in scheduler mode: nobody can answer"
+    # a rule can allow the tools of a server, but not custom tools that need approval
     if mode == "scheduler" and tool.is_custom and traits.approval != "never" and not traits.server:
-        return f"{name} needs approval, and in scheduler mode nobody can give it"
+        return f"{name} needs approval, which nobody can give in scheduler mode"
     return None
 
 
-_SAID: dict[Approval, str] = {
+_APPROVAL_REASONS: dict[Approval, str] = {
     "never": "the tool needs no approval",
     "always": "the tool needs approval",
     "destructive": "the tool changes things and needs approval",
@@ -114,50 +116,50 @@ _SAID: dict[Approval, str] = {
 
 
 def _custom(mode: Mode, tool: Tool) -> Vote:
-    """The tool's own approval; rules, its security script and trust vote beside it."""
+    """Return the vote of a custom tool's own approval setting; rules, its security script and trust vote separately."""
     approval, server = tool.traits.approval or "always", tool.traits.server
-    said = f"it is a tool of the MCP server {server}" if server else _SAID[approval]
+    reason = f"it is a tool of the MCP server {server}" if server else _APPROVAL_REASONS[approval]
     if approval == "never":
-        return Vote("allow", "approval", said)
+        return Vote("allow", "approval", reason)
     if mode == "yolo" or (mode == "auto-accept" and approval == "destructive"):
-        return Vote("allow", "mode", f"{said}, and {mode} mode accepts that")
-    return Vote("ask", "approval", said)
+        return Vote("allow", "mode", f"{reason}, and {mode} mode allows it")
+    return Vote("ask", "approval", reason)
 
 
 def _built_in(mode: Mode, tool: Tool, effects: frozenset[str], circumstances: Circumstances) -> Vote:
-    """The strictest default of the effects; yolo mode is the defaults without a rule file, and asks about nothing."""
+    """Return the strictest default of the effects; yolo mode ignores that there is a rule file, and never asks."""
     if mode == "yolo":
         circumstances = circumstances._replace(rules=False)
     strictest = decide(_default(effect, tool, circumstances) for effect in sorted(effects))
     if strictest.verdict != "ask":
         return strictest
     if mode == "yolo":
-        return Vote("allow", "mode", f"yolo mode asks about nothing: {strictest.reason}")
+        return Vote("allow", "mode", f"yolo mode never asks: {strictest.reason}")
     if mode == "auto-accept" and effects <= {"read", "write"} and tool.traits.approval != "always":
-        return Vote("allow", "mode", "auto-accept mode accepts what can be undone")
+        return Vote("allow", "mode", "auto-accept mode allows changes that can be undone")
     return strictest
 
 
-_NO_RULE = "a rule file is in force and no rule allows this"
+_NO_RULE = "there is a rule file and no rule allows this"
 DANGEROUS = "the command is dangerous, and force is not set"
-NO_SANDBOX = "there is no sandbox to run it in"
+NO_SANDBOX = "no sandbox is available"
 
 
 def _default(effect: str, tool: Tool, circumstances: Circumstances) -> Vote:
-    """The table of defaults: one effect of a built-in tool, with or without a rule file."""
+    """Return the default vote on one effect of a built-in tool, with or without a rule file."""
     traits = tool.traits
     if traits.approval == "always" and circumstances.action in traits.tells:
-        return Vote("allow", "default", f"{tool.name} only tells")
+        return Vote("allow", "default", f"this action of {tool.name} only reads")
     if traits.approval == "always":
-        return Vote("ask", "default", f"{tool.name} asks unless a rule allows it")
+        return Vote("ask", "default", f"{tool.name} needs approval unless a rule allows it")
     if effect == "read":
-        return Vote("allow", "default", "it reads")
+        return Vote("allow", "default", "it only reads")
     if effect == "write":
-        return _unless_rules(circumstances, "it writes inside the workspace, and undo puts it back")
+        return _unless_rules(circumstances, "it writes inside the workspace, and undo can restore it")
     if effect == "execute":
         return _execution(circumstances)
     if effect == "network":
-        return _unless_rules(circumstances, "its network is guarded")
+        return _unless_rules(circumstances, "its network access is restricted")
     if traits.plan:
         return Vote("allow", "default", "it changes nothing by itself")
     return Vote("ask", "default", f"it has the effect {effect}")
@@ -176,6 +178,6 @@ def _execution(circumstances: Circumstances) -> Vote:
         return Vote("deny", "default", DANGEROUS)
     if not circumstances.sandboxed:
         if circumstances.full:
-            return Vote("ask", "default", 'it runs without a sandbox, as shell.sandbox = "full" says')
+            return Vote("ask", "default", 'shell.sandbox = "full" disables the sandbox')
         return Vote("deny", "default", NO_SANDBOX)
     return Vote("allow", "default", "it runs in the sandbox")

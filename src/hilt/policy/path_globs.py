@@ -3,9 +3,9 @@
     glob       = [ "/" | "~/" | "./" ] component *( "/" component )
     component  = "**" | 1*( character | "*" | "?" | "\\" character )
 
-A glob is matched from the workspace, one that begins with "/" or "~/" from the root. What an allow names is read
-narrowly: the whole path, letter by letter. What a deny or ask names is read widely: everything below it too, a glob
-without "/" at any depth, and names that some file systems take for the same.
+A glob is relative to the workspace unless it starts with "/" or "~/". An allow matches narrowly: the whole path,
+exactly as written. A deny or ask matches broadly: also everything below, a glob without "/" at any depth, and names
+that some file systems treat as equal.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hilt.policy.subject import Touched
 
 Found = Literal["yes", "maybe", "no"]
 
-_ANY = "?/"  # no character is two characters long
+_ANY = "?/"  # two characters, so it cannot be confused with a literal one
 _STAR = "*/"
 
 MAX_LENGTH = 2000
 
 
 class BadPathGlob(ValueError):
-    """A glob that cannot be used; the message says why."""
+    """An invalid glob; the message says why."""
 
 
 Tokens = tuple[str, ...]
@@ -40,32 +40,34 @@ class PathGlob(NamedTuple):
 
 
 def parse(source: str, home: str) -> PathGlob:
-    """Read a glob; raise BadGlob for what is not understood, so that no sign is taken for a letter by mistake."""
+    """Parse a glob; raise BadPathGlob for unsupported syntax instead of treating it as literal."""
     if not source or len(source) > MAX_LENGTH:
-        raise BadPathGlob(f"a path glob has 1 to {MAX_LENGTH} characters")
+        raise BadPathGlob(f"a path glob must have 1 to {MAX_LENGTH} characters")
     if "\0" in source:
-        raise BadPathGlob("a path holds no NUL character")
+        raise BadPathGlob("a path cannot contain NUL")
     folders: list[str] = []
     rest = source
     if source == "~" or source.startswith("~/"):
         if not home.startswith("/"):
-            raise BadPathGlob("the home directory is not known")
+            raise BadPathGlob("the home directory is unknown")
         folders, rest = [name for name in home.split("/") if name], source[2:]
     elif source.startswith("~"):
-        raise BadPathGlob("~ is known before a slash only")
+        raise BadPathGlob("~ is only supported before a slash")
     is_absolute = source.startswith(("/", "~"))
     components: list[Component] = [tuple(name) for name in folders]
     for text in rest.split("/"):
         if text in ("", "."):
             continue
         if text == "..":
-            raise BadPathGlob("a path glob goes down only, without ..")
+            raise BadPathGlob(".. is not supported in a path glob")
         components.append(None if text == "**" else _tokens(text))
-    return PathGlob(source, is_absolute, tuple(components), tuple(_fold_component(found) for found in components))
+    return PathGlob(
+        source, is_absolute, tuple(components), tuple(_fold_component(component) for component in components)
+    )
 
 
 def covers(glob: PathGlob, touched: Touched) -> bool:
-    """Whether an allow covers all that the call may reach there."""
+    """Whether an allow covers everything that the call may access there."""
     names = _names(glob, touched)
     if names is None or len(glob.exact) not in _states(glob.exact, names):
         return False
@@ -73,7 +75,7 @@ def covers(glob: PathGlob, touched: Touched) -> bool:
 
 
 def finds(glob: PathGlob, touched: Touched) -> Found:
-    """Whether a deny or ask speaks of what the call reaches there; maybe, when of something below a folder."""
+    """Whether a deny or ask applies to what the call accesses there; maybe, when it applies to something below."""
     names = _names(glob, touched)
     if names is None:
         return "no"
@@ -89,7 +91,7 @@ def finds(glob: PathGlob, touched: Touched) -> Found:
 
 
 def wide(glob: PathGlob) -> tuple[Component, ...]:
-    """Return the components by which a deny or ask matches folded names."""
+    """Return the components that a deny or ask matches against folded names."""
     return glob.folded if glob.is_absolute or len(glob.folded) != 1 else (None, *glob.folded)
 
 
@@ -114,13 +116,13 @@ def quote(path: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Return a name as file systems that ignore case, form and invisible characters compare it."""
+    """Normalize a name like file systems that ignore case, Unicode form and invisible characters."""
     if text.isascii():
         return text.lower()
     from unicodedata import category, normalize
 
-    kept = "".join(character for character in text if category(character) != "Cf")
-    return normalize("NFKC", normalize("NFKC", kept).casefold())
+    visible = "".join(character for character in text if category(character) != "Cf")
+    return normalize("NFKC", normalize("NFKC", visible).casefold())
 
 
 def _names(glob: PathGlob, touched: Touched) -> list[str] | None:
@@ -131,29 +133,31 @@ def _names(glob: PathGlob, touched: Touched) -> list[str] | None:
 
 
 def _tokens(text: str) -> Tokens:
-    found: list[str] = []
+    tokens: list[str] = []
     position = 0
     while position < len(text):
         character = text[position]
         if character == "\\":
             position += 1
             if position == len(text):
-                raise BadPathGlob("a backslash stands before nothing")
-            found.append(text[position])
+                raise BadPathGlob("a backslash must be followed by a character")
+            tokens.append(text[position])
         elif character in "[]{}":
-            raise BadPathGlob(f"{character} has no meaning in a path glob; write \\{character} for the character")
+            raise BadPathGlob(
+                f"{character} is not supported in a path glob; write \\{character} for the literal character"
+            )
         elif character == "*":
-            if found[-1:] == [_STAR]:
-                raise BadPathGlob("** must be a component of its own")
-            found.append(_STAR)
+            if tokens[-1:] == [_STAR]:
+                raise BadPathGlob("** must be a whole component")
+            tokens.append(_STAR)
         else:
-            found.append(_ANY if character == "?" else character)
+            tokens.append(_ANY if character == "?" else character)
         position += 1
-    return tuple(found)
+    return tuple(tokens)
 
 
 def _fold_component(component: Component) -> Component:
-    """Fold the plain characters of a component; those that follow one another together."""
+    """Fold the literal characters of a component; adjacent ones together."""
     if component is None:
         return None
     folded: list[str] = []
@@ -170,12 +174,12 @@ def _fold_component(component: Component) -> Component:
 
 
 def start(components: tuple[Component, ...]) -> set[int]:
-    """Return how many components may be used up before the first name."""
+    """Return the possible numbers of consumed components before the first name."""
     return _closed(components, {0})
 
 
 def _states(components: tuple[Component, ...], names: list[str]) -> set[int]:
-    """Return how many components may be used up when all names are."""
+    """Return the possible numbers of consumed components after all names."""
     states = start(components)
     for name in names:
         states = step(components, states, name)
@@ -183,7 +187,7 @@ def _states(components: tuple[Component, ...], names: list[str]) -> set[int]:
 
 
 def step(components: tuple[Component, ...], states: set[int], name: str) -> set[int]:
-    """Return how many components may be used up after one more name."""
+    """Return the possible numbers of consumed components after one more name."""
     following = set()
     for state in states:
         if state < len(components):
@@ -196,7 +200,7 @@ def step(components: tuple[Component, ...], states: set[int], name: str) -> set[
 
 
 def _closed(components: tuple[Component, ...], states: set[int]) -> set[int]:
-    """Add what follows each `**`, which may stand for nothing."""
+    """Add the states after each `**`, which may match nothing."""
     closed = set()
     for state in states:
         closed.add(state)
@@ -207,7 +211,7 @@ def _closed(components: tuple[Component, ...], states: set[int]) -> set[int]:
 
 
 def _fits(tokens: Tokens, name: str) -> bool:
-    """Match one name; after a mismatch only the last star takes one more character."""
+    """Match one name; after a mismatch, only the last star is extended by one character."""
     token = character = 0
     star, retry = -1, 0
     while character < len(name):

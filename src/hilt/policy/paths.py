@@ -1,4 +1,4 @@
-"""Which names are sensitive (never read or written), protected (read, not written) and asked about before writing."""
+"""Names that are sensitive (never read or written), protected (read-only), or need approval before writing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 SENSITIVE = (".git", ".ssh", ".aws", ".gnupg", ".env", ".env.*")
 READABLE = (".env.example", ".env.sample", ".env.template")
-# configuration of agents: it says what later calls may do and which programs are started for them
+# configuration of agents: it controls what later calls may do and which programs they start
 PROTECTED = (
     ".hilt",
     ".nanocoder",
@@ -29,7 +29,7 @@ PROTECTED = (
     "opencode.jsonc",
     "agents.config.json",
 )
-# of editors and the environment: they run code when the user opens or enters the folder, or uses git in it
+# configuration that runs code when the user opens or enters the folder, or uses git in it
 ASKED = (
     ".vscode",
     ".idea",
@@ -39,7 +39,7 @@ ASKED = (
     ".envrc",
     ".husky",
 )
-# below a home directory: what runs by itself, or says what is run, the next time the user does something
+# below a home directory: files that run automatically, or configure programs that the user runs
 START_FILES = (
     ".profile",
     ".bashrc",
@@ -74,7 +74,7 @@ START_FILES = (
     ".config/environment.d",
     ".local/share/systemd",
     "Library/LaunchAgents",
-    # programs on the search path, and what Python loads by itself: the .pth files of the user
+    # programs on PATH, and what Python loads automatically, such as the user's .pth files
     "bin",
     ".local/bin",
     ".local/lib",
@@ -92,7 +92,7 @@ START_FILES = (
     ".config/Code/User",
     ".config/zed",
     "Library/Application Support/Code/User",
-    # what would let others in, or run something, if it were made anew
+    # would give access to others, or run something, if it were created
     ".ssh",
     ".aws",
     ".gnupg",
@@ -105,21 +105,21 @@ START_FILES = (
 
 
 def without(names: Iterable[str], lifted: Iterable[str]) -> tuple[str, ...]:
-    """Return the names but for those that a setting lifts, however it spells them."""
+    """Return the names without those that a setting exempts, in any spelling."""
     spelled = {fold(name).strip("/") for name in lifted}
     return tuple(name for name in dict.fromkeys(names) if fold(name).strip("/") not in spelled)
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Return what says whether the last name of a path matches one of the patterns."""
+    """Return a function that tests whether the last name of a path matches one of the patterns."""
     return _Patterns(patterns).match
 
 
 class PathRules:
-    """Judges the names of a path one by one, as they are really walked.
+    """Checks the names of a path one by one, as they are walked.
 
-    A pattern without a slash is matched against each name, one with a slash against the path from the workspace.
-    Names are compared without case and in compatibility form, because some file systems take those for the same.
+    A pattern without a slash matches each name, one with a slash the path relative to the workspace. Names are compared
+    case-insensitively and in Unicode compatibility form, because some file systems treat those as equal.
     """
 
     def __init__(
@@ -129,31 +129,31 @@ class PathRules:
         self._readable = _Patterns(readable)
         self._protected = _Patterns(protected)
         self._asked = _Patterns(asked)
-        self._plain: dict[str, bool] = {}  # names that nothing refuses, wherever they stand
+        self._plain: dict[str, bool] = {}  # names that are allowed in any folder
         known = (self._sensitive, self._readable, self._protected, self._asked)
         self._is_deep = any(patterns.deep for patterns in known)
         firsts = self._sensitive.firsts()
-        # the first characters, in either case, of ASCII names that may be sensitive; None when any name may be
+        # first characters, in both cases, of ASCII names that may be sensitive; None when any name may be
         self.suspect = None if firsts is None else firsts | {first.upper() for first in firsts}
 
     def check(self, parts: Sequence[str], *, write: bool) -> None:
-        """Judge the last name of a path whose other names were judged before; raise when it is refused."""
+        """Check the last name of a path whose other names were already checked; raise if it is denied."""
         name = parts[-1]
         if self._plain.get(name):
             return
         path = "/".join(parts)
         if self.is_sensitive(path):
-            raise ToolError("sensitive_path", f"{path} is sensitive: tools neither read nor write it.", path=path)
+            raise ToolError("sensitive_path", f"{path} is sensitive: tools can neither read nor write it.", path=path)
         if self._protected.match(path):
             if write:
                 raise ToolError(
-                    "protected_path", f"{path} is configuration: tools read it and do not write it.", path=path
+                    "protected_path", f"{path} is configuration: tools can read but not write it.", path=path
                 )
         elif not self._is_deep and len(self._plain) < 4096 and not self._asked.match(path):
             self._plain[name] = True
 
     def asks(self, parts: Sequence[str]) -> bool:
-        """Whether the user is asked before the last name of a path, or something below it, is written."""
+        """Whether writing the last name of a path, or anything below it, needs approval."""
         return not self._plain.get(parts[-1]) and self._asked.match("/".join(parts))
 
     def is_sensitive(self, path: str) -> bool:
@@ -165,7 +165,7 @@ class PathRules:
         )
 
     def is_harmless(self, name: str) -> bool:
-        """Whether a name cannot be sensitive, told by its first character: quick, for the many names of a listing."""
+        """Whether a name cannot be sensitive, by its first character: a fast check for long listings."""
         return self.suspect is not None and name.isascii() and name[:1] not in self.suspect
 
 
@@ -178,9 +178,9 @@ class _Patterns:
         self._compiled: re.Pattern[str] | None = None
 
     def firsts(self) -> frozenset[str] | None:
-        """Return the first characters that a matching name can have; None when that cannot be told from a name."""
-        found = {pattern[:1] for pattern in (*self._names, *self._globs)}
-        return None if self.deep or found & {"*", "?", ""} else frozenset(found)
+        """Return the first characters that a matching name can have; None when any character is possible."""
+        characters = {pattern[:1] for pattern in (*self._names, *self._globs)}
+        return None if self.deep or characters & {"*", "?", ""} else frozenset(characters)
 
     def match(self, path: str) -> bool:
         folded = fold(path)
@@ -195,23 +195,23 @@ class _Patterns:
 
 
 def fold(text: str) -> str:
-    """Return a name as file systems may compare it: without case, in compatibility form."""
+    """Normalize a name as file systems may compare it: without case, in compatibility form."""
     if text.isascii():
         return text.lower()
     from unicodedata import category, normalize
 
-    # file systems that ignore format characters take ".g<zero width>it" for ".git"
-    kept = "".join(character for character in text if category(character) != "Cf")
-    return normalize("NFKC", normalize("NFKC", kept).casefold())
+    # to file systems that ignore format characters, ".g<zero width>it" is ".git"
+    visible = "".join(character for character in text if category(character) != "Cf")
+    return normalize("NFKC", normalize("NFKC", visible).casefold())
 
 
 def is_glob(pattern: str) -> bool:
-    """Whether a pattern stands for more than one name."""
+    """Whether a pattern has wildcards."""
     return any(character in pattern for character in "*?")
 
 
 def _compile(globs: Sequence[str], deep: Sequence[str]) -> re.Pattern[str]:
-    """One expression over "name NUL path"."""
+    """Return one expression that is matched against "name NUL path"."""
     import re
 
     names = [f"{_translate(glob)}\0.*" for glob in globs]

@@ -1,16 +1,16 @@
-"""The forms of a rule: what one line of a rule file says, and which calls it speaks of.
+"""The forms of a rule: the syntax of one rule, and which calls it applies to.
 
     rule    = "*" | name | name ":" expression | name "(" inside ")" | server
     server  = "mcp__" name | "mcp__" [ name "__" [ start ] ] "*"
     inside  = prefix ":*" | "/" expression "/" | "=" command | "path:" glob | "domain:" host | "action:" word
 
-Names may hold colons (`tool::x`): the longest name that is known wins. A form that names a tool means every name of
-that tool, one that names an MCP server all tools of it, or those whose names start so.
+Names may contain colons (`tool::x`): the longest known name wins. A form that names a tool applies under every name of
+that tool; one that names an MCP server applies to all its tools, or to those with the given prefix.
 
-A path form means every tool with the effect of the named one (`Write(path:…)` all that write), a domain
-form every tool that uses the network, an action form every tool of that effect when it tightens.
+A path form applies to every tool with the effect of the named one (`Write(path:…)` to all that write), a domain form to
+every tool that uses the network. An action form that denies or asks applies to every tool with the effect.
 
-An allow must cover all of a call, a deny or ask only has to find something in it: see `covers` and `finds`.
+An allow must cover the whole call, a deny or ask only part of it: see `covers` and `finds`.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ if TYPE_CHECKING:
 MAX_LENGTH = 4000
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(?:::[A-Za-z0-9_.-]+)*")
-# a command that begins with an assignment or a redirection, not with its program
+# a command that starts with an assignment or a redirection, not with its program
 _PREPARED = re.compile(r"\s*(?:[A-Za-z_]\w*(?:\[|\+?=)|[0-9]*[<>]|\{\w+\}[<>]|&>)")
 _TESTS = ("[", "[[")
 _EVALUATORS = ("eval", "source", ".")
 _GIVES_CODE = re.compile(r"-[a-z]*c")  # an option of a shell
-# a tool of other systems that is not here, and not a misspelt Ask
+# a tool of other systems that does not exist here; not a misspelt Ask
 _ELSEWHERE = ("Task",)
-# a server's name is without two underscores, which part it from a tool
+# a server's name cannot contain two underscores, which separate it from the tool
 _SERVER = re.compile(r"mcp__(?:\*|(?:(?!__)[A-Za-z0-9_-])+(?:__[A-Za-z0-9_-]*\*)?)\Z")
 
 
 class Names(NamedTuple):
-    """The tools that are known: every name with all names of the same tool, and the effects of a tool by name."""
+    """The known tools: each name with all names of the same tool, and the effects of a tool by name."""
 
     twins: Mapping[str, frozenset[str]]
     effects: Callable[[str], frozenset[str]]
 
 
 class Scope(NamedTuple):
-    """What a rule can govern: tools by name, by an effect, by their MCP server, or everything when all are None."""
+    """What a rule can govern: tools by name, effect or MCP server, or everything when all are None."""
 
     names: frozenset[str] | None = None
     effect: str | None = None
-    server: str | None = None  # what the names of the tools begin with
+    server: str | None = None  # prefix of the tools' names
 
     def governs(self, subject: Subject) -> bool:
         """Whether a call is in the scope."""
@@ -75,7 +75,7 @@ EVERYTHING = Scope()
 
 
 class BadForm(ValueError):
-    """A rule that cannot be used: why, and what it could have governed."""
+    """An invalid rule: why, and what it could have governed."""
 
     def __init__(self, message: str, scope: Scope = EVERYTHING) -> None:
         super().__init__(message)
@@ -84,7 +84,7 @@ class BadForm(ValueError):
 
 
 class Form(Protocol):
-    """What a rule says."""
+    """A parsed rule."""
 
     @property
     def scope(self) -> Scope:
@@ -100,11 +100,11 @@ class Form(Protocol):
         """Whether an allow of this form covers one touch of the call."""
 
     def finds(self, subject: Subject) -> Found:
-        """Whether a deny or ask of this form speaks of the call; maybe, when that only shows at run time."""
+        """Whether a deny or ask of this form applies to the call; maybe, when only the run time decides."""
 
 
 class Whole(NamedTuple):
-    """`*`, or the name of a tool: the whole call, or nothing of it."""
+    """`*`, or the name of a tool: matches the whole call or nothing."""
 
     names: frozenset[str] | None
 
@@ -114,24 +114,24 @@ class Whole(NamedTuple):
         return Scope(self.names)
 
     def covers(self, subject: Subject) -> bool:
-        """Return whether the call is one of that tool."""
+        """Return whether it is a call of that tool."""
         return self.names is None or bool(self.names & subject.names)
 
     def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return whether the call is one of that tool."""
+        """Return whether it is a call of that tool."""
         return self.covers(subject)
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return whether the call is one of that tool."""
+        """Return whether it is a call of that tool."""
         return self.covers(subject)
 
     def finds(self, subject: Subject) -> Found:
-        """Return whether the call is one of that tool."""
+        """Return whether it is a call of that tool."""
         return "yes" if self.covers(subject) else "no"
 
 
 class ServedBy(NamedTuple):
-    """`mcp__server`, `mcp__server__*` or `mcp__server__get_*`: tools of an MCP server by how their names begin."""
+    """`mcp__server`, `mcp__server__*` or `mcp__server__get_*`: tools of an MCP server by prefix."""
 
     server: str
 
@@ -141,24 +141,24 @@ class ServedBy(NamedTuple):
         return Scope(server=self.server)
 
     def covers(self, subject: Subject) -> bool:
-        """Return whether the call is one of that server."""
+        """Return whether it is a call of that server."""
         return subject.tool.startswith(self.server)
 
     def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return whether the call is one of that server."""
+        """Return whether it is a call of that server."""
         return self.covers(subject)
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return whether the call is one of that server."""
+        """Return whether it is a call of that server."""
         return self.covers(subject)
 
     def finds(self, subject: Subject) -> Found:
-        """Return whether the call is one of that server."""
+        """Return whether it is a call of that server."""
         return "yes" if self.covers(subject) else "no"
 
 
 class Matching(NamedTuple):
-    """`Name:expression`: commands of a tool that runs some, else its texts or the targets of its touches."""
+    """`Name:expression`: matches the commands of a tool, or else its texts or the targets of its touches."""
 
     names: frozenset[str]
     expression: expressions.Expression
@@ -183,7 +183,7 @@ class Matching(NamedTuple):
         return not _is_by_path(part) or self._fits_path(part)
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return whether the target matches, of a tool that runs no command."""
+        """Return whether the target matches, for a tool that runs no command."""
         return (
             not subject.parts
             and not subject.command
@@ -192,15 +192,15 @@ class Matching(NamedTuple):
         )
 
     def finds(self, subject: Subject) -> Found:
-        """Return whether something matches in the whole text, in one part, or in a target."""
+        """Return whether the expression occurs in the whole text, in one part, or in a target."""
         if not self.names & subject.names:
             return "no"
         return "yes" if any(self.expression.found_in(text) for text in _all_texts(subject)) else "no"
 
     def _fits_path(self, part: CommandPart) -> bool:
-        """Whether the expression speaks of this program, and not of a name that a path only begins with.
+        """Whether the expression matches this program by intent, and not only the start of its path.
 
-        `ls.*` matches the letters of `lsx/evil` and of `ls/../evil` and means neither; `.*` means both.
+        `ls.*` matches the text `lsx/evil` and `ls/../evil` but is not meant to allow either; `.*` allows both.
         """
         program, *rest = (word or "" for word in part.words)
         direct = posixpath.normpath(program)
@@ -211,7 +211,7 @@ class Matching(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """`Name(prefix:*)`: commands that begin with these words."""
+    """`Name(prefix:*)`: commands that start with these words."""
 
     names: frozenset[str]
     words: tuple[str, ...]
@@ -222,7 +222,7 @@ class Beginning(NamedTuple):
         return Scope(self.names)
 
     def covers(self, subject: Subject) -> bool:
-        """Return whether all texts of a call without commands begin so."""
+        """Return whether all texts of a call without commands start with the words."""
         if subject.parts or subject.command or not self.names & subject.names:
             return False
         return bool(subject.texts) and all(
@@ -230,21 +230,21 @@ class Beginning(NamedTuple):
         )
 
     def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return whether one simple command begins so."""
+        """Return whether one simple command starts with the words."""
         return (
             bool(self.names & subject.names)
             and part.words[: len(self.words)] == self.words
             and not _PREPARED.match(part.text)
             and is_allowable(part)
-            and not _is_turned(part)
+            and not _is_dangerous_in_context(part)
         )
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return that a prefix speaks of commands only."""
+        """Return False: a prefix applies only to commands."""
         return False
 
     def finds(self, subject: Subject) -> Found:
-        """Return whether one simple command begins so, or could at run time."""
+        """Return whether one simple command starts with the words, or could at run time."""
         if not self.names & subject.names:
             return "no"
         found: Found = "no"
@@ -258,7 +258,7 @@ class Beginning(NamedTuple):
 
 
 class Exactly(NamedTuple):
-    """`Name(=command)`: one command line, character by character; what is kept of an approved one."""
+    """`Name(=command)`: exactly one command line, as stored by a grant."""
 
     names: frozenset[str]
     command: str
@@ -269,7 +269,7 @@ class Exactly(NamedTuple):
         return Scope(self.names)
 
     def covers(self, subject: Subject) -> bool:
-        """Return that the parts of a command are judged one by one."""
+        """Return False: the parts of a command are checked one by one."""
         return False
 
     def covers_part(self, subject: Subject, part: CommandPart) -> bool:
@@ -277,7 +277,7 @@ class Exactly(NamedTuple):
         return self.finds(subject) == "yes" and (is_allowable(part) or part.kind == "unseen")
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return that a command line speaks of commands only."""
+        """Return False: a command line applies only to commands."""
         return False
 
     def finds(self, subject: Subject) -> Found:
@@ -286,7 +286,7 @@ class Exactly(NamedTuple):
 
 
 class Below(NamedTuple):
-    """`Name(path:glob)`: touches of the effect, of any tool; of that tool alone when its effect is not known."""
+    """`Name(path:glob)`: touches with the effect, of any tool; only of that tool when its effect is unknown."""
 
     names: frozenset[str] | None
     effect: str | None
@@ -298,26 +298,26 @@ class Below(NamedTuple):
         return Scope(self.names, self.effect)
 
     def covers(self, subject: Subject) -> bool:
-        """Return that a path never speaks of a whole call."""
+        """Return False: a path never covers a whole call."""
         return False
 
     def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return that a path speaks of no command."""
+        """Return False: a path does not apply to commands."""
         return False
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return whether the path, and all below it that the call may reach, is inside."""
+        """Return whether the glob matches the path, and everything below it that the call may access."""
         return self._concerns(subject, touched) and path_globs.covers(self.glob, touched)
 
     def finds(self, subject: Subject) -> Found:
-        """Return whether one path is inside."""
+        """Return whether the glob matches one of the paths."""
         found: Found = "no"
         for touched in (*subject.touches, *subject.ways):
             if self._concerns(subject, touched):
-                one = path_globs.finds(self.glob, touched)
-                if one == "yes":
-                    return one
-                found = one if one == "maybe" else found
+                match = path_globs.finds(self.glob, touched)
+                if match == "yes":
+                    return match
+                found = match if match == "maybe" else found
         return found
 
     def _concerns(self, subject: Subject, touched: Touched) -> bool:
@@ -327,7 +327,7 @@ class Below(NamedTuple):
 
 
 class Reaching(NamedTuple):
-    """`Name(domain:host)`: what any tool reaches over the network."""
+    """`Name(domain:host)`: what any tool accesses over the network."""
 
     domain: hosts.Domain
 
@@ -337,11 +337,11 @@ class Reaching(NamedTuple):
         return Scope(None, "network")
 
     def covers(self, subject: Subject) -> bool:
-        """Return that a domain never speaks of a whole call."""
+        """Return False: a domain never covers a whole call."""
         return False
 
     def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return that a domain speaks of no command."""
+        """Return False: a domain does not apply to commands."""
         return False
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
@@ -350,7 +350,7 @@ class Reaching(NamedTuple):
         return place is not None and self.domain.covers(place)
 
     def finds(self, subject: Subject) -> Found:
-        """Return whether a URL leads to the domain; maybe, where it cannot be told."""
+        """Return whether a URL leads to the domain; maybe, when it is ambiguous."""
         found: Found = "no"
         for touched in subject.touches:
             if touched.effect == "network":
@@ -388,7 +388,7 @@ class Networked(NamedTuple):
 
 
 class Acting(NamedTuple):
-    """`Name(action:word)`: one action of a tool; a deny or ask means that action of every tool of the same effect."""
+    """`Name(action:word)`: one action of a tool; a deny or ask applies to every tool with the same effect."""
 
     names: frozenset[str]
     effect: str | None
@@ -420,7 +420,7 @@ class Acting(NamedTuple):
 
 
 def parse(text: str, names: Names, home: str = "") -> Form:
-    """Read one rule; raise BadForm with its scope as far as that can be told."""
+    """Parse one rule; raise BadForm with its scope, as far as it is known."""
     if text == "*":
         return Whole(None)
     if len(text) > MAX_LENGTH:
@@ -445,18 +445,18 @@ def parse(text: str, names: Names, home: str = "") -> Form:
 
 
 def _divide(text: str, names: Names) -> tuple[str, str]:
-    """Split a rule into its name and the rest; the longest known name wins, else the longest that could be one."""
+    """Split a rule into its name and the rest; the longest known name wins, else the longest possible one."""
     for end in range(len(text), 0, -1):
         if (end == len(text) or text[end] in ":(") and text[:end] in names.twins:
             return text[:end], text[end:]
-    found = _NAME.match(text)
-    if found is None or (found.end() < len(text) and text[found.end()] not in ":("):
-        raise BadForm("it does not begin with the name of a tool")
-    return found.group(), text[found.end() :]
+    match = _NAME.match(text)
+    if match is None or (match.end() < len(text) and text[match.end()] not in ":("):
+        raise BadForm("it must start with the name of a tool")
+    return match.group(), text[match.end() :]
 
 
 def _check_spelling(name: str, names: Names) -> None:
-    """Refuse a name that nothing has but that is close to one: it was meant to govern that one."""
+    """Reject an unknown name that is close to a known one: it was meant to govern that tool."""
     from difflib import get_close_matches
 
     folded: dict[str, set[str]] = {}
@@ -482,28 +482,28 @@ def _inside(inside: str, name: str, twins: frozenset[str], names: Names, home: s
         return Reaching(hosts.parse(value))
     if colon and kind == "action":
         if not _plain_word(value).isalnum():
-            raise BadForm("an action is one word", Scope(twins))
+            raise BadForm("an action must be one word", Scope(twins))
         return Acting(twins, _action_effect(name, names), _plain_word(value))
     if inside.endswith(":*"):
         words = tuple(inside[:-2].split())
         if not words or "*" in words:
-            raise BadForm("a prefix is one or more words before :*", Scope(twins))
+            raise BadForm("a prefix must be one or more words before :*", Scope(twins))
         return Beginning(twins, words)
     raise BadForm(
-        "in parentheses stands prefix:*, /expression/, =command, path:glob, domain:host or action:word",
+        "the parentheses must contain prefix:*, /expression/, =command, path:glob, domain:host or action:word",
         _reach("(" + inside, name, twins, names),
     )
 
 
 def _path_effect(name: str, twins: frozenset[str], names: Names) -> str | None:
-    """Return the effect that a path form of this name means; None when the tool is not known."""
+    """Return the effect that a path form with this name applies to; None when the tool is unknown."""
     if name not in names.twins:
         return None
     effects = names.effects(name)
     for effect in ("write", "read"):
         if effect in effects:
             return effect
-    raise BadForm(f"{name} has no paths: name a tool that reads or writes", Scope(twins))
+    raise BadForm(f"{name} does not use paths; name a tool that reads or writes files", Scope(twins))
 
 
 def _action_effect(name: str, names: Names) -> str | None:
@@ -511,7 +511,7 @@ def _action_effect(name: str, names: Names) -> str | None:
 
 
 def _reach(rest: str, name: str, twins: frozenset[str], names: Names) -> Scope:
-    """Return what a rule that is broken behind its name could have governed."""
+    """Return what a rule that is invalid after its name could have governed."""
     if rest.startswith("(path:"):
         effects = names.effects(name) if name in names.twins else frozenset()
         return Scope(twins, next((effect for effect in ("write", "read") if effect in effects), None))
@@ -519,30 +519,30 @@ def _reach(rest: str, name: str, twins: frozenset[str], names: Names) -> Scope:
 
 
 def is_allowable(part: CommandPart) -> bool:
-    """Whether a rule can allow this part by its command: a redirection, and words that are computed, it never can."""
+    """Whether a rule can allow this part by its text: never a redirection or words computed at run time."""
     if part.kind != "command" or None in part.words:
         return False
     program = (*part.words, "")[0] or ""
-    # a wildcard may find any program; and a file's name may begin like another command and a blank
+    # a wildcard may match any program, and a file's name may start with another command and a space
     return program in _TESTS or not any(character.isspace() or character in "*?[" for character in program)
 
 
 def _allowed_text(part: CommandPart) -> str | None:
-    """Return the text that an allow must match of a simple command; None when none can."""
-    if not is_allowable(part) or _is_turned(part):
+    """Return the text of a simple command that an allow must match; None when none can allow it."""
+    if not is_allowable(part) or _is_dangerous_in_context(part):
         return None
-    # what is set before the program, and what is fed to it, changes what it does
+    # assignments before the program, and its input, change what it does
     if not part.words or _PREPARED.match(part.text) or ("<" in part.text and part.level != "safe"):
         return part.text
     return " ".join(word or "" for word in part.words)
 
 
-def _is_turned(part: CommandPart) -> bool:
-    """Whether a command is dangerous here, such as behind a pipe, and by itself is not."""
+def _is_dangerous_in_context(part: CommandPart) -> bool:
+    """Whether a command is dangerous only in this context, such as after a pipe."""
     return part.level == "dangerous" and bool(part.words) and not _is_dangerous(part.words)
 
 
-@lru_cache(maxsize=512)  # every rule asks the same of the same part
+@lru_cache(maxsize=512)  # every rule checks the same parts
 def _is_dangerous(words: tuple[str | None, ...]) -> bool:
     import shlex
 
@@ -556,13 +556,15 @@ def _is_by_path(part: CommandPart) -> bool:
 
 
 def _all_texts(subject: Subject) -> Iterator[str]:
-    """Yield everything that a deny or ask may find something in."""
+    """Yield all texts that a deny or ask searches."""
     if subject.command:
         yield subject.command
     for part in subject.parts:
         yield part.text
         if part.words:
-            words = ["$" if word is None else word for word in part.words]  # a sign for what only shows at run time
+            words = [
+                "$" if word is None else word for word in part.words
+            ]  # a placeholder for what is known only at run time
             yield " ".join(words)
             yield " ".join((words[0].rpartition("/")[2], *words[1:]))
     if not subject.parts and not subject.command:
@@ -586,7 +588,7 @@ def _all_words(subject: Subject) -> Iterator[tuple[str | None, ...]]:
 
 
 def _runs_unseen(part: CommandPart) -> bool:
-    """Whether a program is given code that is not rated, or a shell commands that only show at run time."""
+    """Whether a part runs code that was not classified, or shell commands that are known only at run time."""
     if part.kind == "unseen":
         return True
     if part.level != "dangerous" or part.kind != "command" or not part.words:
@@ -600,7 +602,7 @@ def _runs_unseen(part: CommandPart) -> bool:
 
 
 def _could_begin(words: tuple[str | None, ...], wanted: tuple[str, ...]) -> bool:
-    """Whether words that only show at run time could turn out as the wanted ones; each may become several."""
+    """Whether words known only at run time could match the wanted ones; each may expand to several."""
     for word, want in zip(words, wanted, strict=False):
         if word is None:
             return True

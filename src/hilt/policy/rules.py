@@ -1,21 +1,20 @@
-"""Rule files: what a person allows, asks to be asked about, and denies.
+"""Rule files: which calls the user allows, wants to approve, or denies.
 
-    permissions:            # this line may be left out, and what follows may stand beside it
+    permissions:            # optional; without it, the keys are at the top level
       allow_all: false
       network: true         # false denies every call that uses the network
       allow: [RULE, ...]
       ask: [RULE, ...]
       deny: [RULE, ...]
 
-A RULE is a text (see `forms`), or a mapping with the text as `rule` and examples that are checked when the file is
-read: `match`, calls that the rule must speak of, and `not_match`, calls that it must not. An example is a command
-for a rule on commands, a path for one on paths, a URL or host, an action, a text, or the name of a tool, whichever the
-rule is about.
+A RULE is a string (see `rule_forms`), or a mapping with the string as `rule` and examples that are checked when the
+file is read: `match`, calls that the rule must match, and `not_match`, calls that it must not. An example is a command,
+path, URL or host, action, text or tool name, depending on the rule.
 
-deny > ask > allow. A deny or ask only has to find something in the call. An allow must cover all of it: every
-simple command, and every touch that is more than a read, by this or another allow; commands of which one is dangerous
-by one allow alone. What is broken asks about everything that it could have governed. A file that is not trusted only
-denies and asks.
+deny > ask > allow. A deny or ask applies if any part of the call matches. An allow must cover the whole call: every
+simple command, and every touch that is more than a read, by this or another allow; if a command is dangerous, one allow
+must cover all commands. An invalid rule asks about everything that it could have governed. The allow rules of an
+untrusted file are ignored.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ MAX_RULES = 2000
 
 _LISTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
 _KEYS = ("allow_all", "network", *_LISTS)
-_PATH_TOOLS = {"read": "read_file", "write": "write_file"}  # the names by which a kept rule speaks of paths
+_PATH_TOOLS = {"read": "read_file", "write": "write_file"}  # the tool names in granted path rules
 
 
 class Rule(NamedTuple):
-    """One rule: what it decides, what it says, and where it stands."""
+    """One rule: its verdict, text and parsed form, and its file and line."""
 
     verdict: Verdict
     text: str
@@ -51,7 +50,7 @@ class Rule(NamedTuple):
 
 
 class RuleProblem(NamedTuple):
-    """Something broken: why, where, and what it could have governed."""
+    """An invalid rule or file: why, where, and what it could have governed."""
 
     reason: str
     file: str
@@ -60,7 +59,7 @@ class RuleProblem(NamedTuple):
 
 
 class RuleSet(NamedTuple):
-    """The rules of one source. `notes` are for people: rules on tools that are not here."""
+    """The rules of one source. `notes` are for people: rules for tools that do not exist."""
 
     file: str
     rules: tuple[Rule, ...] = ()
@@ -70,7 +69,7 @@ class RuleSet(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """What the rules decide on a call, and the rule that caused it; None as rule when something is broken."""
+    """The rules' decision on a call, and the rule behind it; None when an invalid rule caused it."""
 
     verdict: Verdict
     reason: str
@@ -80,7 +79,7 @@ class Ruling(NamedTuple):
 
 
 def parse(text: str, file: str, names: Names, *, trusted: bool, home: str = "", path: str = "") -> RuleSet:
-    """Read a rule file; what is broken in it becomes a problem, never an exception. Problems name the `path`."""
+    """Parse a rule file; invalid parts become problems, never exceptions. Problems name the `path`."""
     try:
         data, lines = yaml12.load_with_lines(text, path or file)
     except yaml12.BadYaml as error:
@@ -89,14 +88,14 @@ def parse(text: str, file: str, names: Names, *, trusted: bool, home: str = "", 
 
 
 def broken(file: str, reason: str, *, trusted: bool = True) -> RuleSet:
-    """Return the rules of a file that cannot be read at all: everything asks."""
+    """Return the rules of an unreadable file: everything asks."""
     return RuleSet(file, (), (RuleProblem(reason, file, 1),), (), trusted)
 
 
 def listed(
     verdict: Verdict, texts: Iterable[str], source: str, names: Names, *, trusted: bool = True, home: str = ""
 ) -> RuleSet:
-    """Return the rules of a plain list, such as a setting or the grants that are kept; lines count from 1."""
+    """Return the rules of a plain list, such as a setting or stored grants; lines count from 1."""
     reading = _Reading(source, names, {}, home)
     for line, text in enumerate(texts, 1):
         reading.add(verdict, text, line)
@@ -104,12 +103,12 @@ def listed(
 
 
 def decide(rulesets: Sequence[RuleSet], subject: Subject) -> Ruling | None:
-    """Return what the rules decide on a call; None when no rule speaks of it."""
+    """Return the rules' decision on a call; None when no rule applies."""
     asking: Ruling | None = None
     for rules in rulesets:
         for problem in rules.problems:
             if asking is None and problem.scope.governs(subject):
-                reason = f"A rule is broken, so this asks: {problem.reason}"
+                reason = f"A rule is invalid, so this call needs approval: {problem.reason}"
                 asking = Ruling("ask", reason, None, problem.file, problem.line)
         for rule in rules.rules:
             if rule.verdict == "allow":
@@ -118,28 +117,28 @@ def decide(rulesets: Sequence[RuleSet], subject: Subject) -> Ruling | None:
             if found == "yes" and rule.verdict == "deny":
                 return _ruling("deny", rule, "denies this call")
             if found != "no" and asking is None:
-                says = "asks about this call" if rule.verdict == "ask" else "denies something that this call may reach"
+                says = "asks about this call" if rule.verdict == "ask" else "denies something that this call may access"
                 asking = _ruling("ask", rule, says)
     return asking or _allowed(rulesets, subject)
 
 
 def narrowest(subject: Subject) -> tuple[str, ...]:
-    """Return the narrowest allow rules that together cover exactly this call; none when nothing narrow does.
+    """Return the narrowest allow rules that together cover exactly this call; empty when no narrow rules do.
 
-    A plain command is kept word by word, any other line as it is; paths and hosts as they are; everything else by
-    the action, or by the name of the tool.
+    A plain command is matched word by word, any other command line literally; paths and hosts literally; everything
+    else by the action or the name of the tool.
     """
     if subject.actions and not subject.command:
         return (f"{subject.tool}(action:{min(subject.actions)})",)
-    kept = [] if not subject.command else _narrow_commands(subject)
+    texts = [] if not subject.command else _narrow_commands(subject)
     for item in _items(subject):
         if isinstance(item, Touched | str):
             text = None if isinstance(item, str) else _narrow_touch(subject.tool, item)
             if text is None and not subject.command:
                 return (subject.tool,)
-            kept.append(text)
-    known = [text for text in kept if text is not None and len(text) <= expressions.MAX_LENGTH]
-    return tuple(dict.fromkeys(known)) if len(known) == len(kept) else ()
+            texts.append(text)
+    known = [text for text in texts if text is not None and len(text) <= expressions.MAX_LENGTH]
+    return tuple(dict.fromkeys(known)) if len(known) == len(texts) else ()
 
 
 class _Reading:
@@ -165,16 +164,16 @@ class _Reading:
         if data is None:
             return self.done(trusted=trusted)
         if not isinstance(data, dict):
-            self._broken("a rule file is a mapping with the keys allow_all, allow, ask and deny", 1)
+            self._broken("a rule file must be a mapping with the keys allow_all, allow, ask and deny", 1)
             return self.done(trusted=trusted)
         wrapped = data.get("permissions")
         if isinstance(wrapped, dict):
             self._keys(wrapped, ("permissions",))
         elif wrapped is not None:
-            self._broken("permissions holds a mapping", self._line(("permissions",)))
+            self._broken("permissions must be a mapping", self._line(("permissions",)))
         beside = {key: value for key, value in data.items() if key != "permissions"}
         if beside and isinstance(wrapped, dict):
-            self._broken("keys stand beside permissions and inside it", self._line((next(iter(beside)),)))
+            self._broken("there are keys both inside permissions and next to it", self._line((next(iter(beside)),)))
         self._keys(beside, ())
         return self.done(trusted=trusted)
 
@@ -185,20 +184,20 @@ class _Reading:
                 if value is True:
                     self._rules.append(Rule("allow", "allow_all: true", rule_forms.Whole(None), self._file, line))
                 elif value is not False and value is not None:
-                    self._broken("allow_all is true or false", line)
+                    self._broken("allow_all must be true or false", line)
             elif key == "network":
                 if value is False:
                     self._rules.append(Rule("deny", "network: false", rule_forms.Networked(), self._file, line))
                 elif value is not True and value is not None:
-                    self._broken("network is true or false", line)
+                    self._broken("network must be true or false", line)
             elif key in _LISTS:
                 if isinstance(value, list):
                     for index, entry in enumerate(value):
                         self._entry(key, entry, self._line((*path, key, index)))
                 elif value is not None:
-                    self._broken(f"{key} is a list of rules", line)
+                    self._broken(f"{key} must be a list of rules", line)
             else:
-                self._broken(f"the key {str(key)[:80]!r} is not known; there are {', '.join(_KEYS)}", line)
+                self._broken(f"unknown key {str(key)[:80]!r}; the keys are {', '.join(_KEYS)}", line)
 
     def _entry(self, verdict: Verdict, entry: Any, line: int) -> None:
         if isinstance(entry, str):
@@ -207,7 +206,9 @@ class _Reading:
             self._with_examples(verdict, entry, line)
         else:
             advice = "; put it in quotes" if isinstance(entry, dict) else ""
-            self._broken(f"an entry of {verdict} is a text, or a mapping with rule, match and not_match{advice}", line)
+            self._broken(
+                f"an entry of {verdict} must be a string, or a mapping with rule, match and not_match{advice}", line
+            )
 
     def _with_examples(self, verdict: Verdict, entry: dict[Any, Any], line: int) -> None:
         rule = self.add(verdict, entry["rule"], line)
@@ -215,20 +216,20 @@ class _Reading:
         for key, value in entry.items():
             if key in ("match", "not_match"):
                 if not isinstance(value, list) or not all(isinstance(example, str) for example in value):
-                    self._broken(f"{key} is a list of texts", line, scope)
+                    self._broken(f"{key} must be a list of strings", line, scope)
                 elif rule is not None:
                     self._check(rule, value, expected=key == "match")
             elif key != "rule":
-                self._broken(f"the key {str(key)[:80]!r} of a rule is not known", line, scope)
+                self._broken(f"unknown key {str(key)[:80]!r} of a rule", line, scope)
 
     def _check(self, rule: Rule, examples: list[str], *, expected: bool) -> None:
         for example in examples:
-            if _speaks(rule, self._example(rule.form, example)) != expected:
-                says = "does not match its example" if expected else "matches what it must not"
-                self._broken(f"{rule.text!r} {says} {example!r}", rule.line, rule.form.scope)
+            if _applies(rule, self._example(rule.form, example)) != expected:
+                mismatch = "does not match its match example" if expected else "matches its not_match example"
+                self._broken(f"{rule.text!r} {mismatch} {example!r}", rule.line, rule.form.scope)
 
     def _example(self, form: Form, example: str) -> Subject:
-        """Return the call that an example means, by what the rule is about."""
+        """Return the call that an example stands for, depending on the form of the rule."""
         names = form.scope.names or frozenset()
         if isinstance(form, rule_forms.Whole | rule_forms.ServedBy):
             return Subject(example, frozenset((example,)))
@@ -249,7 +250,7 @@ class _Reading:
         return Subject("", names, frozenset(("execute",)), (), example, classify(example).parts)
 
     def add(self, verdict: Verdict, text: str, line: int) -> Rule | None:
-        """Add one rule, or the problem that it has."""
+        """Add one rule, or a problem if it is invalid."""
         if len(self._rules) >= MAX_RULES:
             if not self._is_full:
                 self._broken(f"there are more than {MAX_RULES} rules", line)
@@ -267,7 +268,7 @@ class _Reading:
         if (names is not None and not any(name in known for name in names)) or (
             server is not None and not any(name.startswith(server) for name in known)
         ):
-            self._notes.append(f"{self._file}, line {line}: {text!r} names no tool that is here.")
+            self._notes.append(f"{self._file}, line {line}: {text!r} matches no existing tool.")
         return rule
 
     def _broken(self, reason: str, line: int, scope: Scope = EVERYTHING) -> None:
@@ -278,9 +279,9 @@ class _Reading:
 
 
 def _items(subject: Subject) -> Iterator[CommandPart | Touched | str]:
-    """Yield everything that allow rules must cover: commands, touches, and effects whose target is not known.
+    """Yield everything that allow rules must cover: commands, touches, and effects without a known target.
 
-    Reading needs no rule beside something else.
+    A read needs its own rule only when the call does nothing else.
     """
     touches = [touched for touched in subject.touches if not (subject.parts and touched.effect == "execute")]
     acting = [touched for touched in touches if touched.effect != "read"]
@@ -294,7 +295,7 @@ def _items(subject: Subject) -> Iterator[CommandPart | Touched | str]:
 
 
 def _allowed(rulesets: Sequence[RuleSet], subject: Subject) -> Ruling | None:
-    """Return the allow that covers the call, alone or with others; the first one is named."""
+    """Return the allow that covers the call, alone or with others; the result names the first one."""
     allows = [rule for rules in rulesets if rules.trusted for rule in rules.rules if rule.verdict == "allow"]
     for rule in allows:
         if rule.form.covers(subject):
@@ -311,10 +312,10 @@ def _allowed(rulesets: Sequence[RuleSet], subject: Subject) -> Ruling | None:
 
 
 def _allowing_commands(allows: Sequence[Rule], subject: Subject) -> list[Rule | None]:
-    """Return the rules that allow the commands; None among them when something is not allowed.
+    """Return the rules that allow the commands; None among them when a command is not allowed.
 
-    One rule that allows them all is enough. Several together are, unless a part is dangerous: what each of two rules
-    allows alone, such as printing a text and starting a shell, can do harm in a pipe.
+    One rule may allow them all. Several rules may together, unless a part is dangerous: commands that are harmless
+    alone, such as printing a text and starting a shell, can do harm in a pipe.
     """
     parts = [part for part in subject.parts if not _is_known_write(subject, part)]
     if not parts:
@@ -338,7 +339,7 @@ def _covers(form: Form, subject: Subject, item: CommandPart | Touched | str) -> 
 
 
 def _is_known_write(subject: Subject, part: CommandPart) -> bool:
-    """Whether a redirection is known as a touch, which a path rule then has to cover."""
+    """Whether a redirection is also a touch, which a path rule must then cover."""
     if part.kind != "redirection":
         return False
     target = part.words[-1] if part.words else None
@@ -348,7 +349,7 @@ def _is_known_write(subject: Subject, part: CommandPart) -> bool:
 
 
 def _narrow_commands(subject: Subject) -> list[str | None]:
-    """Return the narrowest rule for the commands; None when a rule cannot allow them."""
+    """Return the narrowest rule for the commands; [None] when no rule can allow them."""
     parts = [part for part in subject.parts if not _is_known_write(subject, part)]
     if not parts or not all(rule_forms.is_allowable(part) or part.kind == "unseen" for part in parts):
         return [None]
@@ -374,7 +375,7 @@ def _ruling(verdict: Verdict, rule: Rule, says: str) -> Ruling:
     return Ruling(verdict, reason, rule, rule.file, rule.line)
 
 
-def _speaks(rule: Rule, subject: Subject) -> bool:
+def _applies(rule: Rule, subject: Subject) -> bool:
     if rule.verdict != "allow":
         return rule.form.finds(subject) == "yes"
     return _allowed((RuleSet(rule.file, (rule,)),), subject) is not None

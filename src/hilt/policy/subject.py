@@ -1,4 +1,4 @@
-"""What a rule is held against: one call, with everything about it resolved."""
+"""What rules are matched against: one call with all its paths resolved."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class Touched(NamedTuple):
-    """One effect on one target, where its names really lead.
+    """One effect on one resolved target.
 
-    `target` is an absolute path without links and dots, or a URL. `relative` is the same path from the workspace, "."
-    for the workspace itself, None outside of it. `tree` says that the call may reach everything below a folder, and
-    `named` is the target as the call wrote it.
+    `target` is a resolved absolute path or a URL. `relative` is the path relative to the workspace, "." for the
+    workspace itself, None outside. `tree` is set when the call may access everything below a folder. `named` is the
+    target as the call wrote it.
     """
 
     effect: str
@@ -27,12 +27,12 @@ class Touched(NamedTuple):
 class Subject(NamedTuple):
     """A call as rules see it.
 
-    `tool` is the tool's own name, `names` are all names that mean it. `effects` are those of this call: one that has
-    no touch can be allowed by the name of the tool only. For a call that runs a command, `command` is its whole text
-    and `parts` what it consists of; a redirection that writes is known by its path when a touch is `named` as it is.
-    `texts` is what an expression speaks of where there is no command, such as a query. `actions` are all spellings of
-    the action that is asked for. `ways` are paths that the call passes or reads besides its touches: only path rules
-    that deny or ask apply to them.
+    `tool` is the canonical name of the tool, `names` are all its names. `effects` are those of this call: an effect
+    without a touch can be allowed only by the name of the tool. For a call that runs a command, `command` is its whole
+    text and `parts` are its simple commands; a redirection has a known path when a touch is `named` like it. `texts`
+    is what an expression is matched against when there is no command, such as a query. `actions` are all spellings of
+    the action. `ways` are paths that the call passes through or reads besides its touches: only path rules that deny
+    or ask apply to them.
     """
 
     tool: str

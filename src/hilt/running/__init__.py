@@ -1,1 +1,1 @@
-"""How calls wait for each other, run on threads, and what happens when hilt itself fails."""
+"""Scheduling of calls, the threads they run on, and the record of failures in hilt itself."""

@@ -1,4 +1,4 @@
-"""A call under way: what is known of it so far, its deadline, where its result goes, and the way to stop it."""
+"""A running call: its state so far, its deadline, delivery of its result, and cancellation."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 WATCH_SECONDS = 0.25
 
-_NOT_UNDERSTOOD = Vote("deny", "check", "the call was not understood")
+_INVALID = Vote("deny", "check", "the call is invalid")
 
 
 class ActiveCall:
-    """One call, from the moment it is submitted until its result is delivered."""
+    """One call, from its submission until its result is delivered."""
 
     def __init__(
         self,
@@ -34,17 +34,17 @@ class ActiveCall:
         record: Callable[[ActiveCall, Result], Result],
         attendant: Attendant | None = None,
     ) -> None:
-        """`done` gets the result, after `record` has put it on record."""
+        """`done` receives the result after `record` has recorded it."""
         self.call = call
         self.session = session
         self.attendant = attendant
         self.fence = Fence()
         self.prepared: Prepared | None = None
-        self.decision = _NOT_UNDERSTOOD
+        self.decision = _INVALID
         self.approver = ""
-        self.is_calm = False  # whether nobody has restricted anything for its session
+        self.is_calm = False  # whether no rules, hooks or modes restrict its session
         self.contacts: list[str] = []  # addresses that it connected to
-        self.ran = False  # whether anything of it may have run
+        self.ran = False  # whether any part of it may have run
         self.workspace: Workspace | None = None
         self.turn: Ticket | None = None
         self.started = time.perf_counter()
@@ -56,21 +56,21 @@ class ActiveCall:
 
     @property
     def settled(self) -> bool:
-        """Whether the result has been delivered, or is being so."""
+        """Whether the result is delivered or being delivered."""
         return self._settled
 
     def patience(self) -> float:
-        """Return how long to wait before the deadline is looked at again; it is known once the call runs."""
+        """Return how long to wait before checking the deadline again; it is set once the call runs."""
         if self.deadline == float("inf"):
             return WATCH_SECONDS
         return min(max(self.deadline - time.perf_counter(), WATCH_SECONDS), 3600)
 
     def cancel(self) -> None:
-        """Give the call up, unless it is already committing."""
+        """Cancel the call, unless it is already committing."""
         self._give_up(ToolError("cancelled", f"The call of {self.call.tool} was cancelled."))
 
     def time_out_if_late(self) -> None:
-        """Give the call up when its time is over; in vain when it is committing: then its own answer comes."""
+        """Time out the call if its deadline has passed; a call that is committing still delivers its own result."""
         if self.deadline > time.perf_counter():
             return
         seconds = self.prepared.tool.timeout if self.prepared else 0
@@ -81,14 +81,14 @@ class ActiveCall:
             self.settle(Result(error=reason, id=self.call.id, request_id=self.call.request_id))
 
     def abandon(self, error: ToolError) -> None:
-        """Record the end of a call whose client was asked something and will not answer."""
+        """Record the end of a call whose client was asked a question and will not answer."""
         self._record(self, failure(self.call, error))
 
     def settle(self, result: Result) -> None:
-        """Record and deliver the result; only the first one counts."""
+        """Record and deliver the result; later results are ignored."""
         with self._lock:
             first, self._settled = not self._settled, True
-        # a run that ended to ask its client is not the end of the call, which has one record
+        # a run that stopped to ask its client is not recorded: each call has one record
         if first and (result.error is None or self.attendant is None or not self.attendant.has_questions):
             result = self._record(self, result)
         if first:

@@ -1,4 +1,4 @@
-"""Faults of our own, written down for the person."""
+"""The log of bugs in hilt itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import traceback
 
 
 def log(state: str, incident: str, error: BaseException) -> None:
-    """Add the traceback of an incident to incidents.log in the state directory."""
+    """Append the traceback of an incident to incidents.log in the state directory."""
     text = "".join(traceback.format_exception(error))
     os.makedirs(state, mode=0o700, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC

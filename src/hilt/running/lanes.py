@@ -1,4 +1,4 @@
-"""The order of calls in a session: those that touch the same target run as they came, the others at once."""
+"""The order of calls in a session: those that touch the same target run in order of arrival, others in parallel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 
 class Ticket:
-    """One call's place in the order."""
+    """One call's place in the queue."""
 
     __slots__ = ("followers", "held", "start", "waits")
 
@@ -18,7 +18,7 @@ class Ticket:
 
 
 class Lanes:
-    """Starts each call when every earlier one that it must not overtake has ended. Not thread-safe by itself.
+    """Starts each call when every earlier call that it must wait for has ended. Not thread-safe.
 
     A path is a lane, shared by readers and exclusive to a writer. A call is also in the lane "below F" of every folder
     F above its path: a folder and what is in it count as the same target.
@@ -42,7 +42,7 @@ class Lanes:
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
-        """End a call's turn and start those that waited for it."""
+        """End a call's turn and start the calls that waited only for it."""
         for lane in ticket.held:
             members = self._lanes.get(lane, {})
             members.pop(ticket, None)

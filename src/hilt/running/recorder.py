@@ -1,4 +1,4 @@
-"""The record of every call: one row in the trail, and faults of our own in incidents.log."""
+"""Records every call: one row in the audit trail, and bugs in hilt itself in incidents.log."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Puts calls on record. Safe to use from many threads."""
+    """Records calls. Safe to use from many threads."""
 
     def __init__(self, trail: Trail, workspace: str, state: str, take_notes: Callable[[], tuple[str, ...]]) -> None:
-        """`take_notes` returns what confined programs have left that was put aside, and nobody was told of yet."""
+        """`take_notes` returns notes on disarmed files that were not reported yet."""
         self._trail = trail
         self._workspace = workspace
         self._state = state
@@ -32,11 +32,11 @@ class Recorder:
         self.telemetry: Telemetry | None = None
 
     def record(self, active: ActiveCall, result: Result) -> Result:
-        """Put the end of a call on record; return its result, or that it could not be recorded."""
+        """Record the end of a call; return its result, or an error if it cannot be recorded."""
         prepared = active.prepared
         seen = active.workspace.seen if active.workspace is not None else {}
         if result.error is not None:
-            # a failed call shows nobody any contents, but may tell that a file is gone
+            # a failed call shows no contents, but may report that a file is gone
             seen = {path: stamp for path, stamp in seen.items() if stamp is None}
         micros = int((time.perf_counter() - active.started) * 1_000_000)
         try:
@@ -56,8 +56,8 @@ class Recorder:
             self._trail.record(entry, seen, ran=active.ran)
             if self.telemetry is not None:
                 self.telemetry(entry, active.call.id)
-        except Exception as caught:  # noqa: BLE001  # whatever it is, the caller waits for an answer
-            # what cannot be recorded has no answer: nothing happens unseen
+        except Exception as caught:  # noqa: BLE001  # the caller is waiting for a result
+            # no result without a record: nothing happens unseen
             error = caught if isinstance(caught, ToolError) else self.incident(caught)
             return failure(active.call, unrecorded(error, ran=active.ran))
         meta = {**result.meta, "timing": {"ms": round(micros / 1000, 3)}}
@@ -67,7 +67,7 @@ class Recorder:
         return result._replace(meta=meta)
 
     def record_hook(self, session: str, hook: Hook, run: HookRun) -> None:
-        """Put a hook that ran on record, where calls are too: what it did is a part of what happened."""
+        """Record a hook that ran, in the same trail as calls."""
         entry = TrailEntry(
             time.time_ns(),
             self._workspace,
@@ -83,7 +83,7 @@ class Recorder:
         self._trail.record(entry, {})
 
     def blame(self, prepared: Prepared | None, error: BaseException) -> ToolError:
-        """Log an exception that left a call, and return the error that names it."""
+        """Log an exception that escaped from a call, and return the error to report."""
         incident = self.incident(error)
         if prepared is None or prepared.tool.source == "built-in":
             return incident
@@ -96,9 +96,9 @@ class Recorder:
         )
 
     def incident(self, error: BaseException) -> ToolError:
-        """Log a fault of our own and return the error that names it."""
+        """Log a bug in hilt and return the error to report."""
         incident = os.urandom(4).hex()
-        with suppress(Exception):  # no file can be opened, perhaps: the caller still waits for an answer
+        with suppress(Exception):  # the log may not be writable; the caller still gets an error
             from hilt.running.incidents import log
 
             log(self._state, incident, error)
@@ -108,8 +108,6 @@ class Recorder:
 def unrecorded(error: ToolError, *, ran: bool) -> ToolError:
     """Return the error of a call that could not be recorded."""
     what = (
-        "was made but could not be recorded, so its answer is withheld"
-        if ran
-        else "was not made: it could not be recorded"
+        "ran but could not be recorded, so its result is withheld" if ran else "did not run: it could not be recorded"
     )
     return ToolError(error.code, f"The call {what}. {error.message}", suggestion=error.suggestion, **error.details)

@@ -1,4 +1,4 @@
-"""When calls run: those that touch the same in order of arrival, the others at once, on threads, until a deadline."""
+"""Runs calls on threads, with deadlines: calls that touch the same paths in order of arrival, others in parallel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hilt.running.threads import CallThreads
 
 WAITERS_MAX = 512
 
-Order = Generator[Mapping[str, bool], None, None]  # the order of one call: yields the paths that it touches
+Order = Generator[Mapping[str, bool], None, None]  # the steps of one call: yields the paths that it touches
 
 
 class Scheduler:
@@ -27,21 +27,21 @@ class Scheduler:
         self._lanes = Lanes()
         self._running: set[ActiveCall] = set()
         self._workers = CallThreads()
-        self._waiters = CallThreads(WAITERS_MAX)  # for calls that may wait long: others never wait for them
+        self._waiters = CallThreads(WAITERS_MAX)  # for calls that may take long, so that they do not occupy the workers
         self._watching = False
         self._closed = threading.Event()
 
     def submit(
         self, active: ActiveCall, order: Order, done: Callable[[Result], None], here: Callable[[], None] | None
     ) -> None:
-        """Begin a call here, and let it go on when it is its turn.
+        """Begin a call on this thread, and continue it when it is its turn.
 
-        With `here`, a call that need not wait for others goes on on this thread; `here` is called before that, when the
-        call has its place among the others.
+        With `here`, a call that need not wait for others continues on this thread; `here` is called first, when the
+        call has its place in the queue.
         """
         paths = next(order, None)
         if paths is None:
-            return  # it was refused, and has its result
+            return  # it was rejected, and has its result
         waits = active.prepared is not None and active.prepared.tool.timeout > TIMEOUT_SECONDS
         runs_here = False
         with self._lock:
@@ -67,15 +67,15 @@ class Scheduler:
         try:
             next(order, None)
         finally:
-            # after the record, so that the next call in the lane knows what this one saw, and after the answer, which
-            # the next one must not overtake
+            # only now that the call is recorded and its result delivered: the next call in the lane must know what this
+            # one saw, and must not deliver its result first
             with self._lock:
                 self._running.discard(active)
                 if active.turn is not None:
                     self._lanes.leave(active.turn)
 
     def watch_deadlines(self) -> None:
-        """Let a thread end calls whose time is over; for surfaces that do not wait for each call."""
+        """Start a thread that times out late calls; for surfaces that do not wait for each call."""
         if not self._watching:
             self._watching = True
             threading.Thread(target=self._watch, name="hilt-watch", daemon=True).start()
@@ -89,7 +89,7 @@ class Scheduler:
                 active.time_out_if_late()
 
     def give_up(self, seconds: float) -> None:
-        """Give up what is running, and wait until it has ended what it started, at most this long."""
+        """Cancel running calls and wait up to this long for them to clean up."""
         with self._lock:
             self._closed.set()
             running = list(self._running)
@@ -100,6 +100,6 @@ class Scheduler:
             time.sleep(0.01)
 
     def close(self) -> None:
-        """Let every thread end when it has nothing to do."""
+        """Let every thread end when it becomes idle."""
         self._workers.close()
         self._waiters.close()

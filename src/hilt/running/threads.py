@@ -1,4 +1,4 @@
-"""Threads that run calls."""
+"""A pool of threads that run calls."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ WORKERS_MAX = 64
 
 
 class CallThreads:
-    """Threads that run calls: kept when idle, started when all are busy."""
+    """A pool of threads: idle threads are reused, new ones are started when all are busy."""
 
     def __init__(self, most: int = WORKERS_MAX) -> None:
         self._most = most
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
-        self._idle = 0  # threads that wait for work which is not yet in the queue
-        self._backlog = 0  # work in the queue that no idle thread is waiting for
+        self._idle = 0  # threads waiting for work that is not in the queue yet
+        self._backlog = 0  # queued work that no idle thread is waiting for
 
     def put(self, work: Callable[[], None]) -> None:
-        """Run `work` on some thread, soon."""
+        """Queue `work` to run on one of the threads."""
         with self._lock:
             if self._idle:
                 self._idle -= 1
@@ -30,7 +30,7 @@ class CallThreads:
             self._work.put(work)
 
     def _start(self) -> bool:
-        """Start another thread; False when there can be no more and one of ours will get to the work."""
+        """Start another thread; return False when none can be started and an existing one will do the work."""
         try:
             threading.Thread(target=self._serve, name="hilt-call", daemon=True).start()
         except RuntimeError:
@@ -41,7 +41,7 @@ class CallThreads:
         return True
 
     def close(self) -> None:
-        """Let every thread end when it has nothing to do."""
+        """Let every thread end when it becomes idle."""
         with self._lock:
             for _ in range(self._count):
                 self._work.put(None)

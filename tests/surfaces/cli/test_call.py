@@ -198,7 +198,7 @@ def test_broken_settings_are_told_without_a_traceback(command, words):
     done = command.run(*words)
 
     assert done.returncode == 1
-    assert done.stderr.decode().startswith("denied: .hilt/config.toml: there is no key bogus.")
+    assert done.stderr.decode().startswith("denied: .hilt/config.toml: unknown key bogus.")
 
 
 @pytest.mark.parametrize("text", ['{"path": "a", "path": "b"}', '{"path": NaN}', '{"path": "\\ud800"}'])

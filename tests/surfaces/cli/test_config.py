@@ -106,7 +106,7 @@ def test_broken_settings_are_not_shown_as_if_they_were_in_force(command):
     done = command.run("config", "show")
 
     assert (done.returncode, done.stdout) == (1, b"")
-    assert "there is no key undo.call; did you mean undo.calls?" in done.stderr.decode()
+    assert "unknown key undo.call; did you mean undo.calls?" in done.stderr.decode()
 
 
 def test_the_lines_of_a_value_that_goes_on_and_on_are_not_looked_for(command):
@@ -135,13 +135,13 @@ def test_all_problems_are_told_with_file_and_line(command):
     command.environ["HILT_UNDO_CALLS"] = "many"
 
     assert problems(command) == [
-        (own, 1, "there is no key dialct; did you mean dialect?"),
+        (own, 1, "unknown key dialct; did you mean dialect?"),
         (own, 3, "output.keep_days must be at least 1, not 0."),
-        (own, 4, "there is no key shel; did you mean shell.env?"),
-        (own, 7, "workspace.sensitive must be an array of texts, not ['a', 1]."),
-        (own, 12, "undo.mb must be a whole number, not '[x]\\ny = 1\\n'."),
+        (own, 4, "unknown key shel; did you mean shell.env?"),
+        (own, 7, "workspace.sensitive must be an array of strings, not ['a', 1]."),
+        (own, 12, "undo.mb must be an integer, not '[x]\\ny = 1\\n'."),
         (theirs, 2, "resident must be one of auto, off, not 'maybe'."),
-        ("HILT_UNDO_CALLS", None, "undo.calls must be a whole number, not 'many'."),
+        ("HILT_UNDO_CALLS", None, "undo.calls must be an integer, not 'many'."),
     ]
     text = command.run("config", "check").stdout.decode()
     assert f"{own}:3: output.keep_days must be at least 1, not 0.\n" in text

@@ -37,7 +37,7 @@ def test_every_broken_setting_is_named_with_its_file_and_line(command):
     project = command.folder.join(".hilt/config.toml")
     joined = "".join(text.split())
     assert done.returncode == 1
-    for part in (f"{path}:2: there is no key profil", f"{project}:2: shell.tmp_mb", "HILT_APPROVE: "):
+    for part in (f"{path}:2: unknown key profil", f"{project}:2: shell.tmp_mb", "HILT_APPROVE: "):
         assert "".join(part.split()) in joined
     wrong = [finding for finding in findings(command) if finding["level"] == "wrong"]
     assert [finding["remedy"] for finding in wrong] == [f"$EDITOR {path}", f"$EDITOR {project}", "unset HILT_APPROVE"]

@@ -48,7 +48,7 @@ def test_the_text_names_the_decision_every_vote_and_the_line_of_the_rule(command
     ]
     assert "  execute  ls; sudo make" in lines
     assert "  vote     deny  rules: Bash:.*sudo.* (permissions.yaml, line 4) denies this call" in lines
-    assert "  vote     ask   default: a rule file is in force and no rule allows this" in lines
+    assert "  vote     ask   default: there is a rule file and no rule allows this" in lines
     assert sum("would run" in line for line in lines) == 1
     assert command.folder.tree() == {}
 

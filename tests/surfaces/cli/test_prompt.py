@@ -31,7 +31,7 @@ RUN = Asked(
 EDIT = Asked(
     "edit_file",
     {"path": "a.py", "old_text": "x", "new_text": "y"},
-    "a rule file is in force",
+    "there is a rule file",
     "edit",
     diff="--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n",
     rules=("Write(path:./a.py)",),
