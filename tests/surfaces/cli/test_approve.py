@@ -84,7 +84,7 @@ def test_what_waits_is_listed_for_one_workspace(command, approvals, id):
 
 
 def test_nothing_waits(command):
-    assert told(command, "approve") == (0, "Nothing waits for approval.\n")
+    assert told(command, "approve") == (0, "No calls are waiting for approval.\n")
     assert not os.path.exists(command.state)
 
 
@@ -138,7 +138,7 @@ def test_a_call_may_be_allowed_for_some_time(command, approvals, id, words):
     assert (status, approvals.find(id).state, grant.rule) == (0, "approved", "run_shell(/make install/)")
     assert before <= grant.expires_at - 8 * 3600 * 10**9 <= after
     until = time.strftime("%Y-%m-%d %H:%M", time.localtime(grant.expires_at // 10**9))
-    assert f"Until {until} allowed here: run_shell(/make install/)" in text
+    assert f"Allowed here until {until}: run_shell(/make install/)" in text
 
 
 def test_an_interrupt_answers_nothing(command, approvals, id):
@@ -281,9 +281,9 @@ def test_the_difference_is_shown_when_a_trusted_file_changed(command):
     trust = Trust(command.state)
     trust.trust("rules", command.folder.join(RULES), command.folder.bytes(RULES))
     trust.close()
-    assert told(command, "trust", RULES)[1].endswith("is trusted already.\n")
+    assert told(command, "trust", RULES)[1].endswith("is already trusted.\n")
     command.folder.write(RULES, "allow:\n  - Bash\nask:\n  - Read\n")
-    assert "changed: not trusted" in told(command, "trust", "list")[1]
+    assert "no longer trusted" in told(command, "trust", "list")[1]
 
     with at_terminal(command, "trust", RULES) as screen:
         page = screen.expect(" > ")
@@ -391,7 +391,7 @@ def test_what_cannot_be_trusted_is_told(command, name, code):
 
 
 def test_nothing_is_trusted_in_an_empty_project(command):
-    assert told(command, "trust") == (0, "No file is trusted, and this project has none that needs it.\n")
+    assert told(command, "trust") == (0, "No file is trusted, and no file of this project needs trust.\n")
     assert told(command, "trust", "--json") == (0, "[]\n")
 
 
@@ -424,7 +424,7 @@ def test_a_terminal_that_does_not_control_the_process_is_not_enough(command, app
     with at_terminal(command, "approve", id, "--once", controlling=False) as screen:
         status, text = screen.end()
 
-    assert (status, "There is no terminal to ask on." in text) == (1, True)
+    assert (status, "There is no terminal to prompt on." in text) == (1, True)
     assert approvals.find(id).state == "pending"
 
 
@@ -466,7 +466,7 @@ def test_what_a_tool_starts_cannot_answer_even_without_a_sandbox(command, approv
         limits=Limits(timeout=60, settle=10),
     )
 
-    assert "was started below hilt itself (process " in done.stdout.head.decode()
+    assert "was started by hilt itself (process " in done.stdout.head.decode()
     assert approvals.find(id).state == "pending"
     assert approvals.grants() == []
 

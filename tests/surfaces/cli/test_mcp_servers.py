@@ -115,7 +115,7 @@ def test_changes_are_shown_and_accepted_by_a_person(place):
     assert place.call("mcp__raw__new")["error_code"] == "untrusted"
     listed = place.listed()
     assert "changed, so refused: echo" in listed
-    assert "new, so not shown: new" in listed
+    assert "new, so not offered: new" in listed
     with place.at_terminal("mcp", "trust", "raw") as screen:
         shown = screen.expect("> ")
         screen.type("y\n")

@@ -121,7 +121,7 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
     assert listed(found) == (
         "project:\n  a  markdown, Evil ␛[2J\npersonal:\n  b  markdown, ⚠ Do.\n"
         "broken:\n  /x/c.md:3: It is broken.\n"
-        f"not trusted, so not loaded ({HILT} tools trust shows them):\n  /w/d.md\n"
+        f"not trusted, so not loaded (to review: {HILT} tools trust):\n  /w/d.md\n"
     )
     assert listed(NOTHING) == ""
 
@@ -129,14 +129,14 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
 @pytest.mark.parametrize(
     "fields, says",
     [
-        ({}, "rights: yours, without a sandbox"),
-        ({"sandbox": DeclaredSandbox(write=("out",))}, "rights: in a sandbox, without network\nmay write: out"),
-        ({"sandbox": DeclaredSandbox(network=True)}, "rights: in a sandbox, with network"),
+        ({}, "sandbox: none; it runs with all your permissions"),
+        ({"sandbox": DeclaredSandbox(write=("out",))}, "sandbox: yes, without network\nmay write: out"),
+        ({"sandbox": DeclaredSandbox(network=True)}, "sandbox: yes, with network"),
         ({"details": {"env": ["KEY"], "runtime": "bun"}}, "environment: KEY"),
-        ({"approval": "never", "read_only": True}, "approval: never asks, read-only"),
-        ({"dangerous": True}, "⚠ it calls itself dangerous"),
+        ({"approval": "never", "read_only": True}, "approval: never, read-only"),
+        ({"dangerous": True}, "⚠ declared dangerous by its author"),
         ({"warm": True}, "stays running between calls"),
-        ({"details": {"securityScript": "security.ts"}}, "security check: security.ts, before every call"),
+        ({"details": {"securityScript": "security.ts"}}, "security check: security.ts before every call"),
         ({"notes": ("odd key",)}, "note: odd key"),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_new_tool_loads_at_once_and_does_what_its_example_says(command, run, k
             assert call(name, {"name": "World"}).error is None
             checked = check(found, call)
     assert checked.ok, checked.lines
-    assert checked.lines[-1].startswith(f"{name}: right")
+    assert checked.lines[-1].startswith(f"{name}: OK")
 
 
 class NoGrants:
@@ -188,7 +188,10 @@ class NoGrants:
 def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
     done = run("new", "hi")
 
-    assert done.stdout == f"{command.folder.join(TOOLS + 'hi.md')}\nIt runs once you trust it: {HILT} tools trust\n"
+    assert (
+        done.stdout
+        == f"{command.folder.join(TOOLS + 'hi.md')}\nIt is not loaded until you trust it: {HILT} tools trust\n"
+    )
     assert [one.path for one in find().untrusted] == [command.folder.join(TOOLS + "hi.md")]
 
 
@@ -205,7 +208,7 @@ def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
         (["new", "there"], "exists"),
         (["fly"], "there is no command 'fly'"),
         (["install"], "PATH is missing"),
-        (["install", "--all"], "there is no option '--all'"),
+        (["install", "--all"], "unknown option '--all'"),
     ],
 )
 def test_what_cannot_be_made_is_told_and_nothing_is_written(command, run, words, says):
@@ -249,7 +252,7 @@ def test_check_tells_everything_and_fails(command, run):
     assert done.returncode == 1
     assert f"{path}:4: " in done.stdout
     assert "kolor" in done.stdout
-    assert "greet: right\n" in done.stdout
+    assert "greet: OK\n" in done.stdout
     assert f"{command.folder.join(TOOLS + 'wait.md')}: not trusted, so not loaded" in done.stdout
 
 
@@ -278,7 +281,7 @@ def test_examples_are_run_and_compared(example, result, failure):
 
     checked = check(found, lambda name, args: result)
 
-    wanted = "t: right, 1 example passed" if failure is None else f"/x/t.md: example 1: {failure}"
+    wanted = "t: OK, 1 example passed" if failure is None else f"/x/t.md: example 1: {failure}"
     assert (checked.lines, checked.ok) == ((wanted,), failure is None)
 
 
@@ -294,9 +297,9 @@ def test_the_example_of_a_tool_that_asks_runs_when_a_person_agrees(command, run,
         status, text = screen.end()
 
     assert (unasked.returncode, status) == (1, 0)
-    assert "example 1: no_one_to_ask: greet asks, and nobody is here to answer" in unasked.stdout
-    assert "greet: right, 1 example passed" in text
-    assert "greet: right, 1 example passed" in run("check", "--approve", "once").stdout
+    assert "example 1: no_one_to_ask: greet needs approval" in unasked.stdout
+    assert "greet: OK, 1 example passed" in text
+    assert "greet: OK, 1 example passed" in run("check", "--approve", "once").stdout
     with closing(Approvals(command.state)) as approvals:
         assert approvals.pending() == []
 
@@ -508,7 +511,7 @@ def test_an_installed_tool_that_was_changed_since_is_told(command, answered, run
         (place / name).write_text(text)
     answered("install", str(place / "f"))
     tools = [sys.executable, "-m", "hilt", "tools"]
-    told = f"{own(command, 'f')}: note: it was changed since it was installed"
+    told = f"{own(command, 'f')}: note: changed since installation"
 
     def said(*words: str) -> str:
         return subprocess.run(
@@ -533,7 +536,7 @@ def test_an_installed_tool_that_was_changed_since_is_told(command, answered, run
 
     assert told in said("check")
     assert told in said("check", own(command, "f"))
-    assert f"changed since installed:\n  {own(command, 'f')}\n" in said("list")
+    assert f"changed since installation:\n  {own(command, 'f')}\n" in said("list")
 
 
 def test_a_removed_tool_is_not_told_as_changed(command, answered, run, tmp_path):
@@ -553,7 +556,7 @@ def test_a_program_is_not_run_to_be_shown(command, answered, tmp_path):
     status, text = answered("install", str(path))
 
     assert (status, ran.exists()) == (0, False)
-    assert "it can do whatever you can" in text
+    assert "it can do everything you can" in text
     assert os.path.exists(own(command, "p.py"))
 
 
