@@ -80,7 +80,7 @@ def test_every_command_is_in_one_group_on_a_line_of_its_own():
         (["audit", "--limit", "2", "--help"], "List recorded calls, and verify the audit trail."),
         (["tools", "new", "--help"], "Write a working example of a tool to start from."),
         (["stdio", "--help"], "Serve requests as JSON lines until the input ends."),
-        (["mcp", "install", "--help"], "Add hilt to the MCP servers of a program."),
+        (["mcp", "install", "--help"], "Add hilt to the MCP servers of a host."),
         (["--workspace", ".", "call", "--help"], "Call a tool from the command line."),
         (["call", "read_file", "--help"], "read_file"),
         (["help"], "hilt, the tool runtime for AI agents"),
@@ -96,15 +96,15 @@ def test_help_is_that_of_the_command(command, words, first):
 @pytest.mark.parametrize(
     "words, message, where",
     [
-        (["adit"], "there is no command 'adit'; did you mean audit?", "hilt"),
-        (["xyzzy"], "there is no command 'xyzzy'", "hilt"),
+        (["adit"], "unknown command 'adit'; did you mean audit?", "hilt"),
+        (["xyzzy"], "unknown command 'xyzzy'", "hilt"),
         (["--worksapce", "."], "unknown option '--worksapce'; did you mean --workspace?", "hilt"),
         (["audit", "--limt", "2"], "unknown option '--limt'; did you mean --limit?", "hilt audit"),
         (["audit", "--sesion=x"], "unknown option '--sesion'; did you mean --session?", "hilt audit"),
-        (["audit", "verfy"], "there is no command 'verfy' below hilt audit; did you mean verify?", "hilt audit"),
+        (["audit", "verfy"], "unknown command 'verfy' for hilt audit; did you mean verify?", "hilt audit"),
         (["audit", "--lim", "2"], "unknown option '--lim'; did you mean --limit?", "hilt audit"),
         (["grants", "revoke", "--jsn"], "unknown option '--jsn'", "hilt grants revoke"),
-        (["tools", "show"], "TOOL is missing", "hilt tools show"),
+        (["tools", "show"], "missing required argument: TOOL", "hilt tools show"),
         (["config"], "hilt config needs a command: show, check", "hilt config"),
         (["resident"], "hilt resident needs a command: start, stop, status", "hilt resident"),
         (["audit", "--limit"], "--limit needs a value", "hilt audit"),
@@ -113,7 +113,7 @@ def test_help_is_that_of_the_command(command, words, first):
         (["stats", "--json", "--prometheus"], "--prometheus cannot be used with --json", "hilt stats"),
         (["completion", "bsh"], "SHELL takes bash, zsh, fish, not 'bsh'; did you mean bash?", "hilt completion"),
         (["doctor", "x"], "unexpected argument 'x'", "hilt doctor"),
-        (["call", "read_file", "pth=a"], "there is no argument 'pth'; did you mean path?", "hilt call"),
+        (["call", "read_file", "pth=a"], "unknown argument 'pth'; did you mean path?", "hilt call"),
     ],
 )
 def test_a_mistake_is_answered_with_what_was_probably_meant(command, words, message, where):

@@ -177,7 +177,7 @@ def test_the_command_is_found_also_when_it_was_not_started_by_name(monkeypatch):
         (("claude", "--project", "--user"), "--user cannot be used with --project"),
         (("zed", "--project"), "has no project settings file"),
         (("claude", "--ask-twice"), "omit --ask-twice"),
-        (("claude", "--name", "a b"), "a name has"),
+        (("claude", "--name", "a b"), "--name takes"),
     ],
 )
 def test_wrong_words_are_told(command, words, said):
@@ -345,7 +345,7 @@ def test_a_person_sees_the_change_and_says_yes(command):
         status, rest = screen.end()
 
     assert '| +    "hilt": {' in shown
-    assert (status, "Written." in rest) == (0, True)
+    assert (status, "Installed." in rest) == (0, True)
     assert "hilt" in command.folder.read(".mcp.json")
 
 
@@ -378,7 +378,7 @@ def test_what_somebody_else_wrote_meanwhile_is_not_lost(command):
 def test_nobody_to_ask_writes_nothing(command):
     done = command.run("mcp", "install", "claude")
 
-    assert (done.returncode, b"for a person at a terminal" in done.stderr) == (1, True)
+    assert (done.returncode, b"a person at a terminal" in done.stderr) == (1, True)
     assert command.folder.tree() == {}
 
 

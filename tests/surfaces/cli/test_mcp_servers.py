@@ -162,7 +162,7 @@ def test_a_server_that_has_not_changed_needs_no_answer(place):
     with place.at_terminal("mcp", "trust", "raw") as screen:
         status, text = screen.end()
 
-    assert (status, "as they were accepted" in text) == (0, True)
+    assert (status, "match their accepted definitions" in text) == (0, True)
 
 
 def test_a_server_is_accepted_only_by_a_person_at_a_terminal(place):

@@ -84,7 +84,7 @@ def test_a_call_that_no_rule_covers_cannot_always_be_allowed():
 
     assert given == Answer("once")
     assert "[a]" not in printed
-    assert "cannot be allowed for always" in printed
+    assert "not available" in printed
 
 
 def test_a_command_is_shown_with_its_risk_and_the_rules_that_would_be_kept():

@@ -198,16 +198,16 @@ def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
 @pytest.mark.parametrize(
     "words, says",
     [
-        (["new"], "NAME is missing"),
+        (["new"], "missing required argument: NAME"),
         (["new", "a", "b"], "unexpected argument 'b'"),
         (["new", "a", "--kind", "perl"], "--kind takes folder, markdown, python, not 'perl'"),
-        (["new", "../a"], "is no name"),
-        (["new", "say-hi"], "is no name"),
-        (["new", "A", "--kind=python"], "is no name"),
+        (["new", "../a"], "invalid_args"),
+        (["new", "say-hi"], "invalid_args"),
+        (["new", "A", "--kind=python"], "invalid_args"),
         (["new", "read_file"], "the name of a built-in tool"),
         (["new", "there"], "exists"),
-        (["fly"], "there is no command 'fly'"),
-        (["install"], "PATH is missing"),
+        (["fly"], "unknown command 'fly'"),
+        (["install"], "missing required argument: PATH"),
         (["install", "--all"], "unknown option '--all'"),
     ],
 )
@@ -310,7 +310,7 @@ def test_a_schema_that_is_none_is_told_and_its_examples_do_not_run():
     checked = check(NOTHING._replace(definitions={"t": broken}), no_call)
 
     assert not checked.ok
-    assert "its schema is not usable" in checked.lines[0]
+    assert "invalid schema" in checked.lines[0]
 
 
 def test_one_file_that_is_not_trusted_is_read_and_never_run(command, tmp_path):
@@ -410,7 +410,7 @@ def test_only_a_person_at_a_terminal_may(command, run, words):
     done = run(*words)
 
     assert done.returncode == 1
-    assert "is for a person at a terminal" in done.stderr
+    assert "requires a person at a terminal" in done.stderr
     assert not os.path.exists(own(command))
     assert not trusts(command, TOOLS + "greet.md")
 
@@ -468,7 +468,7 @@ def committed(place: str, environ: Mapping[str, str]) -> None:
 def test_a_tool_is_shown_and_installed_when_the_person_agrees(command, answered, find, source, typed):
     status, text = answered("install", source, typed=typed)
 
-    for fact in ("| echo '{}'", "runtime bash", "environment: MY_KEY", "rights: yours", "approval: "):
+    for fact in ("| echo '{}'", "runtime bash", "environment: MY_KEY", "sandbox: none", "approval: "):
         assert fact in text
     assert status == (0 if typed == "y\n" else 1)
     if typed != "y\n":
@@ -593,7 +593,7 @@ def test_what_is_installed_is_what_was_shown(command, at_terminal, tmp_path):
         ("../evil/tool.md", "leads outside"),
         ("/tmp/evil/tool.md", "leads outside"),
         ("f/../../tool.md", "leads outside"),
-        ("nothing.txt", "holds no tool"),
+        ("nothing.txt", "contains no tool"),
     ],
 )
 @pytest.mark.parametrize("suffix", [".zip", ".tgz"])

@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
                 return self.commands[name].reached([*words[:index], *words[index + 1 :]])
             if not self.arguments:
                 self._check_flags(words)
-                self.error(f"unknown command {f'{self.prog} {name}'!r}{suggestion(name, self._visible())}")
+                self.error(f"unknown command {name!r} for {self.prog}{suggestion(name, self._visible())}")
         return self, words
 
     def read(self, words: list[str]) -> Namespace:
