@@ -157,7 +157,7 @@ def test_doctor_tells_the_limits_and_who_keeps_them(base):
     told = Command(base, HILT_SHELL_MEMORY_MB="300", HILT_SHELL_TMP_MB="30").run("doctor").stdout.decode()
 
     assert "300 MB for all processes of a command; " in told
-    assert ("control groups in " if cgroups.find_parent() else "many times a second") in told
+    assert ("control groups in " if cgroups.find_parent() else "polled") in told
     assert "30 MB for /tmp, /var/tmp and ~/.cache of a session" in told
 
 
