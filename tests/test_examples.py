@@ -157,8 +157,8 @@ def test_every_example_is_right_and_its_own_examples_pass(desk):
 
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert {line.partition(":")[0] for line in lines if ": right" in line} == TOOLS
-    assert "sqlite-query: right, 1 example passed" in lines
+    assert {line.partition(":")[0] for line in lines if ": OK" in line} == TOOLS
+    assert "sqlite-query: OK, 1 example passed" in lines
 
 
 def test_the_gallery_of_the_guide_names_every_example():

@@ -248,4 +248,4 @@ def test_doctor_says_that_the_disk_is_full(base, disk):
     told = command.run("doctor")
 
     assert told.returncode == 1
-    assert b"0 KB free, and no call runs with less than 128" in told.stdout
+    assert b"0 KB free; calls are refused below 128 KB" in told.stdout

@@ -281,7 +281,7 @@ def test_what_tools_show_of_their_rights_is_what_they_have(base, personal):
 
     with temporary_runtime(base, flags={"custom.sandbox": "workspace-write"}) as (runtime, _):
         assert abilities(runtime.custom().definitions["probe"])[1:3] == [
-            "rights: in a sandbox, without network",
+            "sandbox: yes, without network",
             "may write: .",
         ]
         assert runtime.custom() is runtime.custom()

@@ -1,8 +1,8 @@
-"""Hand a one-shot call to the resident process, if there is one and it accepts; imports nothing that costs.
+"""Hand a one-shot call to the resident process, if it is running and accepts; imports nothing expensive.
 
-What is sent: fields that end with NUL (the protocol, the version, the kind, the working directory, "o:" options and
-"e:" the environment), a newline, then standard input as it comes. What comes back: "+" or "-", the replies, and at the
-end NUL and the exit status as a digit.
+The client sends fields terminated by NUL (the protocol, the version, the kind, the working directory, "o:" options and
+"e:" environment variables), a newline, then standard input. The server sends "+" or "-", the replies, and at the end
+NUL and the exit status as a digit.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 PROTOCOL = "hilt-resident-2"
 
-# what shells change all the time, and no tool looks at
-_RESTLESS = (b"_", b"OLDPWD", b"PWD", b"SHLVL")
+# variables that shells change all the time and no tool reads
+_VOLATILE = (b"_", b"OLDPWD", b"PWD", b"SHLVL")
 
-# the reply when there will be none
+# the reply if the resident process exits without one
 LOST = (
-    b'{"ok":false,"error":"The resident process ended before it answered; the call may have been carried out.",'
-    b'"error_code":"internal","suggestion":"Look at what the call should have changed, then send it again."}\n'
+    b'{"ok":false,"error":"The resident process exited before it answered; the call may have run.",'
+    b'"error_code":"internal","suggestion":"Check whether the call took effect before you send it again."}\n'
 )
 
 
@@ -52,15 +52,15 @@ def connect(state: str) -> socket | None:
 
 
 def header(kind: str, options: dict[str, str]) -> bytes:
-    """Return what a client says first."""
+    """Return the header that a client sends first."""
     fields = [PROTOCOL, __version__, kind, os.getcwd()]
     fields += [f"o:{name}={value}" for name, value in options.items()]
-    variables = [b"e:%b=%b" % pair for pair in os.environb.items() if pair[0] not in _RESTLESS]
+    variables = [b"e:%b=%b" % pair for pair in os.environb.items() if pair[0] not in _VOLATILE]
     return b"\0".join([os.fsencode("\0".join(fields)), *variables]) + b"\0\n"
 
 
 def try_resident(options: dict[str, str]) -> int | None:
-    """Answer standard input through the resident process; None when there is none or it declines."""
+    """Answer standard input through the resident process; None if it is not running or declines."""
     connection = connect(places.state_dir(os.environ))
     if connection is None:
         return None
@@ -76,7 +76,7 @@ def try_resident(options: dict[str, str]) -> int | None:
 
     start_new_thread(_relay, (connection,))
     status = _copy(connection)
-    # the relay may still wait for input that nobody will read
+    # the relay thread may still be waiting for input
     os._exit(status)
 
 
@@ -88,11 +88,11 @@ def _relay(connection: socket) -> None:
             connection.sendall(chunk)
         connection.shutdown(SHUT_WR)
     except OSError:
-        return  # the resident is gone; the other direction says so
+        return  # the resident process has exited; _copy reports it
 
 
 def _copy(connection: socket) -> int:
-    """Copy replies to standard output and return the exit status at their end."""
+    """Copy replies to standard output, and return the exit status that follows them."""
     held = b""
     while True:
         try:
@@ -101,7 +101,7 @@ def _copy(connection: socket) -> int:
             chunk = b""
         if not chunk:
             break
-        # no reply holds a NUL, so what comes before one can be shown at once
+        # replies contain no NUL, so everything before one can be written at once
         text, end, status = (held + chunk).partition(b"\0")
         _write(text)
         held = end + status

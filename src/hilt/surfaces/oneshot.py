@@ -1,4 +1,4 @@
-"""One request on standard input, one reply on standard output; several are answered one per line, in order."""
+"""One-shot calls: requests on standard input, and one reply per line on standard output, in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hilt.pipeline import Prepared
     from hilt.runtime import Runtime
 
-ENDING_SECONDS = 5  # that calls have to end what they started, when a signal ends this process
+ENDING_SECONDS = 5  # for calls to clean up when a signal ends this process
 
 
 class Writer(Protocol):
@@ -33,7 +33,7 @@ class Writer(Protocol):
 
 
 def main(options: dict[str, str]) -> int:
-    """Answer everything on standard input; 0 when all went well, 1 when anything failed."""
+    """Answer every request on standard input; return 0 if all succeeded, 1 otherwise."""
     try:
         runtime = open_runtime(options, keeps_jobs=False)
     except ToolError as error:
@@ -44,13 +44,13 @@ def main(options: dict[str, str]) -> int:
         runtime.trail.tidy()
         runtime.end_telemetry()
     sys.stdout.flush()
-    # nothing is left to do, and tearing the interpreter down costs as much as the call
+    # skip the interpreter's shutdown, which costs as much as the call
     os._exit(status)
 
 
 @contextmanager
 def closed_by_signals(runtime: Runtime) -> Iterator[None]:
-    """Close the runtime when a signal ends this process, so that its commands leave nothing behind.
+    """Close the runtime when a signal ends this process, so that no command keeps running.
 
     A second signal ends it at once.
     """
@@ -68,7 +68,7 @@ def closed_by_signals(runtime: Runtime) -> Iterator[None]:
         restore_signals()
         runtime.give_up(ENDING_SECONDS)
         runtime.close()
-        # who waits for this process sees what ended it
+        # the parent process sees which signal ended this one
         os.kill(os.getpid(), ended.number)
 
 
@@ -92,7 +92,7 @@ def restore_signals() -> None:
 
 
 def request(runtime: Runtime, options: dict[str, str], call: Call) -> Result:
-    """Run a call here, or in the resident process when it needs something that outlives this one."""
+    """Run a call here, or in the resident process if it needs background jobs."""
     if runtime.settings["resident"] == "off" or for_resident(runtime, call) is None:
         return runtime.request(call)
     from hilt.surfaces import resident
@@ -100,12 +100,12 @@ def request(runtime: Runtime, options: dict[str, str], call: Call) -> Result:
     result = resident.hand_over(call, options)
     if result.error is None or result.error.code != "resident_required":
         return result
-    refused = runtime.request(call)  # nobody has recorded it yet
+    refused = runtime.request(call)  # records the call, which the resident process did not
     return result if refused.error is not None and refused.error.code == "resident_required" else refused
 
 
 def for_resident(runtime: Runtime, call: Call) -> Prepared | None:
-    """Return a call that is for background jobs, prepared; it is decided, run and recorded where these are."""
+    """Return a call that needs background jobs, prepared; None for any other. It is decided, run and recorded there."""
     try:
         call, found = runtime.resolve(call)
         needs_jobs = found.tool.traits.needs_jobs
@@ -114,11 +114,11 @@ def for_resident(runtime: Runtime, call: Call) -> Prepared | None:
         prepared = pipeline.prepare(call, *found)
         return prepared if needs_jobs(prepared.args) else None
     except ToolError:
-        return None  # the call itself says what is wrong
+        return None  # running the call reports the error
 
 
 def answer_all(ask: Callable[[Call], Result], reader: wire.RequestSource, writer: Writer) -> int:
-    """Answer each request in order with what `ask` says to its call; 1 when any failed, or there was none."""
+    """Answer each request in order with the result of `ask`; return 1 if any failed, or there was none."""
     failed = answered = False
     for request in wire.read_requests(reader):
         result = _answer(ask, request)
@@ -133,7 +133,7 @@ def answer_all(ask: Callable[[Call], Result], reader: wire.RequestSource, writer
 
 
 def refusing(error: ToolError) -> Callable[[Call], Result]:
-    """Return what answers every call with the error that prevented a runtime."""
+    """Return a function that answers every call with the error that prevented the runtime from opening."""
     return lambda call: Result(error=error, id=call.id, request_id=call.request_id)
 
 
@@ -147,7 +147,7 @@ def _answer(ask: Callable[[Call], Result], request: bytes | ToolError) -> Result
     if isinstance(call, wire.Cancel):
         return Result(
             error=ToolError(
-                "invalid_request", "There is nothing to cancel outside a session.", suggestion="Use hilt stdio."
+                "invalid_request", "Cancel is not supported outside a session.", suggestion="Use hilt stdio."
             )
         )
     return ask(call)

@@ -1,4 +1,4 @@
-"""From the options of a command line to a runtime."""
+"""Open a runtime from the options of a command line."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def open_runtime(
     asker: Asker | None = None,
     questioner: Questioner | None = None,
 ) -> Runtime:
-    """Return the runtime for the workspace and session that options and environment name.
+    """Return the runtime for the workspace and session in the options and the environment.
 
-    `shared` is for a process that has several; one that ends with its answer keeps no jobs.
+    `shared` is for a process with several runtimes; a process that exits with its answer sets `keeps_jobs` to False.
     """
     env = os.environ if environ is None else environ
     folder = _working_directory() if cwd is None else cwd
@@ -48,8 +48,8 @@ def open_runtime(
     places.forget(runtime.root, runtime.settings["workspace.writable"])
     try:
         for name in flags.get("tools.only", ()):
-            if not name.startswith("mcp__"):  # to look for one may start its server
-                # a name that does not exist is told with the nearest one
+            if not name.startswith("mcp__"):  # finding one may start its server
+                # raises for an unknown name, with the nearest names
                 runtime.catalog.find(name, runtime.settings["dialect"])
     except ToolError:
         runtime.close()
@@ -58,7 +58,7 @@ def open_runtime(
 
 
 def settings_of(options: Mapping[str, str], folder: str) -> dict[str, Any]:
-    """Return the settings that options stand for; relative paths begin at the folder."""
+    """Return the settings for the options; relative paths are resolved against the folder."""
     flags: dict[str, Any] = {name: options[name] for name in CHOICES if name in options}
     if "tools-dir" in options:
         flags["custom.dirs"] = [os.path.join(folder, path) for path in options["tools-dir"].split(os.pathsep) if path]
@@ -76,6 +76,6 @@ def _working_directory() -> str:
     except OSError as error:
         raise ToolError(
             "file_not_found",
-            "The working directory does not exist any more.",
+            "The working directory no longer exists.",
             suggestion="Start hilt in a folder that exists.",
         ) from error

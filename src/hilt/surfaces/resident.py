@@ -1,4 +1,4 @@
-"""The resident process: answers one-shot calls on a Unix socket without starting anew, until it has been idle long."""
+"""The resident process: answers one-shot calls on a Unix socket, and exits after a time without calls."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ GONE_SECONDS = 0.25
 SCARCE_SECONDS = 0.05
 TIDY_EVERY_SECONDS = 60
 
-# of /proc/PID/status: a caller that differs in any of these is confined in another way, or is somebody else
+# fields of /proc/PID/status: a caller that differs in one of these is confined differently, or is another user
 _CREDENTIALS = ("Uid", "Gid", "Groups", "Umask", "CapInh", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
 _NAMESPACES = ("ipc", "mnt", "net", "pid", "user", "uts")
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
-    parser.details = """It answers one-shot calls without starting anew, and keeps their background jobs. A call that
-needs it starts it; it ends when it was not used for half an hour."""
-    parser.command("start", "Start it, unless it runs", lambda options, given: _start())
-    parser.command("stop", "Stop it, with the background jobs it keeps", lambda options, given: _stop())
-    parser.command("status", "Say whether it runs; exit status 1 when it does not", lambda options, given: _status())
-    serving = parser.command("serve", "Be the resident process", _serve, hidden=True)
+    """Declare the arguments of the command."""
+    parser.details = """It answers one-shot calls without the cost of a start, and keeps their background jobs. A call
+that needs it starts it; it exits after half an hour without calls."""
+    parser.command("start", "Start it unless it is running", lambda options, arguments: _start())
+    parser.command("stop", "Stop it, and its background jobs", lambda options, arguments: _stop())
+    parser.command("status", "Show whether it is running; exit status 1 if not", lambda options, arguments: _status())
+    serving = parser.command("serve", "Run the resident process", _serve, hidden=True)
     serving.add_argument("seconds", metavar="SECONDS", nargs="?", type=_seconds, default=IDLE_SECONDS)
     parser.examples = [
-        ("hilt resident start", "Make the calls after this one faster"),
-        ("hilt resident status", "Show its process, and how many jobs it keeps"),
+        ("hilt resident start", "Speed up later calls"),
+        ("hilt resident status", "Show its process id and number of jobs"),
     ]
 
 
@@ -68,8 +68,8 @@ def _seconds(value: str) -> float:
     return float(value)
 
 
-def _serve(options: Options, given: Namespace) -> int:
-    return Resident(given.seconds).run()
+def _serve(options: Options, arguments: Namespace) -> int:
+    return Resident(arguments.seconds).run()
 
 
 def start() -> bool:
@@ -80,7 +80,7 @@ def start() -> bool:
         now = time.monotonic()
         if answer == DECLINED or now > deadline:
             return False
-        # one that meets another ends at once; the other answers soon, or is on its way out and leaves the place free
+        # a second one exits at once; the first answers soon, or is shutting down and makes room
         if now > again:
             again = now + AGAIN_SECONDS
             _spawn()
@@ -113,7 +113,7 @@ def _spawn() -> None:
 
 def _start() -> int:
     if not start():
-        return _refuse(f"the resident process did not start; see {places.state_dir(os.environ)}/resident.log")
+        return _fail(f"the resident process did not start; see {places.state_dir(os.environ)}/resident.log")
     return _status()
 
 
@@ -124,13 +124,13 @@ def _stop() -> int:
     deadline = time.monotonic() + START_SECONDS
     while ask("status") is not None:
         if time.monotonic() > deadline:
-            return _refuse("the resident process did not stop")
+            return _fail("the resident process did not stop")
         time.sleep(0.02)
     sys.stdout.write("stopped\n")
     return 0
 
 
-def _refuse(reason: str) -> int:
+def _fail(reason: str) -> int:
     sys.stderr.write(f"hilt: {reason}\n")
     return 1
 
@@ -142,7 +142,7 @@ def _status() -> int:
 
 
 def ask(kind: str, options: dict[str, str] | None = None) -> str | None:
-    """Return what the resident process answers to "status", "stop" or "end"; None when there is none."""
+    """Return the answer of the resident process to "status", "stop" or "end"; None if it is not running."""
     answer = _exchange(kind, options or {})
     return answer[1:].decode() if answer.startswith(b"+") else None
 
@@ -153,7 +153,7 @@ def end_session(options: dict[str, str]) -> int:
 
 
 def hand_over(call: Call, options: dict[str, str]) -> Result:
-    """Have the resident process, which is started when there is none, run a call."""
+    """Run a call in the resident process, starting it if necessary."""
     fields = {name: value for name, value in call._asdict().items() if value is not None}
     answer = _exchange("call", options, json.dumps(fields).encode()) if start() else b""
     reply, end, _ = answer[1:].partition(b"\0")
@@ -161,9 +161,9 @@ def hand_over(call: Call, options: dict[str, str]) -> Result:
         return _read_envelope(json.loads(reply if end else handover.LOST))
     error = ToolError(
         "resident_required",
-        "The resident process, which keeps background jobs, cannot be reached: it does not start, or declines because "
-        "it is confined in another way.",
-        suggestion="Look into resident.log in the state directory, or send the call again after: "
+        "The resident process, which keeps background jobs, cannot be reached: it did not start, or it declined the "
+        "call because it is confined differently.",
+        suggestion="See resident.log in the state directory, or send the call again after: "
         + places.command("resident", "stop"),
     )
     return Result(error=error, id=call.id, request_id=call.request_id)
@@ -189,7 +189,7 @@ def _read_envelope(fields: dict[str, Any]) -> Result:
 
 
 def _exchange(kind: str, options: dict[str, str], request: bytes = b"") -> bytes:
-    """Return what the resident process says, as far as it came: first "+" or "-"; nothing when there is none."""
+    """Return the answer of the resident process, which begins with "+" or "-"; empty if it is not running."""
     connection = handover.connect(places.state_dir(os.environ))
     if connection is None:
         return b""
@@ -200,14 +200,14 @@ def _exchange(kind: str, options: dict[str, str], request: bytes = b"") -> bytes
         while chunk := connection.recv(65536):
             answer += chunk
     except OSError:
-        pass  # it is gone; what it said before that counts
+        pass  # it has exited; what it sent before that counts
     finally:
         connection.close()
     return answer
 
 
 class _SocketStream(wire.RequestSource, Writer, Protocol):
-    """A connection, both ways."""
+    """A connection for reading and writing."""
 
 
 class Resident:
@@ -218,19 +218,19 @@ class Resident:
         self._state = places.state_dir(os.environ)
         self._own = _credentials(os.getpid())
         self._lock = threading.Lock()
-        self._runtimes: dict[tuple[object, ...], Runtime] = {}  # the one used last is last
-        self._users: dict[Runtime, int] = {}  # callers under way
-        # by state directory and workspace: a session finds its jobs whatever else differs between two callers
+        self._runtimes: dict[tuple[object, ...], Runtime] = {}  # least recently used first
+        self._users: dict[Runtime, int] = {}  # active callers
+        # by state directory and workspace, so that a session finds its jobs whatever else differs between callers
         self._shared: dict[tuple[str, str], Shared] = {}
         self._active = 0
         self._answered = 0
         self._last = time.monotonic()
         self._stopping = False
-        self._ended = False  # by a signal, which leaves no time to wait for callers
+        self._ended = False  # by a signal: do not wait for callers
         self._tidied = self._last
 
     def run(self) -> int:
-        """Serve until told to stop, idle, or replaced by another version."""
+        """Serve until stopped, idle, or replaced by another version."""
         places.make_state_dir(self._state)
         os.chdir("/")
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -245,7 +245,7 @@ class Resident:
                         self._tidy()
                         continue
                     except OSError:
-                        time.sleep(SCARCE_SECONDS)  # too many files are open, or the caller is gone already
+                        time.sleep(SCARCE_SECONDS)  # too many open files, or the caller has disconnected
                         continue
                     self._welcome(connection)
                 if self._ended:
@@ -271,13 +271,13 @@ class Resident:
             self._active += 1
         try:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-        except RuntimeError:  # no more threads: the caller does its work itself
+        except RuntimeError:  # no more threads: the caller runs the call itself
             connection.close()
             with self._lock:
                 self._active -= 1
 
     def _tidy(self) -> None:
-        """Use a quiet minute for what calls put off."""
+        """Do deferred maintenance while there are no calls."""
         now = time.monotonic()
         if now - self._tidied > TIDY_EVERY_SECONDS and now - self._last > 1:
             self._tidied = now
@@ -285,28 +285,28 @@ class Resident:
                 runtimes, shared = list(self._runtimes.values()), list(self._shared.values())
             for runtime in runtimes:
                 runtime.tidy(0.2)
-            for one in shared:
-                one.jobs.end_idle(SESSION_IDLE_SECONDS)
+            for resources in shared:
+                resources.jobs.end_idle(SESSION_IDLE_SECONDS)
 
     def _end_jobs(self) -> None:
         with self._lock:
             shared = list(self._shared.values())
-        for one in shared:
-            one.close()
+        for resources in shared:
+            resources.close()
 
     def _is_idle(self) -> bool:
         with self._lock:
             if self._active:
                 return False
             if any(shared.jobs.busy for shared in self._shared.values()):
-                self._last = time.monotonic()  # what a job ends with is still to be asked for
+                self._last = time.monotonic()  # a caller may still ask for the output of a job
             return time.monotonic() - self._last > self._idle
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[socket.socket]:
         address, handle = places.socket_address(self._state)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(address)  # the lock says that nobody listens there any more
+            os.unlink(address)  # stale: we hold the lock, so nobody listens there
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             mask = os.umask(0o177)
             try:
@@ -327,7 +327,7 @@ class Resident:
             with connection, connection.makefile("rwb") as stream:
                 self._answer(connection, stream)
         except OSError:
-            return  # the caller went away
+            return  # the caller has disconnected
         finally:
             with self._lock:
                 self._active -= 1
@@ -340,7 +340,7 @@ class Resident:
             return
         protocol, version, kind, cwd, *rest = fields
         if kind == "stop" or protocol != handover.PROTOCOL or version != __version__:
-            # a newer hilt is there: it starts its own when this one is gone
+            # another version of hilt is installed: it starts its own resident process after this one exits
             self._stopping = True
             stream.write(b"+" if kind == "stop" else b"-")
             return
@@ -355,7 +355,7 @@ class Resident:
                 runtime = stack.enter_context(self._lent(options, environ, cwd, shared))
             except ToolError as error:
                 if kind == "end":
-                    stream.write(b"+0")  # the caller meets the same error
+                    stream.write(b"+0")  # the caller gets the same error itself
                     return
                 ask = refusing(error)
             else:
@@ -363,7 +363,7 @@ class Resident:
                     stream.write(b"+%d" % shared.jobs.end_session(runtime.session))
                     return
                 if runtime.settings["resident"] == "off":
-                    stream.write(b"-")  # the settings say so; the caller, which reads none, could not know
+                    stream.write(b"-")  # the caller has not read the settings
                     return
                 ask = partial(_ask_for, runtime, shared.jobs.touch, connection)
             stream.write(b"+")
@@ -375,7 +375,7 @@ class Resident:
 
     @contextlib.contextmanager
     def _lent(self, options: dict[str, str], environ: dict[str, str], cwd: str, shared: Shared) -> Iterator[Runtime]:
-        """Yield the runtime for a caller, which nobody closes before the block ends."""
+        """Yield the runtime for a caller; it stays open until the block ends."""
         runtime = self._runtime(options, environ, cwd, shared)
         try:
             yield runtime
@@ -389,7 +389,7 @@ class Resident:
                 other.close()
 
     def _take_unused(self) -> list[Runtime]:
-        """Return the runtimes that are too many, those longest unused first, and forget them."""
+        """Remove and return the least recently used idle runtimes beyond the limit."""
         idle = [key for key, runtime in self._runtimes.items() if runtime not in self._users]
         return [self._runtimes.pop(key) for key in idle[: max(0, len(self._runtimes) - RUNTIMES_MAX)]]
 
@@ -415,22 +415,22 @@ class Resident:
             settings_stamp(folder, environ),
         )
         with self._lock:
-            found = self._runtimes.pop(key, None)
-            if found is None:
-                found = open_runtime(options, environ, cwd, shared=shared)
-            self._runtimes[key] = found
-            self._users[found] = self._users.get(found, 0) + 1
-        return found
+            runtime = self._runtimes.pop(key, None)
+            if runtime is None:
+                runtime = open_runtime(options, environ, cwd, shared=shared)
+            self._runtimes[key] = runtime
+            self._users[runtime] = self._users.get(runtime, 0) + 1
+        return runtime
 
     def _is_like_us(self, connection: socket.socket) -> bool:
-        """Whether the caller is the same user, in the same namespaces, confined in the same way."""
+        """Whether the caller is the same user, in the same namespaces, with the same confinement."""
         if hasattr(socket, "SO_PEERCRED"):
             import struct
 
             raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             pid, uid, _ = struct.unpack("3i", raw)
             return uid == os.geteuid() and self._own is not None and _credentials(pid) == self._own
-        # without peer credentials the folder's mode is what keeps others out
+        # without peer credentials, only the mode of the folder keeps others out
         return os.stat(self._state).st_mode & 0o077 == 0
 
 
@@ -439,7 +439,7 @@ def _folder(options: dict[str, str], environ: dict[str, str], cwd: str) -> str:
 
 
 def _ask_for(runtime: Runtime, use: Callable[[str], None], connection: socket.socket, call: Call) -> Result:
-    """Run a call for a caller, and give it up when the caller is gone: in its own process it would have died too."""
+    """Run a call for a caller, and cancel it if the caller disconnects, as a call in its own process would end."""
     use(call.session or runtime.session)
     ended = threading.Event()
     results: list[Result] = []
@@ -450,7 +450,7 @@ def _ask_for(runtime: Runtime, use: Callable[[str], None], connection: socket.so
 
     running = runtime.submit(call, done)
     gone = select.poll()
-    gone.register(connection, 0)  # only what is always reported: the other end has closed both ways
+    gone.register(connection, 0)  # only events that are always reported: the peer has closed both directions
     while not ended.wait(min(running.patience(), GONE_SECONDS)):
         if gone.poll(0):
             running.cancel()
@@ -459,7 +459,7 @@ def _ask_for(runtime: Runtime, use: Callable[[str], None], connection: socket.so
 
 
 def _credentials(pid: int) -> tuple[object, ...] | None:
-    """Return what tells one confinement from another; None when it cannot be known."""
+    """Return a fingerprint of the user and confinement of a process; None if it cannot be read."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
             status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)

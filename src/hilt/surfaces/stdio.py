@@ -1,4 +1,4 @@
-"""A session: JSON lines both ways until the end of input."""
+"""A session over standard input and output: JSON lines until the end of input."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 TIDY_SECONDS = 0.5
 MOMENT_SECONDS = 0.005
-QUIET_LOOKS = 20  # without a request, after which nobody looks until the next one comes
-AGAIN_SECONDS = 1  # after a signal, for which the same one counts once
-PENDING_MAX = 4096  # calls under way; beyond, reading waits
+QUIET_LOOKS = 20  # checks without a request before the watcher sleeps until the next one
+AGAIN_SECONDS = 1  # during which a repeated signal is ignored
+PENDING_MAX = 4096  # active calls; at this limit, reading pauses
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
-    parser.run = lambda options, given: main(options)
-    parser.details = """Each line is a request as JSON, and each reply a line with the id of its request. Calls that
-touch different files run at the same time. A line with "cancel" ends the call that has this id."""
+    """Declare the arguments of the command."""
+    parser.run = lambda options, arguments: main(options)
+    parser.details = """Each input line is a JSON request; each reply is a line with the id of its request. Calls that
+touch different files run concurrently. A line with "cancel" cancels the call with that id."""
     example = """printf '%s\\n' '{"tool": "list_dir", "id": 1}' | hilt stdio"""
-    parser.examples = [(example, "Answer one request, and end")]
+    parser.examples = [(example, "Answer one request, and exit")]
 
 
 def main(options: dict[str, str]) -> int:
@@ -47,10 +47,10 @@ def main(options: dict[str, str]) -> int:
     except ToolError as error:
         sys.stdout.buffer.write(wire.encode_result(Result(error=error)))
         return 1
-    with runtime, _ended_by_signals(runtime) as came:
+    with runtime, _ended_by_signals(runtime) as received:
         runtime.fire("session_start")
         serve(runtime, sys.stdin.buffer, sys.stdout.buffer)
-        if not came:
+        if not received:
             runtime.fire("session_end")
             runtime.tidy(TIDY_SECONDS)
     return 0
@@ -58,12 +58,12 @@ def main(options: dict[str, str]) -> int:
 
 @contextmanager
 def _ended_by_signals(runtime: Runtime) -> Iterator[list[int]]:
-    """Let a signal end the session with everything it runs, and a later one end it at once; yields what came.
+    """Shut the session down on a signal, and kill it on a later one; yield the list of received signals.
 
-    The work is done on a thread of its own: the one that signals interrupt may be in the middle of a call. What comes
-    right after the first is the same again, from a program between us and the sender that passes it on.
+    The shutdown runs on another thread, because the thread that signals interrupt may be in the middle of a call. A
+    signal right after the first is a duplicate, forwarded by a parent process that received it too.
     """
-    came: list[int] = []
+    received: list[int] = []
     since = 0.0
     ended = threading.Event()
     reading = threading.get_ident()
@@ -78,8 +78,8 @@ def _ended_by_signals(runtime: Runtime) -> Iterator[list[int]]:
 
     def end(number: int, _: object) -> None:
         nonlocal since
-        if not came:
-            came.append(number)
+        if not received:
+            received.append(number)
             since = time.monotonic()
             _thread.start_new_thread(finish, (number,))
         elif ended.is_set() or time.monotonic() - since > AGAIN_SECONDS:
@@ -89,21 +89,21 @@ def _ended_by_signals(runtime: Runtime) -> Iterator[list[int]]:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, end)
     try:
-        yield came
+        yield received
     finally:
-        if came:
+        if received:
             ended.wait()
-            _die(came[0])
+            _die(received[0])
 
 
 def _die(number: int) -> None:
     restore_signals()
-    # who waits for this process sees what ended it
+    # the parent process sees which signal ended this one
     os.kill(os.getpid(), number)
 
 
 def serve(runtime: Runtime, reader: wire.RequestSource, writer: Writer) -> None:
-    """Answer requests as they end, until the input does and everything was answered."""
+    """Answer each request when its call ends; return after the end of input, once every request is answered."""
     runtime.watch_deadlines()
     session = _StdioSession(runtime, writer)
     _Readers(session, reader).run()
@@ -111,10 +111,10 @@ def serve(runtime: Runtime, reader: wire.RequestSource, writer: Writer) -> None:
 
 
 class _Readers:
-    """One thread reads requests and runs each call itself, which saves handing it to another.
+    """One thread reads requests and runs each call itself, which saves a switch of threads.
 
-    A call that takes longer than a moment must not keep the next request waiting: then another thread goes on
-    reading, and the first one ends with its call.
+    A slow call must not delay the next request: after MOMENT_SECONDS another thread takes over reading, and the first
+    one ends with its call.
     """
 
     def __init__(self, session: _StdioSession, reader: wire.RequestSource) -> None:
@@ -123,7 +123,7 @@ class _Readers:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._awake = threading.Event()
-        self._reading = 0  # which of the threads reads
+        self._reading = 0  # the number of the thread that reads
         self._taken = 0  # requests so far
         self._busy = False
 
@@ -151,7 +151,7 @@ class _Readers:
         self._ended.set()
 
     def _run_call(self) -> None:
-        """Let others read if the call takes long; not before it has its place in the order, or they would overtake."""
+        """Allow another thread to take over reading; only called once the call has its place in the order."""
         self._busy = True
         if not self._awake.is_set():
             self._awake.set()
@@ -185,7 +185,7 @@ class _StdioSession:
         self._count = 0
 
     def take(self, line: bytes, here: Callable[[], None]) -> None:
-        """Start the call of one line, or answer what is wrong with it; `here` is called before it runs here."""
+        """Start the call of one line, or reply with its error; `here` is called before it runs on this thread."""
         try:
             call = wire.decode_request(line)
         except wire.Refused as refused:
@@ -207,10 +207,10 @@ class _StdioSession:
             self._writer.write(data)
             self._writer.flush()
         except (OSError, ValueError):
-            pass  # nobody reads any more; the end of input follows
+            pass  # the client has stopped reading; the end of input follows
 
     def drain(self) -> None:
-        """Wait until everything that was started has been answered."""
+        """Wait until every call has been answered."""
         with self._idle:
             while self._count:
                 self._idle.wait()
@@ -254,11 +254,11 @@ class _StdioSession:
 
 
 def _key(id: Any) -> Any:
-    """Return something that can be looked up for any JSON id; None when there is none."""
+    """Return a hashable key for any JSON id; None without an id."""
     if id is None or isinstance(id, str):
         return id
     if isinstance(id, int | float):
-        return type(id), id  # true apart from 1
+        return type(id), id  # distinguishes true from 1
     import json
 
     return (json.dumps(id, sort_keys=True),)

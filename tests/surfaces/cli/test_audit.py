@@ -69,7 +69,7 @@ def test_the_record_is_filtered(command, words, count):
 def test_a_whole_record_is_verified(command):
     done = command.run("audit", "verify")
 
-    assert (done.returncode, done.stdout) == (0, b"the audit trail is whole\n")
+    assert (done.returncode, done.stdout) == (0, b"The audit trail is intact.\n")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_every_break_is_told(command):
 
     told = command.run("audit", "verify").stdout.decode().splitlines()
 
-    assert [line.split(":")[0] for line in told] == [f"the audit trail is broken at row {row}" for row in (2, 4)]
+    assert [line.split(":")[0] for line in told] == [f"The audit trail is broken at row {row}" for row in (2, 4)]
 
 
 def test_a_head_that_was_written_down_proves_the_rows_up_to_it(command):
@@ -128,7 +128,7 @@ def test_a_head_that_was_written_down_proves_the_rows_up_to_it(command):
     assert head.startswith("5:")
     command.ask({"tool": "read_file", "args": {"path": "a.txt"}})
 
-    assert told(command, "verify", "--witness", head) == "the audit trail is whole\n"
+    assert told(command, "verify", "--witness", head) == "The audit trail is intact.\n"
     done = command.run("audit", "verify", "--witness", "5:" + "0" * 64)
     assert (done.returncode, b"broken at row 5" in done.stdout) == (1, True)
     done = command.run("audit", "verify", "--witness=99:" + "0" * 64)
@@ -160,7 +160,7 @@ def test_broken_settings_do_not_hide_what_happened(command):
     command.folder.write(".hilt/config.toml", "nonsense = 1\n")
 
     assert len(rows(command)) == 5
-    assert told(command, "verify") == "the audit trail is whole\n"
+    assert told(command, "verify") == "The audit trail is intact.\n"
 
 
 def test_a_line_cannot_steer_the_terminal(command):

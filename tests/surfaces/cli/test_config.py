@@ -145,7 +145,7 @@ def test_all_problems_are_told_with_file_and_line(command):
     ]
     text = command.run("config", "check").stdout.decode()
     assert f"{own}:3: output.keep_days must be at least 1, not 0.\n" in text
-    assert text.endswith("calls are refused until this is mended\n")
+    assert text.endswith("Calls are refused until you fix this.\n")
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_files_that_are_right_or_missing_are_told_as_such(command):
     own = os.path.join(command.environ["HILT_CONFIG_DIR"], "config.toml")
     assert done.stdout.decode().splitlines() == [
         f"{theirs}:1: note: undo.calls is ignored until the file is trusted ({HILT} trust)",
-        f"{own}: not there",
-        f"{theirs}: right",
+        f"{own}: not found",
+        f"{theirs}: OK",
     ]
 
 
@@ -324,7 +324,7 @@ def test_broken_rules_and_hooks_are_told_with_their_line(command):
     assert any(place == theirs and "trusted" in text for place, _, text in found)
     assert any(place.endswith("/hooks.yaml") and line == 2 and "nonsense" in text for place, line, text in found)
     assert any(place == "hooks" and "not trusted" in text for place, _, text in found)
-    assert told.endswith("calls ask until this is mended\n")
+    assert told.endswith("Calls prompt until you fix this.\n")
 
 
 # --- trust --------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_the_entry_of_a_program_starts_this_hilt_in_the_right_folder(command, ho
     assert words == [HILT, "mcp", *(["--workspace", wanted] if wanted else [])]
     assert f"{place.join(path)} (new)\n" in told
     assert stat.S_IMODE(os.stat(place.join(path)).st_mode) == (0o600 if scope == "user" else 0o644)
-    assert "has this entry already" in install(command, host, f"--{scope}", "--yes")
+    assert "already has this entry" in install(command, host, f"--{scope}", "--yes")
     done = command.run("mcp", "uninstall", host, f"--{scope}", "--yes")
     assert done.returncode == 0
     assert "hilt" not in place.read(path)
@@ -107,12 +107,12 @@ def test_codex_leaves_the_questions_to_hilt_unless_it_is_to_ask_as_well(command,
 
     entry = entry_of(home.read(".codex/config.toml"), "codex")
     assert (entry["default_tools_approval_mode"], entry["required"]) == ("approve", True)
-    assert "Codex itself does not ask about these tools" in told
+    assert "Codex itself does not prompt" in told
 
     told = install(command, "codex", "--yes", "--ask-twice")
 
     assert entry_of(home.read(".codex/config.toml"), "codex") == {"command": HILT, "args": ["mcp"]}
-    assert "does not ask" not in told
+    assert "does not prompt" not in told
 
 
 @PERSON
@@ -173,11 +173,11 @@ def test_the_command_is_found_also_when_it_was_not_started_by_name(monkeypatch):
     [
         (("cluade",), "did you mean claude"),
         (("claude", "codex"), "unexpected argument 'codex'"),
-        (("claude", "--scope", "user"), "there is no option '--scope'"),
-        (("claude", "--project", "--user"), "--user does not go with --project"),
-        (("zed", "--project"), "has no file for a project"),
-        (("claude", "--ask-twice"), "leave out --ask-twice"),
-        (("claude", "--name", "a b"), "a name has"),
+        (("claude", "--scope", "user"), "unknown option '--scope'"),
+        (("claude", "--project", "--user"), "--user cannot be used with --project"),
+        (("zed", "--project"), "has no project settings file"),
+        (("claude", "--ask-twice"), "omit --ask-twice"),
+        (("claude", "--name", "a b"), "--name takes"),
     ],
 )
 def test_wrong_words_are_told(command, words, said):
@@ -345,7 +345,7 @@ def test_a_person_sees_the_change_and_says_yes(command):
         status, rest = screen.end()
 
     assert '| +    "hilt": {' in shown
-    assert (status, "Written." in rest) == (0, True)
+    assert (status, "Installed." in rest) == (0, True)
     assert "hilt" in command.folder.read(".mcp.json")
 
 
@@ -378,7 +378,7 @@ def test_what_somebody_else_wrote_meanwhile_is_not_lost(command):
 def test_nobody_to_ask_writes_nothing(command):
     done = command.run("mcp", "install", "claude")
 
-    assert (done.returncode, b"for a person at a terminal" in done.stderr) == (1, True)
+    assert (done.returncode, b"a person at a terminal" in done.stderr) == (1, True)
     assert command.folder.tree() == {}
 
 

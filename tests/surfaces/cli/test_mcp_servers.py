@@ -115,7 +115,7 @@ def test_changes_are_shown_and_accepted_by_a_person(place):
     assert place.call("mcp__raw__new")["error_code"] == "untrusted"
     listed = place.listed()
     assert "changed, so refused: echo" in listed
-    assert "new, so not shown: new" in listed
+    assert "new, so not offered: new" in listed
     with place.at_terminal("mcp", "trust", "raw") as screen:
         shown = screen.expect("> ")
         screen.type("y\n")
@@ -162,7 +162,7 @@ def test_a_server_that_has_not_changed_needs_no_answer(place):
     with place.at_terminal("mcp", "trust", "raw") as screen:
         status, text = screen.end()
 
-    assert (status, "as they were accepted" in text) == (0, True)
+    assert (status, "match their accepted definitions" in text) == (0, True)
 
 
 def test_a_server_is_accepted_only_by_a_person_at_a_terminal(place):

@@ -84,7 +84,7 @@ def test_a_call_that_no_rule_covers_cannot_always_be_allowed():
 
     assert given == Answer("once")
     assert "[a]" not in printed
-    assert "cannot be allowed for always" in printed
+    assert "not available" in printed
 
 
 def test_a_command_is_shown_with_its_risk_and_the_rules_that_would_be_kept():
@@ -287,7 +287,7 @@ def test_a_person_answers_on_the_terminal(environ, color):
         assert ("\x1b[" in page) == color
         assert "rm -rf build" in page
         screen.type("n\n")
-        screen.expect("(may be empty): ")
+        screen.expect("(optional): ")
         screen.type("nicht so: ü\n")
         status, rest = screen.end()
 
@@ -307,7 +307,7 @@ def test_what_was_typed_before_the_question_is_no_answer():
         screen.type("\ny\ny\ny\n")
         screen.expect(" > ")
         screen.type("n\n")
-        screen.expect("(may be empty): ")
+        screen.expect("(optional): ")
         screen.type("\n")
         assert "kind='deny'" in screen.end()[1]
 
@@ -317,7 +317,7 @@ def test_without_a_terminal_there_is_no_one_to_ask():
         [sys.executable, "-c", SCRIPT], cwd=ROOT, start_new_session=True, input="\n", capture_output=True, text=True
     )
 
-    assert done.stdout == "no_one_to_ask There is no terminal to ask on.\n"
+    assert done.stdout == "no_one_to_ask There is no terminal to prompt on.\n"
 
 
 def test_a_program_in_the_background_does_not_take_the_terminal_from_another():
@@ -326,4 +326,4 @@ def test_a_program_in_the_background_does_not_take_the_terminal_from_another():
     with Screen(["bash", "-c", script, sys.executable, SCRIPT], env=env, cwd=ROOT) as screen:
         text = screen.end()[1]
 
-    assert text.startswith("no_one_to_ask The terminal belongs to another program now.\n")
+    assert text.startswith("no_one_to_ask Another program is in the foreground of the terminal.\n")

@@ -61,8 +61,8 @@ def test_calls_are_chosen_by_tool_session_workspace_and_time(filled):
     assert told(filled, "--tool", "read_file").startswith("34 calls")
     assert told(filled, "--session", "s1").startswith("50 calls")
     assert re.match(r"(19|20|21) calls", told(filled, "--since", "2h"))
-    assert told(filled, "--tool=read_file", "--since=2999-01-01") == "no calls are on record\n"
-    assert told(filled, "--workspace", ".") == "no calls are on record\n"
+    assert told(filled, "--tool=read_file", "--since=2999-01-01") == "No calls are recorded.\n"
+    assert told(filled, "--workspace", ".") == "No calls are recorded.\n"
 
 
 def test_json_holds_the_same_and_more(filled):
@@ -98,7 +98,7 @@ def test_calls_that_are_made_are_counted(command):
 
 
 def test_a_record_of_nothing_is_told(command):
-    assert told(command) == "no calls are on record\n"
+    assert told(command) == "No calls are recorded.\n"
 
 
 def test_broken_settings_do_not_hide_what_happened(filled):
@@ -110,8 +110,8 @@ def test_broken_settings_do_not_hide_what_happened(filled):
 @pytest.mark.parametrize(
     "words, complaint",
     [
-        (("--prometheus", "--since", "1h"), "counters of Prometheus"),
-        (("--prometheus", "--session", "s"), "counters of Prometheus"),
+        (("--prometheus", "--since", "1h"), "--prometheus"),
+        (("--prometheus", "--session", "s"), "--prometheus"),
         (("--json", "--prometheus"), "--prometheus"),
         (("--since",), "--since needs a value"),
         (("--since", "soon"), "--since needs a time"),

@@ -122,7 +122,7 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
     assert listed(found) == (
         "project:\n  a  markdown, Evil ␛[2J\npersonal:\n  b  markdown, ⚠ Do.\n"
         "broken:\n  /x/c.md:3: It is broken.\n"
-        f"not trusted, so not loaded ({HILT} tools trust shows them):\n  /w/d.md\n"
+        f"not trusted, so not loaded (to review: {HILT} tools trust):\n  /w/d.md\n"
     )
     assert listed(NOTHING) == ""
 
@@ -130,14 +130,14 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
 @pytest.mark.parametrize(
     "fields, says",
     [
-        ({}, "rights: yours, without a sandbox"),
-        ({"sandbox": DeclaredSandbox(write=("out",))}, "rights: in a sandbox, without network\nmay write: out"),
-        ({"sandbox": DeclaredSandbox(network=True)}, "rights: in a sandbox, with network"),
+        ({}, "sandbox: none; it runs with all your permissions"),
+        ({"sandbox": DeclaredSandbox(write=("out",))}, "sandbox: yes, without network\nmay write: out"),
+        ({"sandbox": DeclaredSandbox(network=True)}, "sandbox: yes, with network"),
         ({"details": {"env": ["KEY"], "runtime": "bun"}}, "environment: KEY"),
-        ({"approval": "never", "read_only": True}, "approval: never asks, read-only"),
-        ({"dangerous": True}, "⚠ it calls itself dangerous"),
+        ({"approval": "never", "read_only": True}, "approval: never, read-only"),
+        ({"dangerous": True}, "⚠ declared dangerous by its author"),
         ({"warm": True}, "stays running between calls"),
-        ({"details": {"securityScript": "security.ts"}}, "security check: security.ts, before every call"),
+        ({"details": {"securityScript": "security.ts"}}, "security check: security.ts before every call"),
         ({"notes": ("odd key",)}, "note: odd key"),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_new_tool_loads_at_once_and_does_what_its_example_says(command, run, k
             assert call(name, {"name": "World"}).error is None
             checked = check(found, call)
     assert checked.ok, checked.lines
-    assert checked.lines[-1].startswith(f"{name}: right")
+    assert checked.lines[-1].startswith(f"{name}: OK")
 
 
 class NoGrants:
@@ -189,24 +189,27 @@ class NoGrants:
 def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
     done = run("new", "hi")
 
-    assert done.stdout == f"{command.folder.join(TOOLS + 'hi.md')}\nIt runs once you trust it: {HILT} tools trust\n"
+    assert (
+        done.stdout
+        == f"{command.folder.join(TOOLS + 'hi.md')}\nIt is not loaded until you trust it: {HILT} tools trust\n"
+    )
     assert [one.path for one in find().untrusted] == [command.folder.join(TOOLS + "hi.md")]
 
 
 @pytest.mark.parametrize(
     "words, says",
     [
-        (["new"], "NAME is missing"),
+        (["new"], "missing required argument: NAME"),
         (["new", "a", "b"], "unexpected argument 'b'"),
         (["new", "a", "--kind", "perl"], "--kind takes folder, markdown, python, not 'perl'"),
-        (["new", "../a"], "is no name"),
-        (["new", "say-hi"], "is no name"),
-        (["new", "A", "--kind=python"], "is no name"),
+        (["new", "../a"], "invalid_args"),
+        (["new", "say-hi"], "invalid_args"),
+        (["new", "A", "--kind=python"], "invalid_args"),
         (["new", "read_file"], "the name of a built-in tool"),
         (["new", "there"], "exists"),
-        (["fly"], "there is no command 'fly'"),
-        (["install"], "PATH is missing"),
-        (["install", "--all"], "there is no option '--all'"),
+        (["fly"], "unknown command 'fly'"),
+        (["install"], "missing required argument: PATH"),
+        (["install", "--all"], "unknown option '--all'"),
     ],
 )
 def test_what_cannot_be_made_is_told_and_nothing_is_written(command, run, words, says):
@@ -250,7 +253,7 @@ def test_check_tells_everything_and_fails(command, run):
     assert done.returncode == 1
     assert f"{path}:4: " in done.stdout
     assert "kolor" in done.stdout
-    assert "greet: right\n" in done.stdout
+    assert "greet: OK\n" in done.stdout
     assert f"{command.folder.join(TOOLS + 'wait.md')}: not trusted, so not loaded" in done.stdout
 
 
@@ -279,7 +282,7 @@ def test_examples_are_run_and_compared(example, result, failure):
 
     checked = check(found, lambda name, args: result)
 
-    wanted = "t: right, 1 example passed" if failure is None else f"/x/t.md: example 1: {failure}"
+    wanted = "t: OK, 1 example passed" if failure is None else f"/x/t.md: example 1: {failure}"
     assert (checked.lines, checked.ok) == ((wanted,), failure is None)
 
 
@@ -295,9 +298,9 @@ def test_the_example_of_a_tool_that_asks_runs_when_a_person_agrees(command, run,
         status, text = screen.end()
 
     assert (unasked.returncode, status) == (1, 0)
-    assert "example 1: no_one_to_ask: greet asks, and nobody is here to answer" in unasked.stdout
-    assert "greet: right, 1 example passed" in text
-    assert "greet: right, 1 example passed" in run("check", "--approve", "once").stdout
+    assert "example 1: no_one_to_ask: greet needs approval" in unasked.stdout
+    assert "greet: OK, 1 example passed" in text
+    assert "greet: OK, 1 example passed" in run("check", "--approve", "once").stdout
     with closing(Approvals(command.state)) as approvals:
         assert approvals.pending() == []
 
@@ -308,7 +311,7 @@ def test_a_schema_that_is_none_is_told_and_its_examples_do_not_run():
     checked = check(NOTHING._replace(definitions={"t": broken}), no_call)
 
     assert not checked.ok
-    assert "its schema is not usable" in checked.lines[0]
+    assert "invalid schema" in checked.lines[0]
 
 
 def test_one_file_that_is_not_trusted_is_read_and_never_run(command, tmp_path):
@@ -408,7 +411,7 @@ def test_only_a_person_at_a_terminal_may(command, run, words):
     done = run(*words)
 
     assert done.returncode == 1
-    assert "is for a person at a terminal" in done.stderr
+    assert "requires a person at a terminal" in done.stderr
     assert not os.path.exists(own(command))
     assert not trusts(command, TOOLS + "greet.md")
 
@@ -466,7 +469,7 @@ def committed(place: str, environ: Mapping[str, str]) -> None:
 def test_a_tool_is_shown_and_installed_when_the_person_agrees(command, answered, find, source, typed):
     status, text = answered("install", source, typed=typed)
 
-    for fact in ("| echo '{}'", "runtime bash", "environment: MY_KEY", "rights: yours", "approval: "):
+    for fact in ("| echo '{}'", "runtime bash", "environment: MY_KEY", "sandbox: none", "approval: "):
         assert fact in text
     assert status == (0 if typed == "y\n" else 1)
     if typed != "y\n":
@@ -518,7 +521,7 @@ def test_an_installed_tool_that_was_changed_since_is_told(command, answered, run
         (place / name).write_text(text)
     answered("install", str(place / "f"))
     tools = [sys.executable, "-m", "hilt", "tools"]
-    told = f"{own(command, 'f')}: note: it was changed since it was installed"
+    told = f"{own(command, 'f')}: note: changed since installation"
 
     def said(*words: str) -> str:
         return subprocess.run(
@@ -543,7 +546,7 @@ def test_an_installed_tool_that_was_changed_since_is_told(command, answered, run
 
     assert told in said("check")
     assert told in said("check", own(command, "f"))
-    assert f"changed since installed:\n  {own(command, 'f')}\n" in said("list")
+    assert f"changed since installation:\n  {own(command, 'f')}\n" in said("list")
 
 
 def test_a_removed_tool_is_not_told_as_changed(command, answered, run, tmp_path):
@@ -563,7 +566,7 @@ def test_a_program_is_not_run_to_be_shown(command, answered, tmp_path):
     status, text = answered("install", str(path))
 
     assert (status, ran.exists()) == (0, False)
-    assert "it can do whatever you can" in text
+    assert "it can do everything you can" in text
     assert os.path.exists(own(command, "p.py"))
 
 
@@ -600,7 +603,7 @@ def test_what_is_installed_is_what_was_shown(command, at_terminal, tmp_path):
         ("../evil/tool.md", "leads outside"),
         ("/tmp/evil/tool.md", "leads outside"),
         ("f/../../tool.md", "leads outside"),
-        ("nothing.txt", "holds no tool"),
+        ("nothing.txt", "contains no tool"),
     ],
 )
 @pytest.mark.parametrize("suffix", [".zip", ".tgz"])

@@ -56,7 +56,7 @@ def test_tools_are_listed_with_effect_and_summary(command):
 
     assert [line.split()[0] for line in lines] == catalog.built_in_names()
     assert any(line.startswith("read_file ") and " read " in line for line in lines)
-    assert [line.split()[0] for line in lines if line.endswith("Shown with --search.")] == sorted(FINDERS)
+    assert [line.split()[0] for line in lines if line.endswith("--search.")] == sorted(FINDERS)
     assert command.run("tools", "list").stdout.decode().splitlines() == lines
 
 
@@ -66,7 +66,7 @@ def test_a_tool_is_shown_with_its_parameters(command, name):
 
     assert text.startswith(f"{name}\n")
     assert "  path: string, required\n" in text
-    assert ("stands for read_file" in text) == (name != "read_file")
+    assert ("calls read_file" in text) == (name != "read_file")
 
 
 def test_every_tool_can_be_shown(command):
@@ -117,7 +117,7 @@ def test_the_cost_can_be_read(command):
     assert any(line.startswith("read_file ") for line in lines)
     assert any(line.startswith("--profile nano --search ") for line in lines)
     assert len({len(line) for line in lines[:20]}) == 1
-    assert "4 to a token" in text
+    assert "4 characters each" in text
 
 
 def test_the_cost_is_of_what_is_shown(command):

@@ -45,7 +45,7 @@ def change(command) -> str:
 def test_the_last_change_is_shown_and_taken_back_after_a_yes(command):
     id = change(command)
     with Screen([HILT, "undo", "last"], env=command.environ, cwd=command.folder.path) as screen:
-        shown = screen.expect("Take it back? [y/n] > ")
+        shown = screen.expect("Undo it? [y/n] > ")
         assert command.folder.read("a.txt") == "one\n2\nthree\n"
         screen.type("y\n")
         status, text = screen.end()
@@ -65,7 +65,7 @@ def test_anything_but_a_yes_takes_nothing_back(command, answer):
         screen.type(answer)
         status, text = screen.end()
 
-    assert (status, "Nothing was taken back." in text) == (1, True)
+    assert (status, "Nothing was undone." in text) == (1, True)
     assert command.folder.read("a.txt") == "one\n2\nthree\n"
 
 
@@ -105,7 +105,7 @@ def test_where_nothing_was_changed_there_is_nothing_to_take_back(command):
     done = command.run("undo", "last", "--yes")
 
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.startswith(b"not_found: Nothing was changed in this folder")
+    assert done.stderr.startswith(b"not_found: ")
 
 
 @pytest.mark.parametrize("words", [["list"], ["preview", "ID"], ["restore", "ID"], ["clear"]])

@@ -63,7 +63,7 @@ def test_data_that_breaks_the_promise_of_a_foreign_tool_is_a_failure(data):
 
     assert found["isError"]
     assert "structuredContent" not in found
-    assert "output schema does not allow" in found["content"][0]["text"]
+    assert "violates its output schema" in found["content"][0]["text"]
     assert json.loads(found["content"][1]["text"]) == data
 
 

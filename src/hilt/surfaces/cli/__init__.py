@@ -1,6 +1,6 @@
-"""The command `hilt`: options that every command takes, and the way to requests or to a command.
+"""The command `hilt`: global options, and the dispatch to one-shot requests or to a command.
 
-The way to the resident process comes first and imports nothing: a one-shot call that can be handed over is.
+A one-shot call goes to the resident process when it can, and that path imports nothing else.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import sys
 
-# options that every command takes, before or after its name: their values, and what they mean
+# options that every command takes, before or after its name: the placeholder of the value, and the help text
 OPTIONS = {
-    "workspace": ("DIR", "Work in this folder, not in the current one"),
-    "session": ("ID", "Call in this session, not in the default one"),
-    "mode": ("MODE", "Which calls ask for approval"),
-    "approve": ("ANSWER", "Answer calls that ask"),
-    "profile": ("PROFILE", "How many tools a model is shown"),
+    "workspace": ("DIR", "Work in this folder instead of the current one"),
+    "session": ("ID", "Use this session instead of the default one"),
+    "mode": ("MODE", "Which calls need approval"),
+    "approve": ("ANSWER", "How to answer approval prompts"),
+    "profile": ("PROFILE", "How many tools to offer"),
     "tools": ("A,B", "Offer only these tools"),
     "tools-dir": ("DIR", "Load custom tools from this folder too; may be repeated"),
     "dialect": ("DIALECT", "Offer tools by the names of another system"),
@@ -24,7 +24,7 @@ _REPEATED = {"--tools-dir": os.pathsep, "--allow-private": ","}  # with what joi
 
 
 class Usage(Exception):
-    """The command line is wrong; the message says how, and the help of the command says more."""
+    """The command line is invalid; `command` is the one whose help to suggest."""
 
     def __init__(self, message: str, command: str = "hilt") -> None:
         super().__init__(message)
@@ -50,8 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except OSError as error:
         if error.filename is not None:
-            raise  # not of a stream
-        # no second complaint at exit, and none at all when the reader went away
+            raise  # about a file, not a stream
+        # no second error at exit, and none at all when the reader closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if not isinstance(error, BrokenPipeError):
             sys.stderr.write(f"hilt: cannot write: {error.strerror}\n")
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Open what stands in for closed streams, before a file becomes one of them: no input, and output that fails."""
+    """Replace closed streams before a file gets their descriptors: input is empty, and writing output fails."""
     for number, name, mode, flags in (
         (0, "stdin", "r", os.O_RDONLY),
         (1, "stdout", "w", os.O_RDONLY),
@@ -81,31 +81,31 @@ def _open_streams() -> None:
 
 
 def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Take the options that every command has out of the arguments."""
+    """Separate the options that every command takes from the other arguments."""
     options: dict[str, str] = {}
     words: list[str] = []
     rest = iter(arguments)
     for word in rest:
-        name, equals, value = word.partition("=")
+        name, equals, joined = word.partition("=")
         if word == "--":
             words += [word, *rest]
         elif name[:2] == "--" and name[2:] in OPTIONS:
-            found = value if equals else next(rest, None)
-            if not found:
+            value = joined if equals else next(rest, None)
+            if not value:
                 raise Usage(f"{name} needs a value")
             if name != "--workspace":
-                _refuse_bytes(found)
+                _require_utf8(value)
             earlier = options.get(name[2:]) if name in _REPEATED else None
-            options[name[2:]] = found if earlier is None else f"{earlier}{_REPEATED[name]}{found}"
+            options[name[2:]] = value if earlier is None else f"{earlier}{_REPEATED[name]}{value}"
         else:
             words.append(word)
     for word in words:
-        _refuse_bytes(word)
+        _require_utf8(word)
     return options, words
 
 
 def _check_choices(options: dict[str, str]) -> None:
-    """Refuse a value that its flag does not take."""
+    """Reject a value that is not one of the option's choices."""
     from hilt.choices import CHOICES
 
     for name, value in options.items():
@@ -113,8 +113,8 @@ def _check_choices(options: dict[str, str]) -> None:
             raise Usage(f"--{name} takes {', '.join(CHOICES[name])}, not {value[:100]!r}")
 
 
-def _refuse_bytes(word: str) -> None:
-    """Refuse what is not text: no request could hold it either."""
+def _require_utf8(word: str) -> None:
+    """Reject a word that is not valid UTF-8: a JSON request could not contain it either."""
     if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
         raise Usage(f"{word!a} is not UTF-8")
 
@@ -124,13 +124,13 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
         del words[0]
     if not words and not sys.stdin.isatty():
         return _one_shot(options)
-    if words == ["stdio"]:  # as programs start it: nothing is left to parse
+    if words == ["stdio"]:  # the way programs start it: no parser needed
         from hilt.surfaces import stdio
 
         return stdio.main(options)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character shows its number
+            stream.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack a character
     from hilt.surfaces.cli import commands
 
     return commands.run(options, words or ["--help"])
@@ -145,7 +145,7 @@ def _one_shot(options: dict[str, str]) -> int:
             return status
     import gc
 
-    gc.disable()  # the imports of one call make no garbage worth looking for
+    gc.disable()  # imports create no garbage worth collecting
     from hilt.surfaces import oneshot
 
     gc.enable()

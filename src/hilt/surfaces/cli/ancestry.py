@@ -1,8 +1,8 @@
-"""The processes above this one: whether a person started it, or a tool that hilt runs.
+"""The ancestors of this process: whether a person started it, or a tool that hilt runs.
 
-On Linux what a tool starts stays below hilt also when its parents end, because the processes that keep tools adopt
-what is left behind. A process cannot change the names of those above it. This keeps a tool from an easy mistake; what
-keeps a hostile one from the answers of a person is the sandbox, which hides the state directory.
+On Linux the processes of a tool stay descendants of hilt even when their parents exit, because hilt's keeper processes
+adopt orphans. A process cannot rename its ancestors. This check stops honest mistakes; against a hostile tool the
+sandbox protects the person's answers, by hiding the state directory.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 
-_DEEPEST = 1000  # processes above one another
-_TRIES = 100  # at a moment in which none of them ends
+_DEEPEST = 1000  # ancestors
+_TRIES = 100  # to walk the ancestors without one of them exiting
 
 
 class Process(NamedTuple):
-    """A process: the one above it, its name, and its command line."""
+    """A process: its parent, its name, and its command line."""
 
     parent: int
     name: str
@@ -26,7 +26,7 @@ class Process(NamedTuple):
 
 
 def hilt_above(pid: int) -> str | None:
-    """Return which process of hilt is above this one, so that it is a tool that runs and no person; None without."""
+    """Return the nearest hilt process among the ancestors, which means that a tool is running; None otherwise."""
     for above, process in ancestors(pid):
         if is_hilt(process):
             return f"process {above}, {process.name or 'hilt'}"
@@ -34,7 +34,7 @@ def hilt_above(pid: int) -> str | None:
 
 
 def is_hilt(process: Process) -> bool:
-    """Whether a process is hilt, or one of those that keep what hilt starts."""
+    """Whether a process is hilt, or one of its keeper processes."""
     if process.name.startswith("hilt-"):
         return True
     program, *rest = process.words or ("",)
@@ -49,7 +49,7 @@ def is_hilt(process: Process) -> bool:
         elif word == "-m":
             return next(words, "").partition(".")[0] == "hilt"
         elif word == "-c":
-            # the keeper, where processes have no names of their own
+            # the keeper, on systems where a process cannot set its name
             code = " ".join(words)
             return "keeper.main()" in code and code.endswith("/hilt/sandbox")
         elif not word.startswith("-"):
@@ -58,30 +58,30 @@ def is_hilt(process: Process) -> bool:
 
 
 def ancestors(pid: int) -> list[tuple[int, Process]]:
-    """Return the processes above one, nearest first, as far as they can be seen; raise when that is not certain."""
+    """Return the visible ancestors of a process, nearest first; raise if they cannot be determined."""
     look = _look_in_proc if os.path.exists("/proc/self/stat") else _look_with_ps
     for _ in range(_TRIES):
-        found = _walk(pid, look)
-        if found is not None:
-            return found
-    raise ToolError("denied", "It cannot be seen which processes started this one.")
+        chain = _walk(pid, look)
+        if chain is not None:
+            return chain
+    raise ToolError("denied", "The processes that started this one cannot be determined.")
 
 
 def _walk(pid: int, look: Callable[[int], Process | None]) -> list[tuple[int, Process]] | None:
-    """Return the processes above one; None when there is no end of them, or one of them ended meanwhile."""
-    found: list[tuple[int, Process]] = []
+    """Return the ancestors of a process; None if the chain is too long, or an ancestor exited in the meantime."""
+    chain: list[tuple[int, Process]] = []
     current = look(pid)
-    while current is not None and len(found) < _DEEPEST:
+    while current is not None and len(chain) < _DEEPEST:
         above = current.parent
         if above <= 0:
-            return found
-        next_one = look(above)
-        if next_one is None:
-            # it belongs to somebody else; or it has ended, and another one took over its children
+            return chain
+        parent = look(above)
+        if parent is None:
+            # it belongs to another user; or it exited, and another process adopted its children
             again = look(pid)
-            return found if again is not None and again.parent == above else None
-        found.append((above, next_one))
-        pid, current = above, next_one
+            return chain if again is not None and again.parent == above else None
+        chain.append((above, parent))
+        pid, current = above, parent
     return None
 
 
@@ -93,7 +93,7 @@ def _look_in_proc(pid: int) -> Process | None:
             words = file.read().split(b"\0")
     except OSError:
         return None
-    # the name is in brackets and may hold brackets
+    # the name is in parentheses and may contain parentheses
     start, end = line.index(b"("), line.rindex(b")")
     parent = int(line[end + 2 :].split()[1])
     return Process(parent, os.fsdecode(line[start + 1 : end]), tuple(map(os.fsdecode, words)))

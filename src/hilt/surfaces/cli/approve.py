@@ -1,4 +1,4 @@
-"""`hilt approve`: calls that wait for approval, and the answer to one."""
+"""`hilt approve`: list calls that wait for approval, and answer them."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ _VALUE_MOST = 40
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """Without ID, the calls that wait are listed; --workspace DIR lists those of one folder. It needs
-a person at a terminal: no tool can approve its own calls."""
-    parser.add_argument("id", metavar="ID", nargs="?", help="The id of the approval; a unique beginning will do")
+    parser.details = """Without ID, pending calls are listed; --workspace DIR lists those of one folder. Requires a
+person at a terminal: no tool can approve its own calls."""
+    parser.add_argument("id", metavar="ID", nargs="?", help="The id of the approval; any unique prefix works")
     answer = parser.add_mutually_exclusive_group()
     answer.add_argument("--once", dest="kind", action="store_const", const="once", help="Allow this one call")
-    answer.add_argument("--always", dest="kind", action="store_const", const="always", help="Allow all such calls")
-    span = "Allow all such calls for a time, such as 30m, 8h or 7d"
+    answer.add_argument("--always", dest="kind", action="store_const", const="always", help="Allow all calls like it")
+    span = "Allow all calls like it for this time, such as 30m, 8h or 7d"
     parser.add_argument("--for", dest="seconds", metavar="TIME", type=_seconds, help=span)
-    show = parser.command("show", "Show all of a call that waits, and ask nothing", _show)
+    show = parser.command("show", "Show a pending call in full, without answering it", _show)
     show.add_argument("id", metavar="ID", help="The id of the approval")
     parser.examples = [
-        ("hilt approve", "List the calls that wait"),
-        ("hilt approve 4c1e", "Show one, and ask"),
-        ("hilt approve 4c1e --for 8h", "Allow this and all such calls for eight hours"),
+        ("hilt approve", "List pending calls"),
+        ("hilt approve 4c1e", "Show one, and prompt for an answer"),
+        ("hilt approve 4c1e --for 8h", "Allow this call and calls like it for eight hours"),
     ]
 
 
-def _run(options: Options, given: Namespace) -> int:
-    id, kind = given.id, given.kind
-    if given.seconds is not None:
+def _run(options: Options, arguments: Namespace) -> int:
+    id, kind = arguments.id, arguments.kind
+    if arguments.seconds is not None:
         if id is None or kind == "once":
-            raise Usage("--for goes with the id of an approval that is kept, not with --once")
+            raise Usage("--for needs the id of an approval, and cannot be used with --once")
         kind = "always"
     if id is None and kind is not None:
         raise Usage(f"--{kind} needs the id of an approval")
-    return answered("approve", lambda screen: _approve(screen, options, id, kind, given.seconds))
+    return answered("approve", lambda screen: _approve(screen, options, id, kind, arguments.seconds))
 
 
 def _approve(
@@ -69,14 +69,14 @@ def _approve(
         if id is None:
             workspace = workspace_id(options["workspace"]) if "workspace" in options else None
             return _list_pending(screen, approvals.pending(workspace))
-        found = _pending(approvals, id)
-        return _settle(approvals, found, _choose(screen, found, kind), seconds)
+        approval = _pending(approvals, id)
+        return _settle(approvals, approval, _choose(screen, approval, kind), seconds)
 
 
-def _show(options: Options, given: Namespace) -> int:
+def _show(options: Options, arguments: Namespace) -> int:
     def work(screen: Terminal) -> int:
         with closing(Approvals(places.state_dir(os.environ))) as approvals:
-            sys.stdout.write(screen.page().draw(approvals.find(given.id).asked, whole=True))
+            sys.stdout.write(screen.page().draw(approvals.find(arguments.id).asked, whole=True))
         return 0
 
     return answered("approve", work)
@@ -90,13 +90,13 @@ def _seconds(value: str) -> int:
 
 
 def _pending(approvals: Approvals, id: str) -> Approval:
-    found = approvals.find(id)
-    if found.state == "pending":
-        return found
+    approval = approvals.find(id)
+    if approval.state == "pending":
+        return approval
     raise ToolError(
         "not_found",
-        f"The approval {found.id} is not pending: it is {found.state}.",
-        suggestion=f"{places.command('approve')} lists what is pending.",
+        f"The approval {approval.id} is not pending: it is {approval.state}.",
+        suggestion=f"To list pending approvals: {places.command('approve')}",
     )
 
 
@@ -110,23 +110,25 @@ def _choose(screen: Terminal, approval: Approval, kind: Literal["once", "always"
 def _settle(approvals: Approvals, approval: Approval, answer: Answer, seconds: int | None) -> int:
     approved, always = answer.kind != "deny", answer.kind == "always"
     expires = None if seconds is None else time.time_ns() + seconds * _SECOND
-    done = approvals.answer(approval.id, approved=approved, reason=answer.reason, by=BY, always=always, expires=expires)
+    settled = approvals.answer(
+        approval.id, approved=approved, reason=answer.reason, by=BY, always=always, expires=expires
+    )
     if not approved:
         sys.stdout.write("Denied.\n")
         return 1
-    until = time.strftime("%H:%M", time.localtime(done.expires_at // _SECOND))
-    sys.stdout.write(f"Approved, for one call until {until}. {places.command('deny', done.id)} takes it back.\n")
+    until = time.strftime("%H:%M", time.localtime(settled.expires_at // _SECOND))
+    sys.stdout.write(f"Approved for one call, until {until}. To revoke: {places.command('deny', settled.id)}\n")
     if always:
         for rule in approval.asked.rules:
-            span = "From now on" if expires is None else f"Until {moment(expires)}"
-            sys.stdout.write(f"{span} allowed here: {one_line(rule)}\n")
-        sys.stdout.write(f"{places.command('grants')} lists what is allowed so, and revokes it.\n")
+            span = "Always allowed here" if expires is None else f"Allowed here until {moment(expires)}"
+            sys.stdout.write(f"{span}: {one_line(rule)}\n")
+        sys.stdout.write(f"To list and revoke such grants: {places.command('grants')}\n")
     return 0
 
 
 def _list_pending(screen: Terminal, pending: list[Approval]) -> int:
     if not pending:
-        sys.stdout.write("Nothing waits for approval.\n")
+        sys.stdout.write("No calls are waiting for approval.\n")
         return 0
     page = screen.page()
     for approval in pending:
@@ -136,12 +138,12 @@ def _list_pending(screen: Terminal, pending: list[Approval]) -> int:
         sys.stdout.write(f"{approval.id}  {one_line(asked.tool)}  ({_span(left)} left)  {where}\n")
         sys.stdout.write(page.text(summary(approval), whole=True))
         sys.stdout.write(f"  why: {one_line(asked.reason)}\n")
-    sys.stdout.write(f"\n{places.command('approve', 'ID')} shows one and asks; deny ID [--reason TEXT] denies it\n")
+    sys.stdout.write(f"\nTo answer: {places.command('approve', 'ID')}. To deny: hilt deny ID [--reason TEXT]\n")
     return 0
 
 
 def summary(approval: Approval) -> str:
-    """Return what a call is about, on one line and short."""
+    """Return the command or the arguments of a call on one short line."""
     asked = approval.asked
     if asked.command:
         return _short(asked.command, _COMMAND_MOST)
@@ -153,8 +155,8 @@ def summary(approval: Approval) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    shown = one_line(text[: most + 1])
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
+    line = one_line(text[: most + 1])
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _span(seconds: int) -> str:

@@ -1,4 +1,4 @@
-"""`hilt audit`: what was called, and whether the record is whole."""
+"""`hilt audit`: list recorded calls, and verify that the audit trail is intact."""
 
 from __future__ import annotations
 
@@ -20,69 +20,74 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
 
-_LARGEST = 2**63 - 1  # that SQLite knows
+_LARGEST = 2**63 - 1  # the largest integer of SQLite
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _list
-    parser.details = """The record covers all folders of the user; --workspace DIR and --session ID choose from it. It
-holds no contents, only digests of arguments. Each row has a hash that covers the row before it, so a row that was
-changed, removed or added later is found. hilt log shows the same calls as they happen."""
+    parser.details = """The audit trail covers all folders of the user; --workspace DIR and --session ID filter it. It
+holds digests of arguments, not their contents. Each row has a hash that covers the row before it, so verify detects
+rows that were changed, removed or added later. hilt log shows the same calls as they happen."""
     add_filters(parser)
     parser.add_argument("--limit", metavar="N", type=_limit, default=50, help="Show the newest N calls; 50 by default")
     parser.add_argument("--json", action="store_true", help="Print one JSON object per call")
     verify = parser.command("verify", "Check that no row was changed, removed or added", _verify)
-    witness = "What hilt audit head has printed once, kept elsewhere"
+    witness = "Earlier output of hilt audit head, which must still match"
     verify.add_argument("--witness", metavar="ROW:HASH", type=_witness, help=witness)
     verify.add_argument("--json", action="store_true", help="Print the breaks as JSON")
-    verify.details = "The exit status is 1 when the record is not as it was written."
+    verify.details = "The exit status is 1 if the audit trail is broken."
     head = parser.command("head", "Print the newest row and its hash, to keep as a witness", _head)
     head.add_argument("--json", action="store_true", help="Print JSON")
     parser.examples = [
         ("hilt audit --since 1h --tool run_shell", "List the commands of the last hour"),
-        ("hilt audit --json --limit 1", "Print everything that is kept of the last call"),
-        ("hilt audit verify", "Check the whole record"),
+        ("hilt audit --json --limit 1", "Print everything recorded about the last call"),
+        ("hilt audit verify", "Check the whole audit trail"),
     ]
 
 
 def add_filters(parser: Parser) -> None:
-    """Add the options that choose calls by time, tool and agent."""
-    span = "Only calls since then: 30m, 2h, 7d or a date such as 2026-01-31"
+    """Add the options that filter calls by time, tool and agent."""
+    span = "Only calls since this time: 30m, 2h, 7d or a date such as 2026-01-31"
     parser.add_argument("--since", metavar="TIME", type=moment, help=span)
     parser.add_argument("--tool", metavar="TOOL", help="Only calls of this tool")
     parser.add_argument("--agent", metavar="NAME", help="Only calls of this agent")
 
 
-def filters(options: Options, given: Namespace) -> dict[str, Any]:
-    """Return what chooses rows of the trail."""
-    chosen = {"since": given.since, "tool": given.tool, "agent": given.agent, "session": options.get("session")}
-    chosen["workspace"] = workspace_id(options["workspace"]) if "workspace" in options else None
-    return {name: value for name, value in chosen.items() if value is not None}
+def filters(options: Options, arguments: Namespace) -> dict[str, Any]:
+    """Return the filters for rows of the trail."""
+    wanted = {
+        "since": arguments.since,
+        "tool": arguments.tool,
+        "agent": arguments.agent,
+        "session": options.get("session"),
+    }
+    wanted["workspace"] = workspace_id(options["workspace"]) if "workspace" in options else None
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
-def _list(options: Options, given: Namespace) -> int:
+def _list(options: Options, arguments: Namespace) -> int:
     with closing(open_trail()) as trail:
-        for row in trail.rows(**filters(options, given), limit=given.limit):
-            sys.stdout.write(as_json(row) if given.json else _as_line(row))
+        for row in trail.rows(**filters(options, arguments), limit=arguments.limit):
+            sys.stdout.write(as_json(row) if arguments.json else _as_line(row))
     return 0
 
 
 def open_trail() -> Trail:
-    """Open the record of calls; it can be read whatever the settings are."""
+    """Open the audit trail; broken settings do not prevent that."""
     return Trail(os.path.join(places.state_dir(os.environ), "trail.db"))
 
 
 def workspace_id(folder: str) -> str:
-    """Return the name that the trail has for a workspace."""
+    """Return the id of a workspace in the audit trail."""
     from hilt.config import digest
 
     return digest(os.path.realpath(folder))
 
 
 def moment(value: str) -> float:
-    """Return the time that --since names: a span back from now, or a date."""
+    """Return the time for --since: a span before now, or a date."""
     if value[-1:] in _UNITS and value[:-1].isdecimal():
         return max(0.0, time.time() - min(int(value[:-1]), _LARGEST) * _UNITS[value[-1]])
     try:
@@ -94,7 +99,7 @@ def moment(value: str) -> float:
 
 
 def number(name: str) -> Callable[[str], int]:
-    """Return what reads the whole number that an option needs."""
+    """Return a parser for the integer that an option needs."""
 
     def read(value: str) -> int:
         if not value.isdecimal():
@@ -111,33 +116,33 @@ def _witness(value: str) -> tuple[int, bytes]:
     row, _, hash = value.partition(":")
     if row.isdecimal() and len(hash) == 64 and not hash.strip("0123456789abcdef"):
         return min(int(row), _LARGEST), bytes.fromhex(hash)
-    raise Usage(f"--witness needs what hilt audit head printed, not {value!r}")
+    raise Usage(f"--witness needs the output of hilt audit head, not {value!r}")
 
 
-def _verify(options: Options, given: Namespace) -> int:
+def _verify(options: Options, arguments: Namespace) -> int:
     with closing(open_trail()) as trail:
-        found = trail.breaks(given.witness)
-    if given.json:
-        breaks = [{"row": broken.seq, "reason": broken.reason} for broken in found]
-        sys.stdout.write(json.dumps({"whole": not found, "breaks": breaks}, ensure_ascii=False) + "\n")
-        return 1 if found else 0
-    for broken in found:
-        sys.stdout.write(f"the audit trail is broken at row {broken.seq}: {broken.reason}\n")
-    if not found:
-        sys.stdout.write("the audit trail is whole\n")
-    return 1 if found else 0
+        breaks = trail.breaks(arguments.witness)
+    if arguments.json:
+        data = [{"row": broken.seq, "reason": broken.reason} for broken in breaks]
+        sys.stdout.write(json.dumps({"whole": not breaks, "breaks": data}, ensure_ascii=False) + "\n")
+        return 1 if breaks else 0
+    for broken in breaks:
+        sys.stdout.write(f"The audit trail is broken at row {broken.seq}: {broken.reason}\n")
+    if not breaks:
+        sys.stdout.write("The audit trail is intact.\n")
+    return 1 if breaks else 0
 
 
-def _head(options: Options, given: Namespace) -> int:
+def _head(options: Options, arguments: Namespace) -> int:
     with closing(open_trail()) as trail:
         row, hash = trail.end()
-    shown = json.dumps({"row": row, "hash": hash.hex()}) if given.json else f"{row}:{hash.hex()}"
-    sys.stdout.write(f"{shown}\n")
+    line = json.dumps({"row": row, "hash": hash.hex()}) if arguments.json else f"{row}:{hash.hex()}"
+    sys.stdout.write(f"{line}\n")
     return 0
 
 
 def as_json(row: Row) -> str:
-    """Return everything that is kept of a call, as a line of JSON."""
+    """Return everything recorded about a call, as a line of JSON."""
     from hilt.formats.times import rfc3339
 
     fields = {"seq": row.seq, "time": rfc3339(row.entry.at), **row.entry._asdict(), "hash": row.hash.hex()}

@@ -1,4 +1,4 @@
-"""`hilt call`: a call typed by hand, and its result drawn for a person."""
+"""`hilt call`: call a tool from the command line, and show its result to a person."""
 
 from __future__ import annotations
 
@@ -27,46 +27,46 @@ if TYPE_CHECKING:
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """Each value is read as the type that the tool's schema gives the argument; an array or an object
-is JSON. hilt call TOOL --help shows what a tool takes."""
+    parser.details = """Each value is converted to the type of the argument in the tool's schema; arrays and objects are
+JSON. hilt call TOOL --help lists the arguments of a tool."""
     parser.add_argument("tool", metavar="TOOL", help="The name of the tool")
     parser.add_argument("pairs", metavar="KEY=VALUE", nargs="*", help="Its arguments")
     parser.add_argument("--json", metavar="OBJECT", type=_json_object, default={}, help="Arguments as a JSON object")
-    parser.add_argument("--raw", action="store_true", help="Print the reply of the JSON protocol, not the view")
+    parser.add_argument("--raw", action="store_true", help="Print the raw JSON reply")
     parser.examples = [
         ("hilt call read_file path=README.md tail=5", "Show the last lines of a file"),
-        ("hilt call edit_file --help", "Show what edit_file takes"),
-        ("hilt call run_shell command='make test' timeout=300", "Run a command, for at most 300 seconds"),
+        ("hilt call edit_file --help", "List the arguments of edit_file"),
+        ("hilt call run_shell command='make test' timeout=300", "Run a command with a timeout of 300 seconds"),
         ("""hilt call multi_read files='[{"path": "a.py"}]' --raw""", "Print the reply as JSON"),
     ]
 
 
-def _run(options: Options, given: Namespace) -> int:
-    raw: bool = given.raw
+def _run(options: Options, arguments: Namespace) -> int:
+    raw: bool = arguments.raw
     try:
         with open_runtime(options, keeps_jobs=False, **person()) as runtime, closed_by_signals(runtime):
-            found = runtime.catalog.find(given.tool, runtime.settings["dialect"])
-            schema = found.entry.schema if found.entry is not None else found.tool.schema
-            args = {**given.json, **_typed(schema, given.pairs)}
-            result = request(runtime, options, Call(given.tool, args))
+            match = runtime.catalog.find(arguments.tool, runtime.settings["dialect"])
+            schema = match.entry.schema if match.entry is not None else match.tool.schema
+            args = {**arguments.json, **_typed(schema, arguments.pairs)}
+            result = request(runtime, options, Call(arguments.tool, args))
             if not raw and sys.stdout.isatty():
-                _show_call(found.tool, args, result)
+                _show_call(match.tool, args, result)
             return show(result, raw=raw)
     except ToolError as error:
         return show(Result(error=error), raw=raw)
 
 
 def _show_call(tool: Tool, args: dict[str, Any], result: Result) -> None:
-    """Print the call of a markdown tool as its format shows it: the name, the arguments, and how long the answer is."""
+    """Print the call of a markdown tool the way its format does: name, arguments, and length of the answer."""
     definition = getattr(tool.run, "definition", None)
     if getattr(definition, "format", "") == "markdown":
         from hilt.custom.scripts import told
 
-        shown = told(tool.name, args, result.result if result.ok else None)
-        sys.stdout.write(_inert(shown) + "\n")
-        sys.stdout.flush()  # before the error, which goes another way
+        line = told(tool.name, args, result.result if result.ok else None)
+        sys.stdout.write(_inert(line) + "\n")
+        sys.stdout.flush()  # before the error, which goes to standard error
 
 
 def show(result: Result, *, raw: bool) -> int:
@@ -99,7 +99,7 @@ def _show_success(result: Result) -> None:
         drawn = render(view, width=get_terminal_size().columns, color=_color(sys.stdout))
     text = result.text if result.data is None else json.dumps(result.data, indent=2, ensure_ascii=False)
     if drawn and view is not None:
-        # the view is the result; above a diff stands what was done, unless that is the diff again
+        # the view replaces the text; a diff keeps its text above it, unless that is the diff itself
         text = text if view["type"] in ("diff", "diffs") and result.data is None else ""
         text = "" if text.startswith(("--- ", "diff --git ")) else text
     elif view is not None and not text:
@@ -108,15 +108,15 @@ def _show_success(result: Result) -> None:
         if part:
             sys.stdout.write(part.rstrip("\n") + "\n")
     for block in result.content:
-        held = block.get("resource", block)
-        data = held.get("data") or held.get("blob") or ""
-        sys.stdout.write(f"[{_inert(str(held.get('mimeType', block['type'])))}, {len(data) * 3 // 4} bytes]\n")
+        source = block.get("resource", block)
+        data = source.get("data") or source.get("blob") or ""
+        sys.stdout.write(f"[{_inert(str(source.get('mimeType', block['type'])))}, {len(data) * 3 // 4} bytes]\n")
     for note in result.meta.get("notes", ()):
         sys.stderr.write(f"note: {_inert(note)}\n")
 
 
 def _closing(result: Result) -> str:
-    """Return the end of a text that its view does not show: what was cut, and advice on a command."""
+    """Return the end of a text that its view does not show: the truncation notice, or advice on a command."""
     if result.view is not None and result.view["type"] == "shell-output" and result.data is None:
         return result.text.rpartition("\n[classification: ")[2].partition("\n")[2]
     if isinstance(result.data, dict) and "advice" in result.data:
@@ -147,7 +147,7 @@ def _json_object(text: str) -> dict[str, Any]:
 
 
 def _typed(schema: Schema, pairs: list[str]) -> dict[str, Any]:
-    """Turn key=value words into arguments, typed as the schema says."""
+    """Convert key=value words into arguments of the types in the schema."""
     properties: dict[str, Any] = schema.get("properties", {})
     args: dict[str, Any] = {}
     for pair in pairs:
@@ -157,10 +157,10 @@ def _typed(schema: Schema, pairs: list[str]) -> dict[str, Any]:
         if name not in properties:
             near = did_you_mean(name, properties)
             hint = f"did you mean {near}?" if near else f"the arguments are: {', '.join(properties) or 'none'}"
-            raise Usage(f"there is no argument {name!r}; {hint}")
-        told = properties[name]
-        # a foreign schema may be true
-        args[name] = _value(told if isinstance(told, dict) else {}, name, text, args.get(name))
+            raise Usage(f"unknown argument {name!r}; {hint}")
+        inner = properties[name]
+        # the schema of a custom tool or a server may be `true`
+        args[name] = _value(inner if isinstance(inner, dict) else {}, name, text, args.get(name))
     return args
 
 
@@ -174,7 +174,7 @@ def _value(schema: Schema, name: str, text: str, before: Any) -> Any:
         with suppress(ValueError):
             if isfinite(number := float(text)):
                 return number
-        return text  # the check says what is wrong with it
+        return text  # validation reports the error
     if kind in ("array", "object") or "anyOf" in schema:
         try:
             return wire.decode_value(text.encode())

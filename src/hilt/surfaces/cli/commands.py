@@ -1,4 +1,4 @@
-"""The commands there are, in the groups of the help, and the way from words to one of them."""
+"""The table of commands, grouped as in the help, and the dispatch to one of them."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ if TYPE_CHECKING:
 
 
 class CliCommand(NamedTuple):
-    """What a command does, in a few words, and the module that has its parser and runs it."""
+    """A command: its summary, and the module that builds its parser and runs it."""
 
     summary: str
-    module: str = ""  # when it is not that of its name in this folder
+    module: str = ""  # by default the module of the same name in this folder
 
 
 GROUPS: dict[str, dict[str, CliCommand]] = {
     "Call tools": {
-        "call": CliCommand("Call a tool, with its arguments as words"),
+        "call": CliCommand("Call a tool from the command line"),
         "tools": CliCommand("List and explain tools, and manage your own"),
-        "undo": CliCommand("List changes of files, and take them back"),
-        "explain": CliCommand("Show the decision on a call without running it"),
+        "undo": CliCommand("List file changes, and undo them"),
+        "explain": CliCommand("Show how a call would be decided, without running it"),
     },
     "Serve agents": {
-        "stdio": CliCommand("Answer JSON lines until the input ends", "hilt.surfaces.stdio"),
+        "stdio": CliCommand("Serve requests as JSON lines until the input ends", "hilt.surfaces.stdio"),
         "mcp": CliCommand("Serve MCP, and connect MCP hosts and servers", "hilt.surfaces.mcp.command"),
-        "resident": CliCommand("Start and stop the process that speeds up calls", "hilt.surfaces.resident"),
+        "resident": CliCommand("Manage the background process that speeds up calls", "hilt.surfaces.resident"),
         "session": CliCommand("End a session"),
     },
     "Permissions": {
-        "approve": CliCommand("Show and answer calls that wait for approval"),
+        "approve": CliCommand("Review calls that wait for approval"),
         "deny": CliCommand("Deny a call that waits for approval"),
-        "grants": CliCommand("List and revoke approvals that are kept"),
-        "trust": CliCommand("Trust files of a project that can run code"),
+        "grants": CliCommand("List and revoke standing approvals"),
+        "trust": CliCommand("Trust project files that can run code"),
     },
     "Records": {
-        "log": CliCommand("Show the latest calls, and follow new ones"),
-        "audit": CliCommand("List recorded calls, and verify the record"),
-        "stats": CliCommand("Count calls, failures and durations by tool"),
+        "log": CliCommand("Show recent calls, and follow new ones"),
+        "audit": CliCommand("List recorded calls, and verify the audit trail"),
+        "stats": CliCommand("Show calls, failures and durations by tool"),
     },
     "Setup": {
         "config": CliCommand("Show settings and their sources, and check them"),
-        "doctor": CliCommand("Check what is installed, and how to mend it"),
-        "completion": CliCommand("Print the completion script of a shell"),
+        "doctor": CliCommand("Check the installation, and show how to fix it"),
+        "completion": CliCommand("Print a shell completion script"),
         "man": CliCommand("Print the manual page"),
     },
 }
 COMMANDS = {name: command for commands in GROUPS.values() for name, command in commands.items()}
 # options of `hilt` itself, which no command takes
 TOP = {
-    "--schema [FORMAT]": "Print the tools as JSON for a model: openai (the default), anthropic or mcp",
+    "--schema [FORMAT]": "Print the tool definitions as JSON: openai (the default), anthropic or mcp",
     "-V, --version": "Print the version",
-    "-h, --help": "Show this help; hilt COMMAND --help shows that of a command",
+    "-h, --help": "Show this help",
 }
 
 
 def parser_of(name: str) -> Parser:
-    """Return the parser of a command; only its module is imported."""
+    """Return the parser of a command, importing only its module."""
     from hilt.surfaces.cli.parsing import Parser
 
     command = COMMANDS[name]
@@ -96,9 +96,9 @@ def run(options: Options, words: list[str]) -> int:
     if "--help" in before or "-h" in before:
         return _help(options, parser, [word for word in before if not word.startswith("-")])
     try:
-        given = parser.read(rest)
-        assert parser.run is not None, "read refuses a command that only has others below it"  # noqa: S101
-        return parser.run(options, given)
+        arguments = parser.read(rest)
+        assert parser.run is not None, "read rejects a command that only has subcommands"  # noqa: S101
+        return parser.run(options, arguments)
     except Usage as error:
         error.command = parser.prog
         raise
@@ -121,5 +121,5 @@ def _unknown(name: str) -> Usage:
 
     if name.startswith("-"):
         known = ["--help", "--version", "--schema", *(f"--{option}" for option in OPTIONS)]
-        return Usage(f"there is no option {name!r}{suggestion(name, known)}")
-    return Usage(f"there is no command {name!r}{suggestion(name, COMMANDS)}")
+        return Usage(f"unknown option {name!r}{suggestion(name, known)}")
+    return Usage(f"unknown command {name!r}{suggestion(name, COMMANDS)}")

@@ -1,6 +1,6 @@
 """`hilt completion SHELL`: a script that completes commands, options, their values and the names of tools.
 
-Everything but the names of tools is written into the script; those are asked for when they are needed.
+The script contains everything except the names of tools, which it asks hilt for when needed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options
 
-# what stands for a value, by the word that the help has for it
+# how to complete a value, by its placeholder in the help
 _KINDS = {"TOOL": "@tools", "PATH": "@files", "DIR": "@folders", "A,B": "@tools"}
 
 
 class Flag(NamedTuple):
-    """An option: its names, what it means, and what its value may be; None when it takes none."""
+    """An option: its names, its summary, and how to complete its value."""
 
     names: tuple[str, ...]
     summary: str
-    value: str | None  # words, a kind of _KINDS, or nothing that is known
+    value: str | None  # words, a kind of _KINDS, or empty if unknown; None if the option takes no value
 
     @property
     def takes_value(self) -> bool:
@@ -40,27 +40,27 @@ class Flag(NamedTuple):
 
 
 class CompletionPoint(NamedTuple):
-    """Where words have led: what may follow."""
+    """What may follow a command."""
 
-    words: str  # the command and those below it, empty at the beginning
+    words: str  # the command and subcommands so far, empty at the beginning
     commands: dict[str, str]
     flags: list[Flag]
-    argument: str  # as the value of a flag
+    argument: str  # completed like the value of a flag
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _run
     parser.add_argument("shell", metavar="SHELL", choices=tuple(_SCRIPTS), help="The shell")
     parser.examples = [
-        ('eval "$(hilt completion bash)"', "Complete in this bash; in ~/.bashrc, in every one"),
+        ('eval "$(hilt completion bash)"', "For this bash; put it in ~/.bashrc for every bash"),
         ("hilt completion zsh > ~/.zfunc/_hilt", "For zsh, with ~/.zfunc in fpath before compinit"),
         ("hilt completion fish > ~/.config/fish/completions/hilt.fish", "For fish"),
     ]
 
 
-def _run(options: Options, given: Namespace) -> int:
-    sys.stdout.write(script(given.shell))
+def _run(options: Options, arguments: Namespace) -> int:
+    sys.stdout.write(script(arguments.shell))
     return 0
 
 
@@ -79,13 +79,15 @@ def _beginning() -> CompletionPoint:
 
 
 def _places(parser: Parser) -> Iterator[CompletionPoint]:
-    below = {name: one for name, one in parser.commands.items() if not one.hidden}
-    flags = [Flag(tuple(one.option_strings), str(one.help), _value(one)) for one in parser.flags if takes_help(one)]
+    below = {name: command for name, command in parser.commands.items() if not command.hidden}
+    flags = [
+        Flag(tuple(flag.option_strings), str(flag.help), _value(flag)) for flag in parser.flags if takes_help(flag)
+    ]
     argument = (_value(parser.arguments[0]) or "") if parser.arguments else ""
     words = parser.prog.removeprefix("hilt ")
-    yield CompletionPoint(words, {name: one.summary for name, one in below.items()}, flags, argument)
-    for one in below.values():
-        yield from _places(one)
+    yield CompletionPoint(words, {name: command.summary for name, command in below.items()}, flags, argument)
+    for command in below.values():
+        yield from _places(command)
 
 
 def _value(action: argparse.Action) -> str | None:
@@ -106,23 +108,23 @@ def _global_flags() -> list[Flag]:
 
 
 def _case(rows: dict[str, str]) -> str:
-    """Return the branches of a `case` in bash and zsh, those that do the same together."""
-    together: dict[str, list[str]] = {}
+    """Return the branches of a `case` in bash and zsh, merging patterns with the same body."""
+    branches: dict[str, list[str]] = {}
     for pattern, body in rows.items():
-        together.setdefault(body, []).append(pattern)
-    return "\n".join(f"    {'|'.join(patterns)}) {body} ;;" for body, patterns in together.items())
+        branches.setdefault(body, []).append(pattern)
+    return "\n".join(f"    {'|'.join(patterns)}) {body} ;;" for body, patterns in branches.items())
 
 
 def _values(places: list[CompletionPoint]) -> dict[str, str]:
-    """Return what each option takes, by the place and its name; a global one in every place."""
-    found = {
+    """Return how to complete the value of each option, by command and option; global options match any command."""
+    values = {
         _quoted(f"{place.words} {name}"): f"echo {_quoted(flag.value or '')}"
         for place in places
         for flag in place.flags
         for name in flag.names
         if flag.takes_value
     }
-    return found | {f"*' {flag.names[0]}'": f"echo {_quoted(flag.value or '')}" for flag in _global_flags()}
+    return values | {f"*' {flag.names[0]}'": f"echo {_quoted(flag.value or '')}" for flag in _global_flags()}
 
 
 def _quoted(text: str) -> str:
@@ -146,7 +148,7 @@ _hilt_flags() {
   echo '@GLOBAL@'
 }
 
-# what the option $2 takes after the command $1; fails when it takes nothing
+# how to complete the value of option $2 of command $1; fails if it takes none
 _hilt_value() {
   case "$1 $2" in
 @VALUES@
@@ -160,7 +162,7 @@ _hilt_argument() {
   esac
 }
 
-# names come from files and servers of others: none is expanded, and none that the shell would expand is offered
+# names come from untrusted files and servers: none is expanded, and none that the shell would expand is offered
 _hilt_offer() {
   local name
   while IFS= read -r name; do
@@ -256,7 +258,7 @@ _hilt_flags() {
   items+=(@GLOBAL@)
 }
 
-# what the option $2 takes after the command $1; fails when it takes nothing
+# how to complete the value of option $2 of command $1; fails if it takes none
 _hilt_value() {
   case "$1 $2" in
 @VALUES@
@@ -426,7 +428,8 @@ def _fish_values(value: str) -> str:
 
 
 def _fished(text: str) -> str:
-    """Return text in the quotes of fish, where a backslash escapes."""
+    """Return text in fish's single quotes, in which a backslash escapes."""
+
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

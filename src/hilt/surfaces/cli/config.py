@@ -1,4 +1,4 @@
-"""`hilt config`: every setting with its source, and everything that is wrong with the settings."""
+"""`hilt config`: show every setting with its source, and report every problem in the settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
 
-_TRIES_MOST = 2000  # at finding the ends of values that go over several lines
+_TRIES_MOST = 2000  # attempts to find the end of values that span several lines
 _WIDTH = 100
 _AT = re.compile(r" \(at line (\d+), column (\d+)\)")
 
@@ -33,7 +33,7 @@ _AT = re.compile(r" \(at line (\d+), column (\d+)\)")
 class Sources(NamedTuple):
     """Where settings come from."""
 
-    personal: str  # the path of a file that may be missing
+    personal: str  # path of a file that may not exist
     project: str
     environ: Mapping[str, str]
     flags: Mapping[str, Any]
@@ -42,7 +42,7 @@ class Sources(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is wrong at one place; calls are refused for it, or ask, unless it is only a note."""
+    """A problem at one place; unless it is only a note, calls are refused because of it, or prompt."""
 
     place: str
     line: int | None
@@ -52,12 +52,12 @@ class Problem(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The place, with the line where that is known."""
+        """The place, with the line if it is known."""
         return self.place if self.line is None else f"{self.place}:{self.line}"
 
 
 class Statement(NamedTuple):
-    """One statement of a TOML file, as the document that it would be alone."""
+    """One statement of a TOML file, parsed as a document of its own."""
 
     line: int
     data: dict[str, Any]
@@ -65,15 +65,15 @@ class Statement(NamedTuple):
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     show = parser.command("show", "Print every setting, its value and where it comes from", _show)
-    check = parser.command("check", "Say what is wrong with the settings, by file and line", _check)
-    check.details = "The exit status is 1 when calls are refused, or ask, because of it."
+    check = parser.command("check", "Report problems in settings, rules and hooks by file and line", _check)
+    check.details = "The exit status is 1 if calls are refused, or prompt, because of a problem."
     for below in (show, check):
         below.add_argument("--json", action="store_true", help="Print JSON")
     parser.examples = [
-        ("hilt config show", "Print what is in force in this folder"),
-        ("hilt config check", "Find the line of a mistake"),
+        ("hilt config show", "Print the effective settings of this folder"),
+        ("hilt config check", "Find the line with an error"),
     ]
 
 
@@ -82,7 +82,7 @@ def _sources(options: Mapping[str, str]) -> Sources:
     try:
         cwd = os.getcwd()
     except OSError as error:
-        raise ToolError("file_not_found", "The working directory does not exist any more.") from error
+        raise ToolError("file_not_found", "The working directory no longer exists.") from error
     workspace = os.path.realpath(options.get("workspace") or places.workspace_dir(env, cwd))
     return Sources(
         os.path.join(places.config_dir(env), "config.toml"),
@@ -97,34 +97,34 @@ def _sources(options: Mapping[str, str]) -> Sources:
 # --- show ---------------------------------------------------------------------------------------------------------
 
 
-def _show(options: Options, given: Namespace) -> int:
-    """Print what is in force; what is broken is an error here as it is for calls."""
+def _show(options: Options, arguments: Namespace) -> int:
+    """Print the effective settings; broken settings are an error, as they are for calls."""
     sources = _sources(options)
     settings = configuration.load(sources.workspace, sources.environ, sources.flags, _trusts(sources))
     files = {"config.toml": sources.personal, ".hilt/config.toml": sources.project}
     lines = {name: _lines(path) for name, path in files.items() if name in settings.sources.values()}
-    shown: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for key in KEYS:
         source = settings.sources[key]
-        shown[key] = {"value": _told_value(settings[key]), "source": source}
+        rows[key] = {"value": _without_secrets(settings[key]), "source": source}
         if source in files:
-            shown[key] |= {"file": files[source], "line": lines[source].get(key)}
+            rows[key] |= {"file": files[source], "line": lines[source].get(key)}
     sys.stdout.write(
-        json.dumps(shown, ensure_ascii=False) + "\n" if given.json else "".join(map(_setting, shown.items()))
+        json.dumps(rows, ensure_ascii=False) + "\n" if arguments.json else "".join(map(_setting, rows.items()))
     )
     return 0
 
 
-def _told_value(value: Any) -> Any:
-    """Return a value as people are shown it: what may be secret of MCP servers is told by its name alone."""
+def _without_secrets(value: Any) -> Any:
+    """Return a value to show: environment variables and headers of MCP servers by name only."""
     if not isinstance(value, dict):
         return value
     hidden = ("env", "headers")
     return {
-        name: {key: sorted(inner) if key in hidden and isinstance(inner, dict) else inner for key, inner in one.items()}
-        if isinstance(one, dict)
-        else one
-        for name, one in value.items()
+        name: {key: sorted(part) if key in hidden and isinstance(part, dict) else part for key, part in inner.items()}
+        if isinstance(inner, dict)
+        else inner
+        for name, inner in value.items()
     }
 
 
@@ -133,21 +133,21 @@ def _trusts(sources: Sources) -> configuration.Trusts:
 
 
 def _setting(item: tuple[str, dict[str, Any]]) -> str:
-    """Return a setting as it could stand in a file, with its source beside it."""
-    key, shown = item
-    source = shown["source"]
-    if "file" in shown:
-        source = shown["file"] + (f":{shown['line']}" if shown["line"] else "")
-    if shown["value"] is None:
+    """Return a setting as a line of TOML, with its source as a comment."""
+    key, row = item
+    source = row["source"]
+    if "file" in row:
+        source = row["file"] + (f":{row['line']}" if row["line"] else "")
+    if row["value"] is None:
         return f"# {key} is not set\n"
-    value = json.dumps(shown["value"], ensure_ascii=False)
-    if len(key) + len(value) > _WIDTH and isinstance(shown["value"], tuple):
-        value = "[\n" + "".join(f"  {json.dumps(part, ensure_ascii=False)},\n" for part in shown["value"]) + "]"
+    value = json.dumps(row["value"], ensure_ascii=False)
+    if len(key) + len(value) > _WIDTH and isinstance(row["value"], tuple):
+        value = "[\n" + "".join(f"  {json.dumps(part, ensure_ascii=False)},\n" for part in row["value"]) + "]"
     return inert(f"{key} = {value}  # {source}\n")
 
 
 def _lines(path: str) -> dict[str, int]:
-    """Return the line on which a file that is right sets each key; nothing when it cannot be taken apart."""
+    """Return the line on which a valid file sets each key; empty if the file cannot be split into statements."""
     try:
         with open(path, encoding="utf-8") as file:
             statements = list(_statements(file.read()))
@@ -159,26 +159,26 @@ def _lines(path: str) -> dict[str, int]:
 # --- check --------------------------------------------------------------------------------------------------------
 
 
-def _check(options: Options, given: Namespace) -> int:
+def _check(options: Options, arguments: Namespace) -> int:
     sources = _sources(options)
-    found = problems(options)
-    broken = [problem for problem in found if not problem.only_note]
-    if given.json:
-        sys.stdout.write(json.dumps([problem._asdict() for problem in found], ensure_ascii=False) + "\n")
+    all_problems = problems(options)
+    broken = [problem for problem in all_problems if not problem.only_note]
+    if arguments.json:
+        sys.stdout.write(json.dumps([problem._asdict() for problem in all_problems], ensure_ascii=False) + "\n")
         return 1 if broken else 0
-    for problem in found:
+    for problem in all_problems:
         sys.stdout.write(inert(f"{problem.where}: {'note: ' if problem.only_note else ''}{problem.text}\n"))
     for path in (sources.personal, sources.project):
         if not any(problem.place == path for problem in broken):
-            sys.stdout.write(inert(f"{path}: {'right' if os.path.lexists(path) else 'not there'}\n"))
+            sys.stdout.write(inert(f"{path}: {'OK' if os.path.lexists(path) else 'not found'}\n"))
     if broken:
         only_asks = all(problem.asks for problem in broken)
-        sys.stdout.write(f"calls {'ask' if only_asks else 'are refused'} until this is mended\n")
+        sys.stdout.write(f"Calls {'prompt' if only_asks else 'are refused'} until you fix this.\n")
     return 1 if broken else 0
 
 
 def problems(options: Mapping[str, str]) -> list[Problem]:
-    """Return everything that is wrong with settings, rules and hooks."""
+    """Return every problem in settings, rules and hooks."""
     sources = _sources(options)
     return [problem for check in CHECKS for problem in check(sources)]
 
@@ -211,11 +211,11 @@ def _variables(sources: Sources) -> Iterator[Problem]:
             try:
                 configuration.checked(name, configuration.from_text(name, text), variable)
             except ToolError as error:
-                yield Problem(variable, None, _told(error, variable))
+                yield Problem(variable, None, _message(error, variable))
 
 
 def _policy(sources: Sources) -> Iterator[Problem]:
-    """Yield what is wrong with rules and hooks; where the settings are broken, calls come to neither."""
+    """Yield the problems in rules and hooks; with broken settings, calls do not get that far."""
     try:
         runtime = Runtime(sources.workspace, environ=sources.environ, flags=sources.flags)
     except ToolError:
@@ -227,15 +227,13 @@ def _policy(sources: Sources) -> Iterator[Problem]:
                 os.path.join(os.path.dirname(sources.personal) if personal else sources.workspace, rules.file)
             )
             for problem in rules.problems:
-                told = problem.reason.removeprefix(f"{path if personal else rules.file}, line {problem.line}: ").rstrip(
-                    "."
-                )
-                yield Problem(path, problem.line, told, asks=True)
+                prefix = f"{path if personal else rules.file}, line {problem.line}: "
+                yield Problem(path, problem.line, problem.reason.removeprefix(prefix).rstrip("."), asks=True)
             for note in rules.notes:
                 yield Problem(path, None, note.rstrip("."), only_note=True)
             if not rules.trusted:
-                told = f"it denies and asks, and allows nothing until it is trusted ({places.command('trust')})"
-                yield Problem(path, None, told, only_note=True)
+                text = f"allow rules have no effect until the file is trusted ({places.command('trust')})"
+                yield Problem(path, None, text, only_note=True)
         for hooks in runtime.authority.session_hooks().of_files():
             for broken in hooks.problems:
                 yield Problem(broken.file, broken.line, broken.reason.rstrip("."), asks=True)
@@ -243,21 +241,21 @@ def _policy(sources: Sources) -> Iterator[Problem]:
                 yield Problem("hooks", None, note.rstrip("."), only_note=True)
 
 
-# what `hilt config check` looks at; each yields what is wrong
+# the checks of `hilt config check`; each yields the problems it finds
 CHECKS: tuple[Callable[[Sources], Iterable[Problem]], ...] = (_personal, _project, _variables, _policy)
 
 
 def _file(path: str, shown: str, cache: str) -> Iterator[Problem]:
-    """Yield everything that is wrong with a file, if a call would refuse it."""
+    """Yield every problem in a settings file that would refuse calls."""
     try:
         configuration.read_file(path, shown, cache)
     except ToolError as error:
-        whole = Problem(path, _line(path, error), _told(error, shown))
-        yield from _wrong_statements(path, shown) or [whole]
+        first = Problem(path, _line(path, error), _message(error, shown))
+        yield from _wrong_statements(path, shown) or [first]
 
 
 def _wrong_statements(path: str, shown: str) -> list[Problem]:
-    """Return what is wrong with each statement of a file; nothing when it cannot be taken apart."""
+    """Return the problem of each invalid statement; empty if the file cannot be split into statements."""
     problems: list[Problem] = []
     below_wrong_header = False
     try:
@@ -274,19 +272,19 @@ def _wrong_statements(path: str, shown: str) -> list[Problem]:
         try:
             configuration.flat_keys(data, shown)
         except ToolError as error:
-            problems.append(Problem(path, line, _told(error, shown)))
+            problems.append(Problem(path, line, _message(error, shown)))
             below_wrong_header = is_header
     return problems
 
 
-def _told(error: ToolError, shown: str) -> str:
+def _message(error: ToolError, shown: str) -> str:
     return _AT.sub("", error.message.removeprefix(f"{shown}: "))
 
 
 def _line(path: str, error: ToolError) -> int | None:
-    found = _AT.search(error.message)
-    if found:
-        return int(found[1])
+    position = _AT.search(error.message)
+    if position:
+        return int(position[1])
     if "(at end of document)" in error.message:
         with open(path, "rb") as file:
             return max(1, len(file.read().splitlines()))
@@ -294,9 +292,9 @@ def _line(path: str, error: ToolError) -> int | None:
 
 
 def _statements(text: str) -> Iterator[Statement]:
-    """Take a TOML document apart; ValueError when it is none, or too long-winded to be taken apart.
+    """Split a TOML document into statements; ValueError when it is invalid or takes too many attempts.
 
-    The standard library tells no lines. A statement ends with the first line that makes it a document by itself.
+    The standard library does not report lines. A statement ends at the first line where it parses by itself.
     """
     import tomllib
 

@@ -1,4 +1,4 @@
-"""`hilt deny ID`: no to a call that waits for approval, or that was approved and has not run."""
+"""`hilt deny ID`: deny a call that waits for approval, or that was approved and has not run yet."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = "An approval that was given, and not used yet, is taken back. It needs a person at a terminal."
-    parser.add_argument("id", metavar="ID", help="The id of the approval; a unique beginning will do")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="What the agent is told")
-    parser.examples = [("hilt deny 4c1e --reason 'use the staging database'", "Deny a call, and say why")]
+    parser.details = "Also revokes an approval that was given and not used yet. Requires a person at a terminal."
+    parser.add_argument("id", metavar="ID", help="The id of the approval; any unique prefix works")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="The reason to give the agent")
+    parser.examples = [("hilt deny 4c1e --reason 'use the staging database'", "Deny a call with a reason")]
 
 
-def _run(options: Options, given: Namespace) -> int:
-    return answered("deny", lambda _: _deny(given.id, given.reason))
+def _run(options: Options, arguments: Namespace) -> int:
+    return answered("deny", lambda _: _deny(arguments.id, arguments.reason))
 
 
 def _deny(id: str, reason: str) -> int:
@@ -38,5 +38,5 @@ def _deny(id: str, reason: str) -> int:
         approvals.answer(before.id, approved=False, reason=reason, by=BY)
     sys.stdout.write(f"Denied: {one_line(before.asked.tool)}, {summary(before)}\n")
     if before.state == "approved":
-        sys.stdout.write(f"It had been approved. Rules that were kept with it: {places.command('grants')}\n")
+        sys.stdout.write(f"It was approved before. To review the grants stored with it: {places.command('grants')}\n")
     return 0

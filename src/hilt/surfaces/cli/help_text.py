@@ -1,4 +1,4 @@
-"""Help as people read it in a terminal, from the parsers: at most 80 columns, and no word broken."""
+"""Help text for the terminal, generated from the parsers: at most 80 columns, no word broken."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hilt.surfaces.cli.parsing import Parser
 
 WIDTH = 80
 _INDENT = 2
-_TERM_MOST = 26  # a longer one has its text on the next line
-_EXAMPLE_MOST = 32  # where one is longer, each has its text on the next line
+_TERM_MOST = 26  # the text of a longer term goes on the next line
+_EXAMPLE_MOST = 32  # if any example is longer, all texts go on the next line
 _TEXT_INDENT = 6
 
 SUMMARY = "hilt, the tool runtime for AI agents"
@@ -23,22 +23,23 @@ USAGE = ("hilt [OPTIONS] COMMAND ...", """echo '{"tool": "NAME", "args": {...}}'
 
 
 class HelpSection(NamedTuple):
-    """A title, and terms with what they mean."""
+    """A title, and terms with their descriptions."""
 
     title: str
     rows: list[tuple[str, str]]
 
 
 def overview() -> str:
-    """Return the help of hilt itself: every command on a line."""
+    """Return the help of `hilt` itself, with one line per command."""
     lines = [SUMMARY, "", f"Usage: {USAGE[0]}", f"       {USAGE[1]}", ""]
     groups = [
-        HelpSection(title, [(name, one.summary) for name, one in group.items()]) for title, group in GROUPS.items()
+        HelpSection(title, [(name, command.summary) for name, command in group.items()])
+        for title, group in GROUPS.items()
     ]
     width = max(len(name) for group in groups for name, _ in group.rows)
     lines += [line for group in groups for line in _lines(group, width)]
     lines += [line for section in global_sections() for line in _lines(section)]
-    lines += ["hilt COMMAND --help explains a command, hilt call TOOL --help a tool."]
+    lines += ["Run hilt COMMAND --help for a command, hilt call TOOL --help for a tool."]
     return "\n".join(lines) + "\n"
 
 
@@ -53,21 +54,21 @@ def of(parser: Parser) -> str:
     if parser.examples:
         longest = max(len(example) for example, _ in parser.examples)
         lines += _lines(HelpSection("Examples", parser.examples), longest if longest <= _EXAMPLE_MOST else 0)
-    lines += ["hilt --help lists the options that every command takes."]
+    lines += ["Run hilt --help for the options that every command takes."]
     return "\n".join(lines) + "\n"
 
 
 def global_sections() -> Iterator[HelpSection]:
-    """Yield the options that every command takes, and those of hilt alone."""
+    """Yield the options that every command takes, and those that only work without a command."""
     rows = []
     for name, (value, text) in OPTIONS.items():
         rows.append((f"--{name} {value}", text + (f": {', '.join(CHOICES[name])}" if name in CHOICES else "")))
-    yield HelpSection("Options of every command", rows)
-    yield HelpSection("Options of hilt alone", list(TOP.items()))
+    yield HelpSection("Options for every command", rows)
+    yield HelpSection("Options without a command", list(TOP.items()))
 
 
 def usage(parser: Parser) -> list[str]:
-    """Return the forms of a command."""
+    """Return the usage lines of a command."""
     words = [parser.prog, "[OPTIONS]"]
     forms = []
     if parser.run is not None:
@@ -78,7 +79,7 @@ def usage(parser: Parser) -> list[str]:
 
 
 def sections(parser: Parser) -> Iterator[HelpSection]:
-    """Yield what a command takes: commands below it, arguments and options."""
+    """Yield the subcommands, arguments and options of a command."""
     commands = [(name, below.summary) for name, below in parser.commands.items() if not below.hidden]
     if commands:
         yield HelpSection("Commands", commands)
@@ -89,21 +90,21 @@ def sections(parser: Parser) -> Iterator[HelpSection]:
 
 
 def takes_help(action: argparse.Action) -> bool:
-    """Whether an option is shown to people."""
+    """Whether the help lists an option."""
     return action.help is not argparse.SUPPRESS
 
 
 def term(action: argparse.Action) -> str:
-    """Return an argument as it is typed."""
+    """Return an argument as the user types it."""
     value = str(action.metavar or "")
     if not action.option_strings:
         return value
-    shown = f"[{value}]" if action.nargs == "?" else value
-    return ", ".join(action.option_strings) + (f" {shown}" if action.nargs != 0 else "")
+    placeholder = f"[{value}]" if action.nargs == "?" else value
+    return ", ".join(action.option_strings) + (f" {placeholder}" if action.nargs != 0 else "")
 
 
 def meaning(action: argparse.Action) -> str:
-    """Return what an argument means, with the values it takes."""
+    """Return the description of an argument, with its choices."""
     choices = f": {', '.join(map(str, action.choices))}" if action.choices else ""
     return f"{action.help}{choices}"
 
@@ -114,7 +115,7 @@ def _place(action: argparse.Action) -> str:
 
 
 def _lines(section: HelpSection, width: int | None = None) -> list[str]:
-    """Return a section as lines, terms and texts in two columns."""
+    """Return the lines of a section: terms and descriptions in two columns."""
     fitting = [len(name) for name, _ in section.rows if len(name) <= _TERM_MOST]
     column = width if width is not None else max(fitting, default=0)
     lines = [f"{section.title}:"]

@@ -1,4 +1,4 @@
-"""`hilt log`: the latest calls, newest last, and new ones as they are recorded."""
+"""`hilt log`: recent calls, newest last, and new ones as they are recorded."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ _SECOND = 1_000_000_000
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """Calls of all processes and folders of the user are shown, newest last: when, in which session,
-the tool, how it ended and how long it took. --workspace DIR and --session ID choose some of them. hilt audit shows all
-that is kept of a call."""
-    parser.add_argument("-f", "--follow", action="store_true", help="Go on with new calls until interrupted")
-    count = f"Begin with the newest N calls; {_SHOWN} by default"
+    parser.details = """Shows the calls of all processes and folders of the user, newest last: time, session, tool,
+outcome and duration. --workspace DIR and --session ID filter them. hilt audit shows everything recorded about a
+call."""
+    parser.add_argument("-f", "--follow", action="store_true", help="Keep printing new calls until interrupted")
+    count = f"Start with the newest N calls; {_SHOWN} by default"
     parser.add_argument("-n", "--lines", metavar="N", type=number("--lines"), default=_SHOWN, help=count)
     add_filters(parser)
     parser.add_argument("--json", action="store_true", help="Print one JSON object per call, as hilt audit does")
     parser.examples = [
         ("hilt log", f"Show the last {_SHOWN} calls"),
         ("hilt log -f", "Watch what an agent does"),
-        ("hilt log -f -n 0 --tool run_shell --json", "Give each new command to a program"),
+        ("hilt log -f -n 0 --tool run_shell --json", "Print each new command as JSON"),
     ]
 
 
-def _run(options: Options, given: Namespace) -> int:
-    chosen = filters(options, given)
+def _run(options: Options, arguments: Namespace) -> int:
+    chosen = filters(options, arguments)
     with closing(open_trail()) as trail:
-        # the end before the rows: a call that is recorded in between is shown once, by what follows
+        # read the end before the rows, so that a call recorded in between is shown once, by --follow
         end = trail.end()[0]
-        for row in trail.rows(**chosen, limit=given.lines):
+        for row in trail.rows(**chosen, limit=arguments.lines):
             if row.seq <= end:
-                _write(row, as_data=given.json)
-        if given.follow:
-            _follow(trail, end, chosen, as_data=given.json)
+                _write(row, as_data=arguments.json)
+        if arguments.follow:
+            _follow(trail, end, chosen, as_data=arguments.json)
     return 0
 
 

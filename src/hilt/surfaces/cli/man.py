@@ -1,4 +1,4 @@
-"""`hilt man`: the manual page, from the parsers."""
+"""`hilt man`: the manual page, generated from the parsers."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
     from hilt.surfaces.cli.parsing import Options, Parser
 
 _DESCRIPTION = """hilt takes a tool call of an agent, decides whether it may run, runs it confined to one folder, and
-answers with a result for the model and a view for a person. Without a command it reads requests as JSON from standard
-input and answers each with a line of JSON."""
+replies with a result for the model and a view for a person. Without a command it reads JSON requests from standard
+input and writes a line of JSON for each."""
 
 _STATUS = (
-    ("0", "The call, or every one of several, succeeded."),
-    ("1", "It failed, or was denied. What is wrong is on standard error, or in the reply."),
-    ("2", "The command line is wrong."),
-    ("3", "hilt explain: the call would ask for approval."),
-    ("130", "It was interrupted."),
+    ("0", "All calls succeeded."),
+    ("1", "A call failed or was denied. The error is on standard error, or in the reply."),
+    ("2", "The command line is invalid."),
+    ("3", "hilt explain: the call would need approval."),
+    ("130", "Interrupted."),
 )
 
 _ENVIRONMENT = (
     ("HILT_CONFIG_DIR", "The folder of settings, rules and personal tools; ~/.config/hilt by default."),
-    ("HILT_STATE_DIR", "The folder of the record, of snapshots and approvals; ~/.local/state/hilt by default."),
-    ("HILT_SESSION", "The session, where --session does not name one."),
-    ("HILT_RESIDENT", "With off, no call is handed to the resident process."),
-    ("HILT_*", "Every setting: mode is HILT_MODE, shell.network is HILT_SHELL_NETWORK."),
-    ("NO_COLOR", "With any value, nothing is coloured."),
+    ("HILT_STATE_DIR", "The folder of the audit trail, snapshots and approvals; ~/.local/state/hilt by default."),
+    ("HILT_SESSION", "The session, unless --session overrides it."),
+    ("HILT_RESIDENT", "If off, calls do not use the resident process."),
+    ("HILT_*", "Any setting: mode is HILT_MODE, shell.network is HILT_SHELL_NETWORK."),
+    ("NO_COLOR", "If set to any value, disables colours."),
 )
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _run
     parser.examples = [
         ("hilt man | man -l -", "Read it"),
-        ("hilt man > ~/.local/share/man/man1/hilt.1", "Install it, so that man hilt shows it"),
+        ("hilt man > ~/.local/share/man/man1/hilt.1", "Install it for man hilt"),
     ]
 
 
-def _run(options: Options, given: Namespace) -> int:
+def _run(options: Options, arguments: Namespace) -> int:
     sys.stdout.write(page())
     return 0
 
@@ -55,7 +55,7 @@ def page() -> str:
     """Return the page in the macros of man(7)."""
     lines = [
         f'.TH HILT 1 "" "hilt {__version__}" "User Commands"',
-        ".nh",  # no word is broken
+        ".nh",  # no hyphenation
         ".ad l",
         ".SH NAME",
         r"hilt \- tool runtime for AI agents",
@@ -109,7 +109,7 @@ def _text(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return a line that is no request, whatever it begins with."""
+    """Return a line that roff does not read as a request, whatever it begins with."""
     escaped = _escaped(text)
     return rf"\&{escaped}" if escaped.startswith((".", "'", "\\(aq")) else escaped
 

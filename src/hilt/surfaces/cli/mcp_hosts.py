@@ -1,4 +1,4 @@
-"""The programs that use tools by MCP: where each keeps its list of servers, and what an entry looks like."""
+"""The supported MCP hosts: where each keeps its list of servers, and the format of an entry."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Entry = dict[str, Any]
 
 
 class Host(NamedTuple):
-    """A program: its files, the keys that lead to its servers, and how it starts them.
+    """An MCP host: its settings files, the keys of its server list, and how it starts servers.
 
-    `inside` says that it starts a server in the folder of the project; for the others the entry names the folder, in a
-    project's own file by a `variable` where there is one. `alone` are keys by which it leaves all questions to the
-    server, and `step` is what a person has still to do there, NAME being the server.
+    `inside`: it starts servers in the project folder. Otherwise the entry names the folder; in a project file it uses
+    `variable` if there is one. `alone`: keys of the entry that turn off the host's own prompts. `step`: what the user
+    still has to do in the host; NAME is replaced by the name of the server.
     """
 
     title: str
     keys: tuple[str, ...]
-    project: tuple[str, ...] = ()  # below the project; the first that exists, else the first
+    project: tuple[str, ...] = ()  # relative to the project; the first that exists, else the first
     user: Callable[[Mapping[str, str]], tuple[str, ...]] = lambda environ: ()
     inside: bool = False
     variable: str = ""
-    scope: str = "project"  # what is meant when nobody says
+    scope: str = "project"  # the default
     entry: Callable[[str, Sequence[str]], Entry] = lambda command, args: {"command": command, "args": list(args)}
     alone: Mapping[str, Any] = MappingProxyType({})
     step: str = ""
@@ -44,7 +44,7 @@ def _below(variable: str, default: str, name: str) -> Callable[[Mapping[str, str
 
 
 def _application(folder: str, name: str) -> Callable[[Mapping[str, str]], tuple[str, ...]]:
-    """Return where applications with windows keep their settings."""
+    """Return the path of a settings file of a desktop application."""
     if sys.platform == "darwin":
         return _home(os.path.join("Library/Application Support", folder, name))
     return _below("XDG_CONFIG_HOME", ".config", os.path.join(folder, name))
@@ -77,7 +77,7 @@ HOSTS: dict[str, Host] = {
         _SERVERS,
         (),
         _application("Claude", "claude_desktop_config.json"),
-        step="Quit it and start it again; it asks before the first use of each tool.",
+        step="Quit and restart it; it prompts before the first use of each tool.",
     ),
     "codex": Host(
         "Codex",
@@ -87,7 +87,7 @@ HOSTS: dict[str, Host] = {
         inside=True,
         scope="user",
         alone={"default_tools_approval_mode": "approve", "required": True},
-        step="Start codex in the folder and trust it: a project's file counts in trusted folders only.",
+        step="Start codex in the folder and trust it: project settings apply only in trusted folders.",
     ),
     "copilot": Host(
         "Copilot CLI",
@@ -96,7 +96,7 @@ HOSTS: dict[str, Host] = {
         _below("COPILOT_HOME", ".copilot", "mcp-config.json"),
         inside=True,
         entry=lambda command, args: {**_typed(command, args), "tools": ["*"]},
-        step="Trust the folder when it asks. In scripts: copilot -p ... --allow-tool NAME",
+        step="Trust the folder when prompted. In scripts: copilot -p ... --allow-tool NAME",
     ),
     "cursor": Host(
         "Cursor",
@@ -104,7 +104,7 @@ HOSTS: dict[str, Host] = {
         (".cursor/mcp.json",),
         _home(".cursor/mcp.json"),
         variable="${workspaceFolder}",
-        step="Switch the server on in its settings, under MCP.",
+        step="Enable the server in its settings, under MCP.",
     ),
     "gemini": Host(
         "Gemini CLI",
@@ -119,14 +119,14 @@ HOSTS: dict[str, Host] = {
         _SERVERS,
         (".kiro/settings/mcp.json",),
         _home(".kiro/settings/mcp.json"),
-        step="Look whether the server is on, in the list of MCP servers.",
+        step="Check in the list of MCP servers that the server is enabled.",
     ),
     "lmstudio": Host(
         "LM Studio",
         _SERVERS,
         (),
         _home(".lmstudio/mcp.json"),
-        step="Switch the server on in the chat that is to use it.",
+        step="Enable the server in the chat that should use it.",
     ),
     "opencode": Host(
         "OpenCode",
@@ -135,7 +135,7 @@ HOSTS: dict[str, Host] = {
         _open_code,
         inside=True,
         entry=lambda command, args: {"type": "local", "command": [command, *args], "enabled": True},
-        step="Nothing is left to do; opencode mcp list shows its state.",
+        step="Nothing else to do; opencode mcp list shows its state.",
     ),
     "qwen": Host(
         "Qwen Code",
@@ -152,7 +152,7 @@ HOSTS: dict[str, Host] = {
         _application("Code/User", "mcp.json"),
         variable="${workspaceFolder}",
         entry=_typed,
-        step="Trust the workspace, and the server when it asks at the first start.",
+        step="Trust the workspace, and trust the server when prompted at its first start.",
     ),
     "windsurf": Host(
         "Windsurf", _SERVERS, (), _home(".codeium/windsurf/mcp_config.json"), step="Refresh the list of MCP servers."
@@ -162,19 +162,19 @@ HOSTS: dict[str, Host] = {
         ("context_servers",),
         (),
         _below("XDG_CONFIG_HOME", ".config", "zed/settings.json"),
-        step="Look for the green dot of the server in the settings of the agent panel.",
+        step="Check that the server has a green dot in the settings of the agent panel.",
     ),
 }
 
 
 def file_of(host: Host, scope: str, workspace: str, environ: Mapping[str, str]) -> str:
-    """Return the file in which a program keeps its servers, for a project or for the user."""
-    found = [os.path.join(workspace, name) for name in host.project] if scope == "project" else host.user(environ)
-    return next((path for path in found if os.path.lexists(path)), found[0])
+    """Return the file in which a host keeps its servers, for a project or for the user."""
+    paths = [os.path.join(workspace, name) for name in host.project] if scope == "project" else host.user(environ)
+    return next((path for path in paths if os.path.lexists(path)), paths[0])
 
 
 def folder_of(host: Host, scope: str, workspace: str) -> str | None:
-    """Return the folder that an entry must name for the server to work in; None where the program starts it there."""
+    """Return the workspace that an entry must name; None if the host starts the server there."""
     if host.inside:
         return None
     return host.variable if scope == "project" and host.variable else workspace

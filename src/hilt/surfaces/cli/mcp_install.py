@@ -1,7 +1,7 @@
-"""`hilt mcp install|uninstall HOST`: the entry by which a program finds hilt, shown and then written.
+"""`hilt mcp install|uninstall HOST`: show and write the entry for hilt in the settings of an MCP host.
 
-What the program's file holds besides stays as it is, byte for byte; a file that cannot be edited so is left alone, and
-the entry is shown for pasting.
+The rest of the file stays unchanged, byte for byte. A file that cannot be edited this way is left alone, and the entry
+is printed for pasting.
 """
 
 from __future__ import annotations
@@ -32,41 +32,43 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 << 20
 _CONTEXT = 3  # lines around a change
 _LINE_SHOWN = 300
-_PASSED = ("profile", "mode", "session", "dialect", "approve", "tools")  # options of the server that is started
+_PASSED = ("profile", "mode", "session", "dialect", "approve", "tools")  # options to pass on to the server
 _MARK = "\ufeff"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
 class Change(NamedTuple):
-    """What is to happen to a file: where it really is, its bytes now and then; None where there is none."""
+    """A change of a file: its path, the path with links resolved, and its old and new bytes."""
 
     path: str
     real: str
-    before: bytes | None
+    before: bytes | None  # None if the file does not exist
     after: bytes
 
 
 def build(parser: Parser) -> None:
-    """Add what is done about programs that use tools to `hilt mcp`."""
-    install = parser.command("install", "Add hilt to the MCP servers of a program", _install)
-    uninstall = parser.command("uninstall", "Take that entry out again", _uninstall)
+    """Add the commands for MCP hosts to `hilt mcp`."""
+    install = parser.command("install", "Add hilt to the MCP servers of a host", _install)
+    uninstall = parser.command("uninstall", "Remove that entry", _uninstall)
     for below in (install, uninstall):
-        below.details = """The change is shown, and written after a yes; everything else in the file stays as it is.
-Without HOST, the programs and their files are listed."""
-        below.add_argument("host", metavar="HOST", nargs="?", help=f"The program: {', '.join(HOSTS)}")
+        below.details = """Shows the change, prompts, and writes it; the rest of the file stays unchanged. Without HOST,
+the hosts and their files are listed."""
+        below.add_argument("host", metavar="HOST", nargs="?", help=f"The MCP host: {', '.join(HOSTS)}")
         scope = below.add_mutually_exclusive_group()
         for name, whose in (("project", "this project"), ("user", "the user")):
             help = f"Change the file of {whose}"
             scope.add_argument(f"--{name}", dest="scope", action="store_const", const=name, help=help)
-        below.add_argument("--name", metavar="NAME", type=_name, default="hilt", help="The name of the entry; hilt")
-        below.add_argument("--print", action="store_true", help="Print the entry, and change nothing")
-        below.add_argument("--yes", action="store_true", help="Write without asking")
-    install.add_argument("--search", action="store_true", help="List only tool_search and tool_call to the model")
-    install.add_argument("--lean", action="store_true", help="List tools with shorter descriptions")
-    twice = "Let the program ask about tools as well"
+        below.add_argument(
+            "--name", metavar="NAME", type=_name, default="hilt", help="The name of the entry; hilt by default"
+        )
+        below.add_argument("--print", action="store_true", help="Print the entry without changing anything")
+        below.add_argument("--yes", action="store_true", help="Write without a prompt")
+    install.add_argument("--search", action="store_true", help="Offer only tool_search and tool_call to the model")
+    install.add_argument("--lean", action="store_true", help="Offer tools with shorter descriptions")
+    twice = "Let the host prompt for tool calls as well"
     install.add_argument("--ask-twice", action="store_true", help=twice)
     install.examples = [
-        ("hilt mcp install", "List the programs"),
+        ("hilt mcp install", "List the hosts"),
         ("hilt mcp install claude", "Add hilt to Claude Code, in this project"),
         ("hilt mcp install codex --profile minimal --print", "Print an entry with fewer tools"),
     ]
@@ -74,48 +76,52 @@ Without HOST, the programs and their files are listed."""
 
 def _name(value: str) -> str:
     if not _NAME.fullmatch(value):
-        raise Usage("a name has at most 32 letters, digits, - and _")
+        raise Usage("--name takes 1 to 32 letters, digits, - and _")
     return value
 
 
-def _install(options: Options, given: Namespace) -> int:
-    if given.host is None:
+def _install(options: Options, arguments: Namespace) -> int:
+    if arguments.host is None:
         return _list(options)
-    host = _named(given.host)
-    if given.ask_twice and not host.alone:
-        raise Usage(f"{host.title} asks about tools as its user has set it: leave out --ask-twice")
-    return _write_entry(options, given, "install", host)
+    host = _named(arguments.host)
+    if arguments.ask_twice and not host.alone:
+        raise Usage(f"{host.title} always prompts as its own settings say: omit --ask-twice")
+    return _write_entry(options, arguments, "install", host)
 
 
-def _uninstall(options: Options, given: Namespace) -> int:
-    return _list(options) if given.host is None else _write_entry(options, given, "uninstall", _named(given.host))
+def _uninstall(options: Options, arguments: Namespace) -> int:
+    return (
+        _list(options)
+        if arguments.host is None
+        else _write_entry(options, arguments, "uninstall", _named(arguments.host))
+    )
 
 
-def _write_entry(options: Options, given: Namespace, verb: str, host: Host) -> int:
-    scope = _scope(host, given.scope)
+def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) -> int:
+    scope = _scope(host, arguments.scope)
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
-    entry = _entry(host, scope, workspace, options, given) if verb == "install" else None
-    closing = _closing(host, verb, given.name, ask_twice=verb == "install" and given.ask_twice)
+    entry = _entry(host, scope, workspace, options, arguments) if verb == "install" else None
+    closing = _closing(host, verb, arguments.name, ask_twice=verb == "install" and arguments.ask_twice)
     path = file_of(host, scope, workspace, os.environ)
-    keys = _keys(host, path, given.name)
-    if given.print and entry is not None:
+    keys = _keys(host, path, arguments.name)
+    if arguments.print and entry is not None:
         sys.stdout.write(f"{one_line(path)}\n\n{plain(_snippet(path, keys, entry))}")
         return 0
     change = _change(path, keys, entry)
     if change.before == change.after or (change.before is None and entry is None):
-        said = "has this entry already" if entry is not None else "has no such entry"
-        sys.stdout.write(f"{one_line(path)} {said}.\n")
+        state = "already has this entry" if entry is not None else "has no such entry"
+        sys.stdout.write(f"{one_line(path)} {state}.\n")
         return 0
-    if given.print:
+    if arguments.print:
         sys.stdout.write(_shown(change))
         return 0
     mode = 0o600 if scope == "user" else 0o666
-    if given.yes:
+    if arguments.yes:
         above = hilt_above(os.getpid())
         if above is not None:
             raise ToolError(
                 "denied",
-                f"hilt mcp {verb} is not for tools: this one was started below hilt itself ({one_line(above)}).",
+                f"Tools cannot run hilt mcp {verb}: this process was started by hilt itself ({one_line(above)}).",
                 suggestion=f"Ask the user to run: {places.command('mcp', verb)}",
             )
         sys.stdout.write(_shown(change))
@@ -131,8 +137,8 @@ def _list(options: Options) -> int:
     for name, host in HOSTS.items():
         scopes = _scopes(host)
         files = [file_of(host, scope, workspace, os.environ) for scope in scopes]
-        shown = "; ".join(f"--{scope} {one_line(path)}" for scope, path in zip(scopes, files, strict=True))
-        sys.stdout.write(f"{name:<{width}}  {host.title}: {shown}\n")
+        choices = "; ".join(f"--{scope} {one_line(path)}" for scope, path in zip(scopes, files, strict=True))
+        sys.stdout.write(f"{name:<{width}}  {host.title}: {choices}\n")
     return 0
 
 
@@ -143,7 +149,7 @@ def _named(name: str) -> Host:
 
     near = did_you_mean(name, HOSTS)
     raise Usage(
-        f"{name!r} is no program that is known" + (f"; did you mean {near}?" if near else f": {', '.join(HOSTS)}")
+        f"unknown MCP host {name!r}" + (f"; did you mean {near}?" if near else f"; known hosts: {', '.join(HOSTS)}")
     )
 
 
@@ -156,12 +162,12 @@ def _scope(host: Host, wanted: str | None) -> str:
     if wanted is None:
         return host.scope if host.scope in scopes else scopes[0]
     if wanted not in scopes:
-        raise Usage(f"{host.title} has no file for a {wanted}: leave out --{wanted}")
+        raise Usage(f"{host.title} has no {wanted} settings file: omit --{wanted}")
     return wanted
 
 
-def _entry(host: Host, scope: str, workspace: str, options: Options, given: Namespace) -> Entry:
-    """Return the entry: the command of hilt by an absolute path, with what this command was given."""
+def _entry(host: Host, scope: str, workspace: str, options: Options, arguments: Namespace) -> Entry:
+    """Return the entry: the absolute command of hilt, with the options given to this command."""
     command, *args = places.own_command()
     args.append("mcp")
     folder = folder_of(host, scope, workspace)
@@ -174,14 +180,14 @@ def _entry(host: Host, scope: str, workspace: str, options: Options, given: Name
             args += [f"--{name}", options[name]]
     for path in filter(None, options.get("tools-dir", "").split(os.pathsep)):
         args += ["--tools-dir", os.path.abspath(path)]
-    args += [f"--{name}" for name in ("search", "lean") if getattr(given, name)]
-    return {**host.entry(command, args), **(host.alone if not given.ask_twice else {})}
+    args += [f"--{name}" for name in ("search", "lean") if getattr(arguments, name)]
+    return {**host.entry(command, args), **(host.alone if not arguments.ask_twice else {})}
 
 
 def _keys(host: Host, path: str, name: str) -> list[str]:
     keys = [*host.keys, name]
     if host.keys == ("mcp",):
-        # a newer shape of the same file has its servers one level further down
+        # newer versions of this file nest the servers one level deeper
         with suppress(NotEditable, KeyError, TypeError):
             inner = jsonc.parsed(_text(_bytes(os.path.realpath(path)) or b"{}")[1])["mcp"]["servers"]
             if isinstance(inner, dict) and "type" not in inner:
@@ -190,14 +196,14 @@ def _keys(host: Host, path: str, name: str) -> list[str]:
 
 
 def _change(path: str, keys: list[str], entry: Entry | None) -> Change:
-    """Return what the file becomes; an entry of None is taken out."""
+    """Return the change that writes an entry, or removes it if `entry` is None."""
     real = os.path.realpath(path)
     before = _bytes(real)
     try:
         mark, text = _text(before or b"")
         after = _edited(real, text, keys, entry)
     except NotEditable as error:
-        advice = "Take the entry out by hand." if entry is None else f"Add this by hand:\n{_snippet(path, keys, entry)}"
+        advice = "Remove the entry by hand." if entry is None else f"Add this by hand:\n{_snippet(path, keys, entry)}"
         raise ToolError(
             "invalid_request", f"{one_line(path)} cannot be edited: {plain(str(error))}.", suggestion=advice.rstrip()
         ) from None
@@ -215,7 +221,7 @@ def _snippet(path: str, keys: list[str], entry: Entry) -> str:
 
 
 def _text(data: bytes) -> tuple[str, str]:
-    """Return the mark at the beginning of a file, if it has one, and the text behind it."""
+    """Return the byte order mark of a file, if it has one, and the text after it."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -225,7 +231,7 @@ def _text(data: bytes) -> tuple[str, str]:
 
 def _bytes(path: str) -> bytes | None:
     try:
-        # a pipe with nobody at its other end must not hold us
+        # do not block on a pipe without a writer
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -246,7 +252,7 @@ def _failed(path: str, error: OSError) -> ToolError:
 
 
 def _asked(screen: Terminal, closing: str, change: Change, mode: int) -> int:
-    """Show the change and write it when the person says so."""
+    """Show the change, prompt, and write it."""
     screen.write(f"{_place(change)}\n" + screen.page().diff(_difference(change), whole=True))
     screen.write("Write this? [y/n] > ")
     answer = screen.read()
@@ -259,14 +265,14 @@ def _asked(screen: Terminal, closing: str, change: Change, mode: int) -> int:
 
 
 def _closing(host: Host, verb: str, name: str, *, ask_twice: bool) -> str:
-    """Return what a person is told in the end: what the entry means, and what is still to be done."""
+    """Return the closing lines: what the entry means, and what the user still has to do."""
     if verb == "uninstall":
-        return f"Written. {host.title} forgets hilt when it is started again.\n"
-    lines = [f"Written. {host.title} finds hilt when it is started again."]
+        return f"Removed. Restart {host.title} to apply the change.\n"
+    lines = [f"Installed. Restart {host.title} to apply the change."]
     if host.alone and not ask_twice:
         lines.append(
-            f"{host.title} itself does not ask about these tools: hilt decides on each call, and asks where its rules "
-            f"say so. --ask-twice has {host.title} ask as well; without a person it then refuses them."
+            f"{host.title} itself does not prompt for these tools: hilt decides on each call, and prompts where its "
+            f"rules say so. With --ask-twice, {host.title} prompts as well, and refuses the calls when nobody answers."
         )
     lines.append(f"Next: {host.step.replace('NAME', name)}")
     return "\n".join(lines) + "\n"
@@ -282,26 +288,26 @@ def _place(change: Change) -> str:
 
 
 def _difference(change: Change) -> str:
-    """Return the lines that change with those around them; the files may be large, and the change is in one place."""
+    """Return the changed lines with context, as one hunk: files may be large, and the change is in one place."""
     old, new = (_text(data or b"")[1].split("\n") for data in (change.before, change.after))
     shortest = min(len(old), len(new))
-    same = next((at for at in range(shortest) if old[at] != new[at]), shortest)
+    same = next((index for index in range(shortest) if old[index] != new[index]), shortest)
     most = shortest - same
-    end = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+    end = next((index for index in range(most) if old[-1 - index] != new[-1 - index]), most)
     first = max(0, same - _CONTEXT)
-    behind = old[len(old) - end :][:_CONTEXT]
-    behind = behind[:-1] if end <= _CONTEXT and behind[-1:] == [""] else behind  # the end of the last line
-    gone, come = old[same : len(old) - end], new[same : len(new) - end]
-    around = len(behind) + same - first
-    lines = [f"@@ -{first + 1},{around + len(gone)} +{first + 1},{around + len(come)} @@"]
+    after = old[len(old) - end :][:_CONTEXT]
+    after = after[:-1] if end <= _CONTEXT and after[-1:] == [""] else after  # the end of the last line
+    removed, added = old[same : len(old) - end], new[same : len(new) - end]
+    context = len(after) + same - first
+    lines = [f"@@ -{first + 1},{context + len(removed)} +{first + 1},{context + len(added)} @@"]
     lines += [f" {line}" for line in old[first:same]]
-    lines += [f"-{line}" for line in gone] + [f"+{line}" for line in come]
-    lines += [f" {line}" for line in behind]
+    lines += [f"-{line}" for line in removed] + [f"+{line}" for line in added]
+    lines += [f" {line}" for line in after]
     return "\n".join(line if len(line) <= _LINE_SHOWN else line[:_LINE_SHOWN] + "…" for line in lines)
 
 
 def _write(change: Change, mode: int) -> None:
-    """Put the new content in the place of the old one, all of it or nothing; a new file gets this mode."""
+    """Replace the file atomically; a new file gets this mode."""
     folder, name = os.path.split(change.real)
     temporary = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
     try:
@@ -316,7 +322,7 @@ def _write(change: Change, mode: int) -> None:
             if _bytes(change.real) != change.before:
                 raise ToolError(
                     "stale_file",
-                    f"{one_line(change.path)} was changed by somebody else meanwhile.",
+                    f"{one_line(change.path)} was changed by another program in the meantime.",
                     suggestion="Run the command again.",
                 )
             os.replace(temporary, change.real)
@@ -334,7 +340,7 @@ def _keep_owner(change: Change, descriptor: int) -> None:
         return
     status = os.stat(change.real)
     if not status.st_mode & 0o222:
-        # the folder would allow it all the same, but somebody did not want it to change
+        # the folder may allow replacing it, but its owner made it read-only
         raise ToolError("permission_denied", f"{one_line(change.path)} is read-only.")
     with suppress(PermissionError):
         os.fchown(descriptor, status.st_uid, status.st_gid)

@@ -1,4 +1,4 @@
-"""`hilt mcp list` and `hilt mcp trust`: other MCP servers, what they have, what changed, and who accepts that."""
+"""`hilt mcp list` and `hilt mcp trust`: list other MCP servers and their tools, and accept changed definitions."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ if TYPE_CHECKING:
 
 
 def build(parser: Parser) -> None:
-    """Add what is done about other servers to `hilt mcp`."""
-    parser.command("list", "List other MCP servers and their tools; none is started", _list)
-    trusting = parser.command("trust", "Show what changed in the tools of a server, and accept it", _trust)
+    """Add the commands for other MCP servers to `hilt mcp`."""
+    parser.command("list", "List other MCP servers and their tools, without starting any", _list)
+    trusting = parser.command("trust", "Show changed tool definitions of a server, and accept them", _trust)
     trusting.add_argument("server", metavar="SERVER", help="The name of the server")
-    trusting.details = "The server is started to ask it. It needs a person at a terminal."
+    trusting.details = "Starts the server to read its definitions. Requires a person at a terminal."
 
 
-def _trust(options: Options, given: Namespace) -> int:
-    return answered("mcp trust", lambda screen: _accept(screen, options, given.server))
+def _trust(options: Options, arguments: Namespace) -> int:
+    return answered("mcp trust", lambda screen: _accept(screen, options, arguments.server))
 
 
-def _list(options: Options, given: Namespace) -> int:
+def _list(options: Options, arguments: Namespace) -> int:
     """Print every server; nothing is started."""
     with open_runtime(options) as runtime:
-        found = runtime.servers()
-        if found is None:
-            sys.stdout.write("No MCP server is configured: .mcp.json, or [mcp.servers.NAME] in config.toml.\n")
+        servers = runtime.servers()
+        if servers is None:
+            sys.stdout.write(
+                "No MCP server is configured. Add one to .mcp.json, or as [mcp.servers.NAME] to config.toml.\n"
+            )
             return 0
-        configured, states = found.configured(), found.states()
+        configured, states = servers.configured(), servers.states()
     lines: list[str] = []
     for state in states:
-        lines += _told(state)
+        lines += _described(state)
     for path, names in configured.untrusted.items():
         lines.append(f"{path} is not trusted, so not read ({places.command('trust', path)}): {', '.join(names)}")
     lines += [f"broken: {problem.origin}: {problem.message}" for problem in configured.problems]
@@ -52,86 +54,86 @@ def _list(options: Options, given: Namespace) -> int:
     return 0
 
 
-def _told(state: State) -> list[str]:
+def _described(state: State) -> list[str]:
     server = state.server
     place = server.url or " ".join((server.command, *server.args))
     lines = [f"{server.name}  {summary(state)}  ({server.transport}: {place}; {server.origin})"]
-    lines += [f"  {kept.shown}" + (f"  {_first(kept)}" if _first(kept) else "") for kept in state.tools or ()]
+    lines += [f"  {tool.shown}" + (f"  {_first(tool)}" if _first(tool) else "") for tool in state.tools or ()]
     lines += _changes(state.difference)
     if state.difference:
-        lines.append(f"  {places.command('mcp', 'trust', server.name)} shows this and asks")
+        lines.append(f"  to review: {places.command('mcp', 'trust', server.name)}")
     if state.failure:
         lines.append(f"  failed: {state.failure}")
     return [*lines, *(f"  note: {note}" for note in state.notes)]
 
 
 def summary(state: State) -> str:
-    """Return in a few words how a server stands."""
+    """Return the state of a server in a few words."""
     if state.server.disabled:
         return "disabled"
     if state.tools is None:
-        return "not started yet, so its tools are not known"
+        return "not started yet, so its tools are unknown"
     tools = f"{len(state.tools)} tool{'s' * (len(state.tools) != 1)}"
-    return f"{tools}, changed: not accepted" if state.difference else tools
+    return f"{tools}, with changes that are not accepted" if state.difference else tools
 
 
-def _first(kept: AcceptedTool) -> str:
-    return str(kept.raw.get("description") or kept.raw.get("title") or "").strip().partition("\n")[0][:100]
+def _first(tool: AcceptedTool) -> str:
+    return str(tool.raw.get("description") or tool.raw.get("title") or "").strip().partition("\n")[0][:100]
 
 
 def _changes(differs: Difference) -> list[str]:
     return [
         *(f"  changed, so refused: {name}" for name in differs.changed),
-        *(f"  new, so not shown: {name}" for name in differs.new),
+        *(f"  new, so not offered: {name}" for name in differs.new),
         *(f"  gone: {name}" for name in differs.gone),
     ]
 
 
 def _accept(screen: Terminal, options: Options, name: str) -> int:
-    """Start a server, show what it describes otherwise than it was accepted, and ask."""
+    """Start a server, show how its definitions differ from the accepted ones, and prompt."""
     with open_runtime(options) as runtime:
-        found = runtime.servers()
-        if found is None:
+        servers = runtime.servers()
+        if servers is None:
             raise ToolError(
                 "not_found", "No MCP server is configured.", suggestion=f"See {places.command('mcp', 'list')}."
             )
-        known = _accepted(found, name)
-        pins, server, now = found.offer(name)
+        known = _accepted(servers, name)
+        pins, server, now = servers.offer(name)
         differs = difference((known or {}).values(), now)
         page = Page(width=screen.width, color=screen.color)
         for note in pins.notes():
             screen.write(f"note: {one_line(note)}\n")
         if known is not None and not differs:
-            screen.write(f"{server.name} describes its tools as they were accepted.\n")
+            screen.write(f"The tools of {server.name} match their accepted definitions.\n")
             pins.offer(None)
             return 0
         screen.write(f"{server.name}, {len(now)} tools ({one_line(server.origin)}):\n")
         _show(screen, page, known or {}, now, differs)
         screen.write("Accept these definitions? [y/n] > ")
         answer = screen.read()
-        kept, notes = named(server.name, now, known or {})
+        accepted, notes = named(server.name, now, known or {})
         if answer.strip().casefold() not in ("y", "yes"):
             screen.write(("" if answer else "\n") + "Not accepted.\n")
             if known is None:
-                # starting it has accepted them, as every first start does: here a person said no
+                # the first start of a server accepts its definitions; the person has rejected them
                 pins.accept([])
                 pins.offer(now)
             return 1
-        pins.accept(kept)
-    screen.write("".join(f"{one_line(note)}\n" for note in notes) + "Accepted, until they change.\n")
+        pins.accept(accepted)
+    screen.write("".join(f"{one_line(note)}\n" for note in notes) + "Accepted until they change.\n")
     return 0
 
 
-def _accepted(found: Servers, name: str) -> dict[str, AcceptedTool] | None:
-    for state in found.states():
+def _accepted(servers: Servers, name: str) -> dict[str, AcceptedTool] | None:
+    for state in servers.states():
         if state.server.name == name:
-            return None if state.tools is None else {kept.raw["name"]: kept for kept in state.tools}
-    for path, names in found.configured().untrusted.items():
+            return None if state.tools is None else {tool.raw["name"]: tool for tool in state.tools}
+    for path, names in servers.configured().untrusted.items():
         if name in names:
             raise ToolError(
                 "untrusted",
                 f"{one_line(path)} is not trusted.",
-                suggestion=f"First: {places.command('trust', one_line(path))}",
+                suggestion=f"Trust it first: {places.command('trust', one_line(path))}",
             )
     raise ToolError(
         "not_found", f"There is no MCP server {one_line(name)}.", suggestion=f"See {places.command('mcp', 'list')}."

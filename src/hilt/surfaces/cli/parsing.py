@@ -1,4 +1,4 @@
-"""The parser of a command: argparse, with commands below it, examples, suggestions, and plain words for mistakes."""
+"""The parser of a command: argparse with subcommands, examples, suggestions and plain error messages."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Run = Callable[[Options, Namespace], int]
 _MISTAKES = {
     "expected one argument": "{name} needs a value",
     "expected at least one argument": "{name} needs a value",
-    "not allowed with argument ": "{name} does not go with {rest}",
+    "not allowed with argument ": "{name} cannot be used with {rest}",
     "ignored explicit argument ": "{name} takes no value",
 }
-_PLAIN = "\0"  # before a word that is no flag; no word of a command line holds it
+_PLAIN = "\0"  # prefix of a word that is not a flag; command lines cannot contain it
 _MISSING = "the following arguments are required: "
 
 
 class Parser(argparse.ArgumentParser):
-    """What a command takes, with what its help, its completion and its manual page need.
+    """The arguments of a command, with the texts for its help, completion and manual page.
 
-    A word that names a command below this one leads there; any other is an argument of this one.
+    A word that names a subcommand selects it; any other word is an argument of this command.
     """
 
     def __init__(self, prog: str, summary: str, run: Run | None = None, *, hidden: bool = False) -> None:
@@ -39,63 +39,63 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="store_true", help="Show this help")
 
     def command(self, name: str, summary: str, run: Run, *, hidden: bool = False) -> Parser:
-        """Add a command below this one."""
+        """Add a subcommand."""
         self.commands[name] = Parser(f"{self.prog} {name}", summary, run, hidden=hidden)
         return self.commands[name]
 
     @property
     def arguments(self) -> list[argparse.Action]:
-        """The arguments that go by their place."""
+        """The positional arguments."""
         return [action for action in self._actions if not action.option_strings]
 
     @property
     def flags(self) -> list[argparse.Action]:
-        """The arguments that go by their name."""
+        """The options."""
         return [action for action in self._actions if action.option_strings]
 
     def reached(self, words: list[str]) -> tuple[Parser, list[str]]:
-        """Return the parser that words lead to, and the words that are left for it."""
-        at = self._first_argument(words)
-        if at is not None and self.commands:
-            name = words[at]
+        """Return the parser of the subcommand that the words select, and the remaining words."""
+        index = self._first_argument(words)
+        if index is not None and self.commands:
+            name = words[index]
             if name in self.commands:
-                return self.commands[name].reached([*words[:at], *words[at + 1 :]])
+                return self.commands[name].reached([*words[:index], *words[index + 1 :]])
             if not self.arguments:
                 self._check_flags(words)
-                self.error(f"there is no command {name!r} below {self.prog}{suggestion(name, self._visible())}")
+                self.error(f"unknown command {name!r} for {self.prog}{suggestion(name, self._visible())}")
         return self, words
 
     def read(self, words: list[str]) -> Namespace:
-        """Read the words of this very command."""
+        """Parse the words of this command, without its subcommands."""
         self._check_flags(words)
         if self.run is None:
             self.error(f"{self.prog} needs a command: {', '.join(self._visible())}")
         try:
-            given, left = self.parse_known_intermixed_args(_marked(words))
+            arguments, unknown = self.parse_known_intermixed_args(_marked(words))
         except argparse.ArgumentError as error:
-            self.error(_told(error))
-        if left:
-            self.error(f"unexpected argument {left[0].removeprefix(_PLAIN)!r}")
-        return given
+            self.error(_message(error))
+        if unknown:
+            self.error(f"unexpected argument {unknown[0].removeprefix(_PLAIN)!r}")
+        return arguments
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the command line."""
+        """Reject the command line."""
         if message.startswith(_MISSING):
-            message = f"{message.removeprefix(_MISSING)} is missing"
+            message = f"missing required argument: {message.removeprefix(_MISSING)}"
         raise Usage(message, self.prog)
 
     def _visible(self) -> list[str]:
         return [name for name, parser in self.commands.items() if not parser.hidden]
 
     def _first_argument(self, words: list[str]) -> int | None:
-        """Return where the first word is that is no flag and no value of one."""
-        skipped = False
-        for at, word in enumerate(words):
+        """Return the index of the first word that is neither a flag nor the value of one."""
+        is_value = False
+        for index, word in enumerate(words):
             if word == "--":
                 return None
-            if not skipped and not _is_flag(word):
-                return at
-            skipped = _is_flag(word) and self._takes_next(word)
+            if not is_value and not _is_flag(word):
+                return index
+            is_value = _is_flag(word) and self._takes_next(word)
         return None
 
     def _takes_next(self, word: str) -> bool:
@@ -103,17 +103,17 @@ class Parser(argparse.ArgumentParser):
         return action is not None and action.nargs != 0
 
     def _check_flags(self, words: list[str]) -> None:
-        """Refuse a flag that is unknown, before anything else is said about the words around it."""
-        skipped = False
+        """Reject an unknown flag before any other error about the words around it."""
+        is_value = False
         for word in words:
             if word == "--":
                 return
             name = word.partition("=")[0]
             joined = not word.startswith("--") and word[:2] in self._option_string_actions
-            if _is_flag(word) and not skipped and name not in self._option_string_actions and not joined:
+            if _is_flag(word) and not is_value and name not in self._option_string_actions and not joined:
                 known = [*self._option_string_actions, *(f"--{option}" for option in OPTIONS)]
-                self.error(f"there is no option {name!r}{suggestion(name, known)}")
-            skipped = self._takes_next(word)
+                self.error(f"unknown option {name!r}{suggestion(name, known)}")
+            is_value = self._takes_next(word)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         return super()._get_value(action, arg_string.removeprefix(_PLAIN))
@@ -126,13 +126,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def _marked(words: list[str]) -> list[str]:
-    """Mark what follows two dashes as no flags; argparse itself loses those dashes where words and flags are mixed."""
-    at = words.index("--") if "--" in words else len(words)
-    return [*words[:at], *(_PLAIN + word for word in words[at + 1 :])]
+    """Mark the words after `--` as arguments: argparse drops the `--` when arguments and flags are intermixed."""
+    end = words.index("--") if "--" in words else len(words)
+    return [*words[:end], *(_PLAIN + word for word in words[end + 1 :])]
 
 
 def suggestion(word: str, names: Iterable[str]) -> str:
-    """Return the end of a message that names what was probably meant."""
+    """Return the end of an error message: the closest name, if there is one."""
     from hilt.schema import did_you_mean
 
     near = did_you_mean(word, names)
@@ -143,7 +143,8 @@ def _is_flag(word: str) -> bool:
     return word.startswith("-") and word != "-" and " " not in word
 
 
-def _told(error: argparse.ArgumentError) -> str:
+def _message(error: argparse.ArgumentError) -> str:
+
     for start, text in _MISTAKES.items():
         if error.message.startswith(start):
             return text.format(name=error.argument_name, rest=error.message.removeprefix(start))

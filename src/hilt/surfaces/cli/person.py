@@ -1,7 +1,7 @@
-"""What only a person at a terminal may answer, and who answers the questions of a call.
+"""Commands that only a person at a terminal may run, and the person who answers the questions of a call.
 
-A tool of a model must not answer for the person. In the sandbox it cannot, because the state directory is hidden there;
-a command that runs without one is still below a process of hilt, and the first thing here is to look for those.
+A tool must not answer for the person. The sandbox prevents it by hiding the state directory; a command outside the
+sandbox is still a descendant of a hilt process, and `answered` checks for those first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def person() -> dict[str, Any]:
-    """Return who answers questions: the person at this terminal, if there is one."""
+    """Return the callbacks that prompt the person at this terminal; empty if there is none."""
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         return {}
 
@@ -34,8 +34,8 @@ def person() -> dict[str, Any]:
         from hilt.surfaces.cli.prompt import prompt
 
         with _ONE_AT_A_TIME, controlling_terminal() as screen:
-            said = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
-        return UserAnswer(said.kind, said.reason, "terminal")
+            answer = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
+        return UserAnswer(answer.kind, answer.reason, "terminal")
 
     from hilt.surfaces.cli.questions import questioner
 
@@ -43,10 +43,10 @@ def person() -> dict[str, Any]:
 
 
 def answered(command: str, work: Callable[[Terminal], int]) -> int:
-    """Do the work of a command for a person at a terminal, and for nobody else."""
-    found = hilt_above(os.getpid())
-    if found is not None:
-        raise _refused(command, f"This one was started below hilt itself ({one_line(found)}).")
+    """Run the work of a command for a person at a terminal; refuse anybody else."""
+    ancestor = hilt_above(os.getpid())
+    if ancestor is not None:
+        raise _refused(command, f"This process was started by hilt itself ({one_line(ancestor)}).")
     try:
         if not os.isatty(0):
             raise ToolError("no_one_to_ask", "The input is not a terminal.")
@@ -61,6 +61,6 @@ def answered(command: str, work: Callable[[Terminal], int]) -> int:
 def _refused(command: str, reason: str) -> ToolError:
     return ToolError(
         "denied",
-        f"hilt {command} is for a person at a terminal. {reason}",
-        suggestion=f"Ask the user to run in a terminal of their own: {places.command(command)}",
+        f"hilt {command} requires a person at a terminal. {reason}",
+        suggestion=f"Ask the user to run this in their own terminal: {places.command(*command.split())}",
     )

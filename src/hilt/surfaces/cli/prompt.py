@@ -1,7 +1,7 @@
-"""The question on a terminal: whether a call may run, with everything that the answer depends on.
+"""The approval prompt on a terminal: a call, with everything that the answer depends on.
 
-A model's text stands behind bars or labels and holds no character that steers a terminal or hides, so that no text can
-pass for a part of the question.
+Text from a model is shown behind bars or labels, without control or invisible characters, so that it cannot pass for a
+part of the prompt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hilt.state.approvals import Asked
 
 _NARROWEST = 30
-_LINES_SHOWN = 10  # of a command, a diff or a text; the whole question then fits a screen of 24 lines in most cases
+_LINES_SHOWN = 10  # of a command, a diff or a text, so that the prompt usually fits on a screen of 24 lines
 _ARGUMENTS_SHOWN = 6
 _ARGUMENT_LINES_SHOWN = 2
 _REASON_MOST = 1000
@@ -39,14 +39,14 @@ _ANSWERS = {
 
 
 class Answer(NamedTuple):
-    """What a person answered."""
+    """The answer to an approval prompt."""
 
     kind: Literal["once", "always", "deny"]
     reason: str = ""
 
 
 class Terminal(NamedTuple):
-    """A terminal to ask on: `read` returns a line, empty at the end of input."""
+    """A terminal to prompt on: `read` returns a line, or an empty string at the end of input."""
 
     read: Callable[[], str]
     write: Callable[[str], object]
@@ -54,28 +54,28 @@ class Terminal(NamedTuple):
     color: bool
 
     def page(self) -> Page:
-        """Return what draws on it."""
+        """Return a page with the width and colour of the terminal."""
         return Page(width=self.width, color=self.color)
 
 
 @contextmanager
 def controlling_terminal() -> Iterator[Terminal]:
-    """Open the terminal of this process, or raise no_one_to_ask when it has none or runs in its background."""
+    """Open the terminal of this process; raise no_one_to_ask without one, or in the background."""
     import termios
 
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
-        raise ToolError("no_one_to_ask", "There is no terminal to ask on.") from error
-    # two files: one for both ways would have to be able to go back
+        raise ToolError("no_one_to_ask", "There is no terminal to prompt on.") from error
+    # two files, because one opened for reading and writing must be seekable
     with (
         open(descriptor, encoding="utf-8", errors="replace") as source,
         open(descriptor, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as target,
     ):
-        if not _is_in_front(descriptor):
-            # to read from it, or to change it, would stop the whole process
-            raise ToolError("no_one_to_ask", "The terminal belongs to another program now.")
-        # what was typed before the question is seen is no answer to it
+        if not _is_foreground(descriptor):
+            # using the terminal from the background would stop the whole process
+            raise ToolError("no_one_to_ask", "Another program is in the foreground of the terminal.")
+        # discard what was typed before the prompt was visible
         termios.tcflush(descriptor, termios.TCIFLUSH)
 
         def write(text: str) -> None:
@@ -86,11 +86,11 @@ def controlling_terminal() -> Iterator[Terminal]:
 
 
 def wants_color() -> bool:
-    """Whether the user's terminal is to be coloured."""
+    """Whether to use colours on the user's terminal."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
 
 
-def _is_in_front(descriptor: int) -> bool:
+def _is_foreground(descriptor: int) -> bool:
     try:
         return os.tcgetpgrp(descriptor) == os.getpgrp()
     except OSError:  # the terminal has been closed
@@ -105,7 +105,7 @@ def _width(descriptor: int) -> int:
 
 
 def prompt(asked: Asked, *, read: Callable[[], str], write: Callable[[str], object], width: int, color: bool) -> Answer:
-    """Show a call and return the answer; the end of input denies, and anything unclear is asked again."""
+    """Show a call and return the answer; the end of input denies, and an invalid answer prompts again."""
     page = Page(width=width, color=color)
     write(page.draw(asked, whole=False))
     while True:
@@ -120,14 +120,14 @@ def prompt(asked: Asked, *, read: Callable[[], str], write: Callable[[str], obje
             case "always" if asked.rules:
                 return Answer("always")
             case "always":
-                write("This call cannot be allowed for always.\n")
+                write('"always" is not available for this call.\n')
             case "deny":
-                write("Reason, for the model (may be empty): ")
+                write("Reason for the model (optional): ")
                 return Answer("deny", read().strip()[:_REASON_MOST])
             case "show":
                 write(page.draw(asked, whole=True))
             case _:
-                write("Please answer with one of the letters.\n")
+                write("Answer with one of the letters.\n")
 
 
 def _choices(asked: Asked, *, was_cut: bool, color: bool) -> str:
@@ -137,15 +137,15 @@ def _choices(asked: Asked, *, was_cut: bool, color: bool) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text that a person can judge: nothing steers the terminal, nothing is invisible; newlines stay."""
-    shown = inert(text.expandtabs(4))
-    if shown.isascii():
-        return shown
-    return "".join(one if one.isprintable() or one == "\n" else f"<U+{ord(one):04X}>" for one in shown)
+    """Return text with control and invisible characters made visible; newlines stay."""
+    visible = inert(text.expandtabs(4))
+    if visible.isascii():
+        return visible
+    return "".join(char if char.isprintable() or char == "\n" else f"<U+{ord(char):04X}>" for char in visible)
 
 
 class Page:
-    """Draws a call for a person; notes whether something had to be left out."""
+    """Draws a call for a person; `was_cut` tells whether something was left out."""
 
     def __init__(self, *, width: int, color: bool) -> None:
         self._width = max(width, _NARROWEST)
@@ -153,7 +153,7 @@ class Page:
         self.was_cut = False
 
     def draw(self, asked: Asked, *, whole: bool) -> str:
-        """Return the lines of a call, with every line of its texts when it is wanted whole."""
+        """Return the lines of a call; `whole` includes every line of its texts."""
         self.was_cut = False
         lines = self._heading(asked)
         if asked.command:
@@ -179,19 +179,19 @@ class Page:
         return [_painted(rule, _DIM, self._color), *(_painted(line, _BOLD, self._color) for line in self._fit(heading))]
 
     def _command(self, asked: Asked, *, whole: bool) -> list[str]:
-        """Return the command with its risky part marked: by colour, or by a line below it."""
+        """Return the command with its risky part highlighted, or underlined on a terminal without colour."""
         text, part = plain(asked.command), plain(asked.part)
         start = text.find(part) if part and part != text else -1
         end = start + len(part) if start >= 0 else start
         lines: list[str] = []
-        first = at = 0  # the line on which the mark begins, and the character
+        first = offset = 0  # the line on which the highlight begins, and the offset of the piece in the text
         for line in text.split("\n"):
             for piece in self._fit(line, self._width - 2):
-                if at <= start < at + len(piece):
+                if offset <= start < offset + len(piece):
                     first = len(lines)
-                lines += self._marked(piece, max(start - at, 0), min(end - at, len(piece)))
-                at += len(piece)
-            at += 1
+                lines += self._marked(piece, max(start - offset, 0), min(end - offset, len(piece)))
+                offset += len(piece)
+            offset += 1
         return self._cut(lines, whole=whole, around=first)
 
     def _marked(self, piece: str, start: int, end: int) -> list[str]:
@@ -211,17 +211,17 @@ class Page:
         return self._cut(lines, whole=whole)
 
     def _arguments(self, asked: Asked, *, whole: bool) -> list[str]:
-        shown = [
+        arguments = [
             (name, value) for name, value in asked.arguments.items() if value != asked.command or not asked.command
         ]
-        # below a command or a diff, whose lines must not pass for arguments
-        lines = [_painted("with", _DIM, self._color)] if shown and (asked.command or asked.diff) else []
-        most = len(shown) if whole else _ARGUMENTS_SHOWN
-        for name, value in shown[:most]:
+        # a heading, so that lines of a command or a diff above cannot pass for arguments
+        lines = [_painted("with", _DIM, self._color)] if arguments and (asked.command or asked.diff) else []
+        most = len(arguments) if whole else _ARGUMENTS_SHOWN
+        for name, value in arguments[:most]:
             lines += self._argument(name, value, most=None if whole else 1 if asked.diff else _ARGUMENT_LINES_SHOWN)
-        if len(shown) > most:
+        if len(arguments) > most:
             self.was_cut = True
-            lines.append(self._bar + _more(len(shown) - most, "argument"))
+            lines.append(self._bar + _more(len(arguments) - most, "argument"))
         return lines
 
     def _argument(self, name: str, value: Json, *, most: int | None) -> list[str]:
@@ -230,7 +230,7 @@ class Page:
         if most is None and "\n" in text:
             return [*self._barred(label), *self._barred(plain(text), indent="  ")]
         if most is not None:
-            # what cannot be shown need not be made ready
+            # do not format what will not be shown
             text = text[: self._width * (most + 1)]
         pieces = self._fit(f"{label} {one_line(text)}", self._width - 2)
         if most is not None and len(pieces) > most:
@@ -260,9 +260,8 @@ class Page:
         if most is not None and len(pieces) > most:
             self.was_cut = True
             pieces = [*pieces[: most - 1], _cut_off(pieces[most - 1])]
-        shown = [_painted(piece, sgr, self._color) for piece in pieces]
-        lines = [_painted(f"{label:<8}", _DIM, self._color) + shown[0]]
-        return lines + [" " * 8 + piece for piece in shown[1:]]
+        first, *more = [_painted(piece, sgr, self._color) for piece in pieces]
+        return [_painted(f"{label:<8}", _DIM, self._color) + first, *(" " * 8 + piece for piece in more)]
 
     def _barred(self, text: str, indent: str = "") -> list[str]:
         lines = text.removesuffix("\n").split("\n")
@@ -270,27 +269,27 @@ class Page:
         return [self._bar + indent + piece for line in lines for piece in self._fit(line, room)]
 
     def _cut(self, lines: list[str], *, whole: bool, around: int = 0) -> list[str]:
-        """Return the first lines, and those from `around` on when they are further down."""
+        """Return the first lines, and the lines from `around` on if it is further down."""
         if whole or len(lines) <= _LINES_SHOWN:
             return lines
         self.was_cut = True
-        kept = _LINES_SHOWN - 1
-        if around < kept - 1:
-            return [*lines[:kept], self._bar + _more(len(lines) - kept, "line")]
-        half = kept // 2
-        shown = lines[around : around + half]
-        above, below = around - half, len(lines) - around - len(shown)
+        room = _LINES_SHOWN - 1
+        if around < room - 1:
+            return [*lines[:room], self._bar + _more(len(lines) - room, "line")]
+        half = room // 2
+        middle = lines[around : around + half]
+        above, below = around - half, len(lines) - around - len(middle)
         ends = [self._bar + _more(below, "line")] if below else []
-        return [*lines[:half], self._bar + _more(above, "line"), *shown, *ends]
+        return [*lines[:half], self._bar + _more(above, "line"), *middle, *ends]
 
     def _fit(self, line: str, room: int | None = None) -> list[str]:
-        """Return the pieces of a line, each as wide as the room at most; every character is in one of them."""
+        """Wrap a line into pieces that fit the room, without losing a character."""
         room = self._width - 1 if room is None else room - 1
         if line.isascii():
             return [line[start : start + room] for start in range(0, len(line), room)] or [line]
         ends = terminal._ends(line, room, words=False, most=len(line) + 1)
         pieces = [line[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        # marks above and below a letter take no room, however many there are
+        # combining characters take no columns, however many there are
         most = 4 * room
         return [piece[start : start + most] for piece in pieces for start in range(0, len(piece) or 1, most)]
 
@@ -300,17 +299,18 @@ class Page:
 
 
 def decoded(content: bytes) -> str:
-    """Return the text of a file to show it; what is not UTF-8 is seen as bytes."""
+    """Decode a file to show it; bytes that are not UTF-8 are escaped."""
     return content.decode("utf-8", "backslashreplace")
 
 
 def one_line(text: str) -> str:
-    """Return text that a person can judge, on one line."""
+    """Return text on one line, with control and invisible characters made visible."""
     return plain(text).replace("\n", "␊")
 
 
 def _cut_off(piece: str) -> str:
-    """Return a piece with … in the place of its end."""
+    """Return a piece that ends with … instead of its last characters."""
+
     return terminal._clip(piece + " ", terminal._columns(piece))
 
 

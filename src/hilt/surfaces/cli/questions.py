@@ -1,4 +1,4 @@
-"""Questions of a tool on a terminal: the user picks by number, or answers in their own words."""
+"""Questions of `ask_user` on a terminal: the user picks by number, or types an answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hilt.surfaces.cli.prompt import Terminal, controlling_terminal, plain
 
 
 def questioner(questions: Sequence[Any]) -> dict[str, Any]:
-    """Ask the questions on the terminal of this process; answers come by question."""
+    """Ask the questions on the terminal of this process; return the answers by question."""
     with controlling_terminal() as screen:
         return {question.question: _ask(screen, question) for question in questions}
 
@@ -21,8 +21,8 @@ def _ask(screen: Terminal, question: Any) -> Any:
     for number, option in enumerate(question.options, 1):
         description = f" - {plain(option.description)}" if option.description else ""
         screen.write(f"  {number}. {plain(option.label)}{description}\n")
-    many = " (several, with commas)" if question.multi_select else ""
-    screen.write(f"Number or your own words{many}: ")
+    many = " (several, separated by commas)" if question.multi_select else ""
+    screen.write(f"Number or your own answer{many}: ")
     line = screen.read()
     if not line:
         raise ToolError("no_one_to_ask", "The user did not answer.")

@@ -1,4 +1,4 @@
-"""`hilt session end`: forget what a session has read, and end its background jobs."""
+"""`hilt session end`: end a session and its background jobs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
-    ending = parser.command("end", "Forget what the session has read, and end its background jobs", _end)
+    """Declare the arguments of the command."""
+    ending = parser.command("end", "End the session and its background jobs, and forget what it has read", _end)
     ending.examples = [
         ("hilt session end", "End the default session of this folder"),
         ("hilt session end --session review", "End another one"),
     ]
 
 
-def _end(options: Options, given: Namespace) -> int:
+def _end(options: Options, arguments: Namespace) -> int:
     from hilt.surfaces import resident
 
     jobs = resident.end_session(options)

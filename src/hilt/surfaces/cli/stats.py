@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
 
-_WIDTH = 80  # where no terminal says otherwise
+_WIDTH = 80  # unless the terminal is wider
 _NAME_MOST = 24
 _PLOT_MOST = 60
 _ERRORS_MOST = 8
@@ -29,10 +29,12 @@ _BOLD, _DIM, _RED = "1", "2", "31"
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = "The calls of all folders are counted; --workspace DIR and --session ID choose some of them."
-    parser.add_argument("--since", metavar="TIME", type=moment, help="Only calls since then: 30m, 2h, 7d or a date")
+    parser.details = "Covers the calls of all folders; --workspace DIR and --session ID filter them."
+    parser.add_argument(
+        "--since", metavar="TIME", type=moment, help="Only calls since this time: 30m, 2h, 7d or a date"
+    )
     parser.add_argument("--tool", metavar="TOOL", help="Only calls of this tool")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="Print JSON")
@@ -44,21 +46,21 @@ def build(parser: Parser) -> None:
     ]
 
 
-def _run(options: Options, given: Namespace) -> int:
-    if given.prometheus and (given.since is not None or options.keys() & {"session", "workspace"}):
-        raise cli.Usage("counters of Prometheus are of all calls there ever were; choose in the query")
+def _run(options: Options, arguments: Namespace) -> int:
+    if arguments.prometheus and (arguments.since is not None or options.keys() & {"session", "workspace"}):
+        raise cli.Usage("--prometheus counts all calls; filter in the Prometheus query instead")
     with closing(open_trail()) as trail:
-        if given.prometheus:
-            sys.stdout.write(prometheus(BOUNDS_MS, trail.counters(given.tool)))
+        if arguments.prometheus:
+            sys.stdout.write(prometheus(BOUNDS_MS, trail.counters(arguments.tool)))
             return 0
-        filters: dict[str, Any] = {"tool": given.tool, "session": options.get("session")}
-        if given.since is not None:
-            filters["since"] = given.since
+        filters: dict[str, Any] = {"tool": arguments.tool, "session": options.get("session")}
+        if arguments.since is not None:
+            filters["since"] = arguments.since
         if "workspace" in options:
             filters["workspace"] = workspace_id(options["workspace"])
         width = _width()
         usage = trail.usage(**filters, parts=min(_PLOT_MOST, width - _NAME_MOST - 36))
-    sys.stdout.write(_as_json(usage) if given.json else _table(usage, width))
+    sys.stdout.write(_as_json(usage) if arguments.json else _table(usage, width))
     return 0
 
 
@@ -75,7 +77,7 @@ def _as_json(usage: UsageReport) -> str:
 
 def _table(usage: UsageReport, width: int) -> str:
     if not usage.tools:
-        return "no calls are on record\n"
+        return "No calls are recorded.\n"
     calls, failed = sum(use.calls for use in usage.tools), sum(use.failed for use in usage.tools)
     part = (usage.end - usage.start) / len(usage.tools[0].plot)
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(usage.start))
@@ -89,9 +91,9 @@ def _table(usage: UsageReport, width: int) -> str:
         failures = _painted(f"{use.failed:>8,}", _RED) if use.failed else f"{use.failed:>8,}"
         row = _row(use.tool, f"{use.calls:,}", failures, _duration(use.p50_ms), _duration(use.p95_ms))
         lines.append(f"{row}  {bars(use.plot, plain=plain)}".rstrip())
-    together = [sum(counts) for counts in zip(*(use.plot for use in usage.tools), strict=True)]
+    total = [sum(counts) for counts in zip(*(use.plot for use in usage.tools), strict=True)]
     if len(usage.tools) > 1:
-        row = f"{_row('all', f'{calls:,}', f'{failed:,}', '', '')}  {bars(together, plain=plain)}"
+        row = f"{_row('all', f'{calls:,}', f'{failed:,}', '', '')}  {bars(total, plain=plain)}"
         lines.append(_painted(row.rstrip(), _DIM))
     if usage.errors:
         lines += ["", *_errors(usage.errors, width)]
@@ -99,18 +101,19 @@ def _table(usage: UsageReport, width: int) -> str:
 
 
 def _row(name: str, calls: str, failed: str, p50: str, p95: str) -> str:
-    shown = inert(name).replace("\n", "␊").replace("\t", "␉")
-    if len(shown) > _NAME_MOST:
-        shown = shown[: _NAME_MOST - 1] + ("…" if _draws_bars() else "~")
-    return f"{shown:<{_NAME_MOST}}{calls:>9}{failed:>8}{p50:>8}{p95:>8}"
+    label = inert(name).replace("\n", "␊").replace("\t", "␉")
+    if len(label) > _NAME_MOST:
+        label = label[: _NAME_MOST - 1] + ("…" if _draws_bars() else "~")
+    return f"{label:<{_NAME_MOST}}{calls:>9}{failed:>8}{p50:>8}{p95:>8}"
 
 
 def _errors(errors: dict[str, int], width: int) -> list[str]:
     from textwrap import wrap
 
-    told = [f"{code}\xa0{count:,}" for code, count in list(errors.items())[:_ERRORS_MOST]]
-    more = len(errors) - len(told)
-    text = "failures: " + ", ".join(told) + (f", {more} more kinds" if more else "")
+    counts = [f"{code}\xa0{count:,}" for code, count in list(errors.items())[:_ERRORS_MOST]]
+    more = len(errors) - len(counts)
+    text = "failures: " + ", ".join(counts) + (f", {more} more kinds" if more else "")
+
     return [line.replace("\xa0", " ") for line in wrap(inert(text), width, subsequent_indent="  ")]
 
 

@@ -1,6 +1,6 @@
-"""`hilt tools new|check|install|remove|trust`: custom tools as files, and what `list` and `show` tell of them.
+"""`hilt tools new|check|install|remove|trust`: manage files of custom tools, and describe them for `list` and `show`.
 
-Whatever gives a file the right to run (install, remove, trust) is for a person at a terminal.
+Commands that decide whether a file may run (install, remove, trust) require a person at a terminal.
 """
 
 from __future__ import annotations
@@ -45,64 +45,62 @@ Call = Callable[[str, Mapping[str, Any]], "Result"]
 
 
 def build(parser: Parser) -> None:
-    """Add what is done to files of tools to `hilt tools`."""
+    """Add the commands for tool files to `hilt tools`."""
     new = parser.command("new", "Write a working example of a tool to start from", _guarded(_new))
     new.add_argument("name", metavar="NAME", help="The name of the tool, such as word_count")
-    kinds = "What it is written in; markdown by default"
+    kinds = "The format of the tool; markdown by default"
     new.add_argument("--kind", metavar="KIND", choices=KINDS, default="markdown", help=kinds)
-    new.add_argument("--personal", action="store_true", help="Write it to your own tools, not to this project")
+    new.add_argument("--personal", action="store_true", help="Write it to your personal tools instead of this project")
     new.examples = [
         ("hilt tools new word_count", "A script in a markdown file, in this project"),
         ("hilt tools new lookup --kind python --personal", "A Python function, for all projects"),
     ]
     check = parser.command("check", "Check custom tools, and run their examples", _guarded(_check))
     check.add_argument("path", metavar="PATH", nargs="?", help="The file or folder of a tool; all of them by default")
-    install = parser.command("install", "Show tools from elsewhere, ask, and install them", _guarded(_install))
+    install = parser.command("install", "Show tools from a path or URL, prompt, and install them", _guarded(_install))
     install.add_argument("source", metavar="PATH", help="A path, a git URL or an archive")
-    install.details = (
-        "Nothing of a tool runs before you have seen its files and agreed. It needs a person at a terminal."
-    )
+    install.details = "No tool code runs before you have seen its files and agreed. Requires a person at a terminal."
     install.examples = [("hilt tools install https://example.com/tools.git", "Install from a repository")]
-    remove = parser.command("remove", "Remove a tool that was installed", _guarded(_remove))
+    remove = parser.command("remove", "Remove an installed tool", _guarded(_remove))
     remove.add_argument("name", metavar="TOOL", help="The name of the tool, or of its file")
-    trust = parser.command("trust", "Show tools of this project, and trust what they are now", _guarded(_trust))
+    trust = parser.command("trust", "Show the tools of this project, and trust their current content", _guarded(_trust))
     trust.add_argument("path", metavar="PATH", nargs="?", help="The file or folder of a tool; all of them by default")
 
 
 def _guarded(run: Run) -> Run:
-    """Return a command whose troubles with files are told as errors."""
+    """Wrap a command so that file errors become tool errors."""
 
-    def guarded(options: Options, given: Namespace) -> int:
+    def guarded(options: Options, arguments: Namespace) -> int:
         try:
-            return run(options, given)
+            return run(options, arguments)
         except BrokenPipeError:
             raise
         except OSError as error:
             if error.filename is None:
-                raise  # of a stream
+                raise  # about a stream
             raise ToolError(
                 "permission_denied",
                 f"{one_line(str(error.filename))}: {os.strerror(error.errno or 0)}.",
-                suggestion="See that folders of tools are folders, and that you may write there.",
+                suggestion="Check that the tools folder is a folder that you can write to.",
             ) from error
 
     return guarded
 
 
-def _install(options: Options, given: Namespace) -> int:
+def _install(options: Options, arguments: Namespace) -> int:
     from hilt.surfaces.cli import tools_install
 
-    return answered("tools install", lambda screen: tools_install.install(screen, given.source))
+    return answered("tools install", lambda screen: tools_install.install(screen, arguments.source))
 
 
-def _remove(options: Options, given: Namespace) -> int:
+def _remove(options: Options, arguments: Namespace) -> int:
     from hilt.surfaces.cli import tools_install
 
-    return answered("tools remove", lambda screen: tools_install.remove(screen, given.name))
+    return answered("tools remove", lambda screen: tools_install.remove(screen, arguments.name))
 
 
-def _trust(options: Options, given: Namespace) -> int:
-    return answered("tools trust", lambda screen: _trust_tools(screen, options, given.path))
+def _trust(options: Options, arguments: Namespace) -> int:
+    return answered("tools trust", lambda screen: _trust_tools(screen, options, arguments.path))
 
 
 def _root(options: Mapping[str, str]) -> str:
@@ -113,22 +111,22 @@ def _root(options: Mapping[str, str]) -> str:
 
 
 def listed(found: CustomTools) -> str:
-    """Return the custom tools by source, then what is wrong, what waits for trust, and what was changed."""
+    """Return the custom tools by source, then the broken, the untrusted and the changed ones."""
     lines: list[str] = []
     width = max(map(len, found.definitions), default=0)
     for source in ("directory", "project", "personal"):
-        tools = [one for _, one in sorted(found.definitions.items()) if one.source == source]
+        tools = [tool for _, tool in sorted(found.definitions.items()) if tool.source == source]
         if tools:
             lines.append(f"{source}:")
-            lines += [f"  {one.name:<{width}}  {_marks(one)}{_first_line(one.description)}" for one in tools]
+            lines += [f"  {tool.name:<{width}}  {_marks(tool)}{_first_line(tool.description)}" for tool in tools]
     if found.problems:
         lines.append("broken:")
         lines += [f"  {problem.place}: {problem.message}" for problem in found.problems]
     if found.untrusted:
-        lines.append(f"not trusted, so not loaded ({places.command('tools', 'trust')} shows them):")
-        lines += [f"  {one.path}" for one in found.untrusted]
+        lines.append(f"not trusted, so not loaded (to review: {places.command('tools', 'trust')}):")
+        lines += [f"  {tool.path}" for tool in found.untrusted]
     if altered := changed():
-        lines.append("changed since installed:")
+        lines.append("changed since installation:")
         lines += [f"  {path}" for path in altered]
     return "".join(inert(one_line(line)) + "\n" for line in lines)
 
@@ -142,33 +140,33 @@ def _first_line(text: str) -> str:
 
 
 def abilities(definition: Definition) -> list[str]:
-    """Return what a tool will be able to do, one fact a line."""
+    """Return what a tool can do, one fact per line."""
     details = definition.details
     facts = [f"format: {definition.format}" + (f", runtime {details['runtime']}" if "runtime" in details else "")]
     box = definition.sandbox
     if box is None:
-        facts.append("rights: yours, without a sandbox")
+        facts.append("sandbox: none; it runs with all your permissions")
     else:
-        facts.append(f"rights: in a sandbox, {'with' if box.network else 'without'} network")
+        facts.append(f"sandbox: yes, {'with' if box.network else 'without'} network")
         facts += [
             f"may {verb}: {', '.join(paths)}" for verb, paths in (("write", box.write), ("read", box.read)) if paths
         ]
     if details.get("env"):
         facts.append(f"environment: {', '.join(details['env'])}")
-    asks = {"never": "never asks", "always": "asks before every call", "destructive": "asks as changes of files do"}
+    asks = {"never": "never", "always": "before every call", "destructive": "as for file changes"}
     facts.append(f"approval: {asks[definition.approval]}{', read-only' if definition.read_only else ''}")
     if details.get("securityScript"):
-        facts.append(f"security check: {details['securityScript']}, before every call")
+        facts.append(f"security check: {details['securityScript']} before every call")
     if definition.warm:
         facts.append("stays running between calls")
     if definition.dangerous:
-        facts.append("⚠ it calls itself dangerous")
-    facts.append(f"time limit: {definition.timeout:g} s")
+        facts.append("⚠ declared dangerous by its author")
+    facts.append(f"timeout: {definition.timeout:g} s")
     return facts
 
 
 def shown(definition: Definition) -> str:
-    """Return what `hilt tools show` adds for a custom tool."""
+    """Return the lines that `hilt tools show` adds for a custom tool."""
     facts = [f"from {definition.origin}:{definition.line} ({definition.source})", *abilities(definition)]
     facts += [f"note: {note}" for note in definition.notes]
     return "".join(f"{inert(one_line(fact))}\n" for fact in facts)
@@ -177,13 +175,13 @@ def shown(definition: Definition) -> str:
 # --- new ------------------------------------------------------------------------------------------------------------
 
 
-def _new(options: Options, given: Namespace) -> int:
-    name, kind, personal = given.name, given.kind, given.personal
+def _new(options: Options, arguments: Namespace) -> int:
+    name, kind, personal = arguments.name, arguments.kind, arguments.personal
     if not (_DASHED if kind == "folder" else _PLAIN).match(name):
-        wanted = "lower-case letters, digits, _" + (" and -" if kind == "folder" else "")
+        characters = "lower-case letters, digits, _" + (" and -" if kind == "folder" else "")
         raise ToolError(
             "invalid_args",
-            f"{one_line(name)} is no name: {wanted}, a letter first.",
+            f"Invalid tool name {one_line(name)}: use {characters}, starting with a letter.",
             suggestion="Choose a name such as word_count.",
         )
     if name in built_in_names():
@@ -191,7 +189,7 @@ def _new(options: Options, given: Namespace) -> int:
     folder = own_folder() if personal else os.path.join(_root(options), ".hilt", "tools")
     path = os.path.join(folder, name + {"folder": "", "markdown": ".md", "python": ".py"}[kind])
     if os.path.lexists(path):
-        raise ToolError("already_exists", f"{one_line(path)} exists.", suggestion="Choose another name.")
+        raise ToolError("already_exists", f"{one_line(path)} already exists.", suggestion="Choose another name.")
     for inner, text in _TEMPLATES[kind].items():
         target = os.path.join(path, inner) if inner else path
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -199,7 +197,7 @@ def _new(options: Options, given: Namespace) -> int:
             file.write(text.replace("@NAME@", name))
     sys.stdout.write(f"{inert(one_line(path))}\n")
     if not personal:
-        sys.stdout.write(f"It runs once you trust it: {places.command('tools', 'trust')}\n")
+        sys.stdout.write(f"It is not loaded until you trust it: {places.command('tools', 'trust')}\n")
     return 0
 
 
@@ -250,8 +248,8 @@ _SCRIPT = """\
 import json
 import sys
 
-given = json.load(sys.stdin)  # the arguments, workspacePath and sessionId
-print(json.dumps({"greeting": f"Hello, {given['name']}!"}))
+request = json.load(sys.stdin)  # the arguments, workspacePath and sessionId
+print(json.dumps({"greeting": f"Hello, {request['name']}!"}))
 """
 
 _PYTHON = '''\
@@ -279,22 +277,22 @@ _TEMPLATES = {
 
 
 class Checked(NamedTuple):
-    """What a look at tools came to: lines for a person, and whether all is well."""
+    """The outcome of a check: lines for a person, and whether all tools are valid."""
 
     lines: tuple[str, ...]
     ok: bool
 
 
-def _check(options: Options, given: Namespace) -> int:
+def _check(options: Options, arguments: Namespace) -> int:
     from hilt.surfaces.cli.person import person
     from hilt.surfaces.opening import open_runtime
 
-    path = given.path
+    path = arguments.path
 
     with open_runtime(options, **(person() or {"asker": _nobody})) as runtime:
 
         def call(name: str, args: Mapping[str, Any]) -> Result:
-            return runtime.call(name, **args)  # through the pipeline, like any other
+            return runtime.call(name, **args)  # through the pipeline, like any other call
 
         found = runtime.custom()
         if path is None:
@@ -306,55 +304,61 @@ def _check(options: Options, given: Namespace) -> int:
 
 
 def _nobody(asked: Asked) -> NoReturn:
-    """Leave no question behind: an example is not a call that anybody waits for."""
-    raise ToolError("no_one_to_ask", f"{asked.tool} asks, and nobody is here to answer; --approve once does it.")
+    """Fail instead of leaving a pending approval: nobody waits for the call of an example."""
+    raise ToolError(
+        "no_one_to_ask",
+        f"{asked.tool} needs approval, and there is no terminal to prompt on; pass --approve once to allow it.",
+    )
 
 
 def check(found: CustomTools, call: Call, altered: Sequence[str] = ()) -> Checked:
-    """Look at all tools there are, and run their examples; `altered` were changed since they were installed."""
+    """Check all custom tools and run their examples; `altered` tools changed since their installation."""
     lines = [f"{problem.place}: {problem.message}" for problem in found.problems]
     ok = not lines
     for _, definition in sorted(found.definitions.items()):
-        told, fine = _checked(definition, call)
-        lines += told
-        ok = ok and fine
-    lines += [
-        f"{one.path}: not trusted, so not loaded; {places.command('tools', 'trust')} shows it"
-        for one in found.untrusted
-    ]
-    lines += [f"{one.origin}: hidden by another tool {one.name}" for one in found.hidden]
-    lines += [f"{path}: note: it was changed since it was installed" for path in altered]
+        tool_lines, is_valid = _checked(definition, call)
+        lines += tool_lines
+        ok = ok and is_valid
+    lines += [_not_trusted(tool.path) for tool in found.untrusted]
+    lines += [f"{tool.origin}: hidden by another tool {tool.name}" for tool in found.hidden]
+    lines += [f"{path}: note: changed since installation" for path in altered]
     return Checked(tuple(lines) or ("There are no custom tools.",), ok)
 
 
 def check_path(path: str, found: CustomTools, root: str, call: Call) -> Checked:
-    """Look at the tool at one path. What is not loaded as a tool is only read: nothing of it runs."""
+    """Check the tool at one path. A tool that is not loaded is only parsed: none of its code runs."""
     inside = os.path.join(path, "")
-    mine = [one for one in found.definitions.values() if one.origin == path or one.origin.startswith(inside)]
+    loaded_there = [
+        tool for tool in found.definitions.values() if tool.origin == path or tool.origin.startswith(inside)
+    ]
     only = _only(found, path)
-    if mine:
-        named = found._replace(definitions={one.name: one for one in mine}, **only)
-        return check(named, call, [one for one in changed() if path in (one, os.path.dirname(one))])
+    if loaded_there:
+        named = found._replace(definitions={tool.name: tool for tool in loaded_there}, **only)
+        return check(named, call, [file for file in changed() if path in (file, os.path.dirname(file))])
     if only["problems"]:
         return Checked(tuple(f"{problem.place}: {problem.message}" for problem in only["problems"]), ok=False)
     if not os.path.lexists(path):
-        raise ToolError("file_not_found", f"{one_line(path)} does not exist.", suggestion="Name the file of a tool.")
+        raise ToolError("file_not_found", f"{one_line(path)} does not exist.", suggestion="Pass the path of a tool.")
     if candidates.format_of(path) in ("python", "javascript"):
-        return Checked((f"{path}: not trusted, so not loaded; {places.command('tools', 'trust')} shows it",), ok=False)
+        return Checked((_not_trusted(path),), ok=False)
     with Workers() as workers:
         known = discovery.readers(workers, os.environ, root, places.state_dir(os.environ))
         loaded = candidates.read_tool(path, "project", known)
     lines = [f"{problem.place}: {problem.message}" for problem in loaded.problems]
     for definition in loaded.definitions:
-        lines += [*_wrong(definition), f"{definition.name}: read; its examples run once it is loaded from its place"]
+        lines += [*_wrong(definition), f"{definition.name}: parsed only; examples run once it is in a tools folder"]
         lines += [f"{definition.origin}: note: {note}" for note in definition.notes]
     ok = not loaded.problems and not any(_wrong(definition) for definition in loaded.definitions)
-    return Checked(tuple(lines) or (f"{path}: no tool",), ok and bool(loaded.definitions))
+    return Checked(tuple(lines) or (f"{path}: not a tool",), ok and bool(loaded.definitions))
+
+
+def _not_trusted(path: str) -> str:
+    return f"{path}: not trusted, so not loaded; to review: {places.command('tools', 'trust')}"
 
 
 def _only(found: CustomTools, path: str) -> dict[str, Any]:
     inside = os.path.join(path, "")
-    problems = [one for one in found.problems if one.origin == path or one.origin.startswith(inside)]
+    problems = [problem for problem in found.problems if problem.origin == path or problem.origin.startswith(inside)]
     return {"problems": tuple(problems), "untrusted": (), "hidden": ()}
 
 
@@ -367,13 +371,13 @@ def _checked(definition: Definition, call: Call) -> tuple[list[str], bool]:
             if failure:
                 wrong.append(f"{definition.origin}: example {number}: {failure}")
     if not wrong:
-        ran = f", {len(definition.examples)} example{'s' * (len(definition.examples) != 1)} passed"
-        lines.append(f"{definition.name}: right{ran if definition.examples else ''}")
+        passed = f", {len(definition.examples)} example{'s' * (len(definition.examples) != 1)} passed"
+        lines.append(f"{definition.name}: OK{passed if definition.examples else ''}")
     return [*lines, *wrong], not wrong
 
 
 def _wrong(definition: Definition) -> list[str]:
-    """Return what would make every call fail: a schema that is none, a runtime that is missing."""
+    """Return the problems that would make every call fail: an invalid schema or a missing runtime."""
     import jsonschema_rs
 
     from hilt import schema
@@ -382,7 +386,7 @@ def _wrong(definition: Definition) -> list[str]:
     try:
         jsonschema_rs.validator_for(schema.with_numbered_groups(definition.parameters), retriever=schema.no_retrieval)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, ToolError) as error:
-        wrong.append(f"{definition.origin}: its schema is not usable: {str(error).partition(chr(10))[0]}")
+        wrong.append(f"{definition.origin}: invalid schema: {str(error).partition(chr(10))[0]}")
     if definition.format == "folder":
         from hilt.custom import launching
 
@@ -399,14 +403,14 @@ def _failure(example: Example, result: Result) -> str | None:
         return f"{result.error.code}: {result.error.message}"
     if not example.expects:
         return None
-    got: Any = result.text.rstrip("\n") if result.data is None else result.data
-    if isinstance(got, str) and not isinstance(example.expect, str):
+    actual: Any = result.text.rstrip("\n") if result.data is None else result.data
+    if isinstance(actual, str) and not isinstance(example.expect, str):
         with suppress(ValueError):
-            got = json.loads(got)
-    wanted = example.expect.rstrip("\n") if isinstance(example.expect, str) else example.expect
-    if got == wanted:
+            actual = json.loads(actual)
+    expected = example.expect.rstrip("\n") if isinstance(example.expect, str) else example.expect
+    if actual == expected:
         return None
-    return f"expected {json.dumps(wanted, ensure_ascii=False)}, got {json.dumps(got, ensure_ascii=False)[:500]}"
+    return f"expected {json.dumps(expected, ensure_ascii=False)}, got {json.dumps(actual, ensure_ascii=False)[:500]}"
 
 
 # --- trust ----------------------------------------------------------------------------------------------------------
@@ -422,13 +426,13 @@ def _trust_tools(screen: Terminal, options: Options, path: str | None) -> int:
     else:
         tools = candidates.tool_paths(os.path.abspath(path))
     if not tools:
-        screen.write("There is no tool that needs trust.\n")
+        screen.write("No tool needs trust.\n")
         return 0
     if any(kind_of(tool) != "tool" for tool in tools):
         raise ToolError(
             "invalid_args",
-            f"{one_line(str(path))} is not in a tools folder of a project: what is elsewhere needs no trust.",
-            suggestion=f"Such folders are {' and '.join(TOOL_FOLDERS)}.",
+            f"{one_line(str(path))} is not in a tools folder of a project, so it needs no trust.",
+            suggestion=f"The tools folders are {' and '.join(TOOL_FOLDERS)}.",
         )
     with closing(Trust(places.state_dir(os.environ))) as trusted:
         answers = [trust_file(screen, trusted, file) for tool in tools for file in candidates.tool_files(tool)]

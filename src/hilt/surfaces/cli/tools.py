@@ -1,4 +1,4 @@
-"""`hilt tools`: what tools there are, for people and programs; `hilt --schema`, for models."""
+"""`hilt tools`: list and explain tools for people and programs; `hilt --schema`: print them for models."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def schema(options: Options, words: list[str]) -> int:
     if len(words) > 1 or kind not in FORMATS:
         raise Usage(f"--schema takes {', '.join(FORMATS)}, not {words[-1]!r}")
     with open_runtime(options) as runtime:
-        listed = [_formatted(kind, *described) for described in runtime.schemas()]
-    sys.stdout.write(json.dumps({"tools": listed} if kind == "mcp" else listed, indent=2, ensure_ascii=False) + "\n")
+        tools = [_formatted(kind, *definition) for definition in runtime.schemas()]
+    sys.stdout.write(json.dumps({"tools": tools} if kind == "mcp" else tools, indent=2, ensure_ascii=False) + "\n")
     return 0
 
 
@@ -45,16 +45,16 @@ def _formatted(kind: str, name: str, description: str, parameters: dict[str, Any
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     from hilt.surfaces.cli import tool_files
 
     parser.run = _list
     parser.details = """Without a command, the tools are listed. Custom tools are files in .hilt/tools of a project, or
-in the tools folder of your settings."""
-    listing = parser.command("list", "List the tools that a model is shown, and custom tools by source", _list)
-    listing.add_argument("--tokens", action="store_true", help="Show what the definitions cost a model")
-    listing.add_argument("--names", action="store_true", help="Print the names alone, one on a line")
-    showing = parser.command("show", "Explain a tool: what it does, and its arguments", _show)
+in the tools folder beside your settings."""
+    listing = parser.command("list", "List the tools offered to models, and custom tools by source", _list)
+    listing.add_argument("--tokens", action="store_true", help="Show how many tokens the definitions take")
+    listing.add_argument("--names", action="store_true", help="Print only the names, one per line")
+    showing = parser.command("show", "Explain a tool and its arguments", _show)
     showing.add_argument("name", metavar="TOOL", help="The name of the tool")
     for below in (parser, listing, showing):
         below.add_argument("--json", action="store_true", help="Print JSON")
@@ -62,103 +62,103 @@ in the tools folder of your settings."""
     parser.examples = [
         ("hilt tools", "List the tools"),
         ("hilt tools show edit_file", "Explain one"),
-        ("hilt tools list --tokens", "See what each costs a model"),
-        ("hilt tools new word_count", "Write a tool of your own"),
+        ("hilt tools list --tokens", "Show the tokens that each definition takes"),
+        ("hilt tools new word_count", "Start a custom tool"),
     ]
 
 
-def _list(options: Options, given: Namespace) -> int:
-    if getattr(given, "tokens", False):
-        return _tokens(options, as_json=given.json)
+def _list(options: Options, arguments: Namespace) -> int:
+    if getattr(arguments, "tokens", False):
+        return _tokens(options, as_json=arguments.json)
     with open_runtime(options) as runtime:
-        described = {one.name: one for one in shown(runtime.authority, session=runtime.session)}
+        tools = {tool.name: tool for tool in shown(runtime.authority, session=runtime.session)}
         if runtime.settings["dialect"] in (None, "jinn"):
-            described |= {one.name: one for one in shown(runtime.authority, session=runtime.session, search=True)}
-        found = runtime.custom()
-    has_finders = any(one.tool.traits.finds for one in described.values())
-    names = sorted(described) if has_finders else list(described)
-    if getattr(given, "names", False):
+            tools |= {tool.name: tool for tool in shown(runtime.authority, session=runtime.session, search=True)}
+        custom = runtime.custom()
+    has_finders = any(tool.tool.traits.finds for tool in tools.values())
+    names = sorted(tools) if has_finders else list(tools)
+    if getattr(arguments, "names", False):
         sys.stdout.write("".join(f"{name}\n" for name in names))
         return 0
-    if given.json:
-        return _print_json([described[name] for name in names], found)
-    width = max(map(len, described), default=0)
+    if arguments.json:
+        return _print_json([tools[name] for name in names], custom)
+    width = max(map(len, tools), default=0)
     columns = get_terminal_size((10_000, 24)).columns if sys.stdout.isatty() else 10_000
     for name in names:
-        one = described[name]
-        finds = one.tool.traits.finds
-        effects = "finds" if finds else ", ".join(sorted(one.effects))
-        summary = one.description.partition("\n")[0] + (" Shown with --search." if finds else "")
+        tool = tools[name]
+        finds = tool.tool.traits.finds
+        effects = "finds" if finds else ", ".join(sorted(tool.effects))
+        summary = tool.description.partition("\n")[0] + (" Offered with --search." if finds else "")
         line = f"{name:<{width}}  {effects:<6}  {summary}"
         sys.stdout.write((line if len(line) <= columns else line[: columns - 1] + "…") + "\n")
-    if found.definitions or found.problems or found.untrusted:
+    if custom.definitions or custom.problems or custom.untrusted:
         from hilt.surfaces.cli.tool_files import listed
 
-        sys.stdout.write(f"\n{listed(found)}".rstrip("\n") + "\n")
+        sys.stdout.write(f"\n{listed(custom)}".rstrip("\n") + "\n")
     return 0
 
 
-def _print_json(tools: Sequence[Shown], found: CustomTools) -> int:
+def _print_json(tools: Sequence[Shown], custom: CustomTools) -> int:
     data = {
         "tools": [
             {
-                "name": one.name,
-                "source": found.definitions[one.name].source if one.name in found.definitions else "built-in",
-                "effects": sorted(one.effects),
-                "description": one.description,
+                "name": tool.name,
+                "source": custom.definitions[tool.name].source if tool.name in custom.definitions else "built-in",
+                "effects": sorted(tool.effects),
+                "description": tool.description,
             }
-            for one in tools
+            for tool in tools
         ],
-        "problems": [{"place": problem.place, "message": problem.message} for problem in found.problems],
-        "untrusted": [one.path for one in found.untrusted],
+        "problems": [{"place": problem.place, "message": problem.message} for problem in custom.problems],
+        "untrusted": [file.path for file in custom.untrusted],
     }
     sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
     return 0
 
 
-# --- what they cost -----------------------------------------------------------------------------------------------
+# --- tokens -------------------------------------------------------------------------------------------------------
 
 
 class Cost(NamedTuple):
-    """What a list of tools takes of a model's room: the characters of its definitions, and about how many tokens."""
+    """The size of a list of tools in a model's context: characters of the definitions, and estimated tokens."""
 
     tools: int
     characters: int
 
     @property
     def tokens(self) -> int:
-        """An estimate: definitions have a little more than four characters to a token."""
+        """An estimate: definitions have a little more than four characters per token."""
         return -(-self.characters // CHARACTERS_PER_TOKEN)
 
 
 def _cost(tools: Sequence[Shown]) -> Cost:
-    return Cost(len(tools), sum(cost(definition(one)) for one in tools))
+    return Cost(len(tools), sum(cost(definition(tool)) for tool in tools))
 
 
 def _tokens(options: Options, *, as_json: bool) -> int:
-    """Print what each tool costs, and each way to list them."""
+    """Print the cost of each tool, and of each profile with and without --lean and --search."""
     sets: list[tuple[str, bool, bool, Cost]] = []
     with open_runtime(options) as runtime:
         full, short = (shown(runtime.authority, session=runtime.session, lean=lean) for lean in (False, True))
     for profile in PROFILES:
         with open_runtime({**options, "profile": profile}) as runtime:
             for lean, search in ((False, False), (True, False), (False, True)):
-                found = shown(runtime.authority, session=runtime.session, lean=lean, search=search)
-                sets.append((profile, lean, search, _cost(found)))
-    each = [(one.name, _cost([one]), _cost([other])) for one, other in zip(full, short, strict=True)]
+                tools = shown(runtime.authority, session=runtime.session, lean=lean, search=search)
+                sets.append((profile, lean, search, _cost(tools)))
+    each = [(tool.name, _cost([tool]), _cost([lean_tool])) for tool, lean_tool in zip(full, short, strict=True)]
     sys.stdout.write(_cost_data(each, sets) if as_json else _cost_table(each, sets))
     return 0
 
 
 def _cost_data(each: Sequence[tuple[str, Cost, Cost]], sets: Sequence[tuple[str, bool, bool, Cost]]) -> str:
-    def told(one: Cost) -> dict[str, int]:
-        return {"characters": one.characters, "tokens": one.tokens}
+    def fields(cost: Cost) -> dict[str, int]:
+        return {"characters": cost.characters, "tokens": cost.tokens}
 
     data = {
-        "tools": [{"name": name, **told(full), "lean": told(lean)} for name, full, lean in each],
+        "tools": [{"name": name, **fields(full), "lean": fields(lean)} for name, full, lean in each],
         "sets": [
-            {"profile": profile, "lean": lean, "search": search, "tools": whole.tools, **told(whole)}
-            for profile, lean, search, whole in sets
+            {"profile": profile, "lean": lean, "search": search, "tools": total.tools, **fields(total)}
+            for profile, lean, search, total in sets
         ],
         "characters_per_token": CHARACTERS_PER_TOKEN,
     }
@@ -173,19 +173,20 @@ def _cost_table(each: Sequence[tuple[str, Cost, Cost]], sets: Sequence[tuple[str
         for name, full, lean in each
     ]
     lines += ["", f"{'list':<{width}}  characters  tokens  tools"]
-    for profile, lean, search, whole in sets:
+    for profile, lean, search, total in sets:
         name = f"--profile {profile}{' --lean' * lean}{' --search' * search}"
-        lines.append(f"{name:<{width}}  {whole.characters:>10,}  {whole.tokens:>6,}  {whole.tools:>5,}")
-    lines += ["", f"Characters of name, description and parameters as compact JSON; {CHARACTERS_PER_TOKEN} to a token."]
+        lines.append(f"{name:<{width}}  {total.characters:>10,}  {total.tokens:>6,}  {total.tools:>5,}")
+    basis = "Characters of name, description and parameters as compact JSON"
+    lines += ["", f"{basis}; tokens are estimated at {CHARACTERS_PER_TOKEN} characters each."]
     return "\n".join(lines) + "\n"
 
 
-def _show(options: Options, given: Namespace) -> int:
-    return show(options, given.name, as_json=given.json)
+def _show(options: Options, arguments: Namespace) -> int:
+    return show(options, arguments.name, as_json=arguments.json)
 
 
 def show(options: Options, name: str, *, as_json: bool = False) -> int:
-    """Print what a tool does and takes."""
+    """Print the description and the arguments of a tool."""
     with open_runtime(options) as runtime:
         found = runtime.catalog.find(name, runtime.settings["dialect"])
     named = found.entry or found.tool
@@ -205,8 +206,8 @@ def show(options: Options, name: str, *, as_json: bool = False) -> int:
     if found.entry is None and found.tool.details:
         sys.stdout.write(f"{found.tool.details}\n\n")
     required = named.schema.get("required", ())
-    for argument, told in named.schema["properties"].items():
-        known = told if isinstance(told, dict) else {}  # a foreign schema may be true
+    for argument, inner in named.schema["properties"].items():
+        known = inner if isinstance(inner, dict) else {}  # the schema of a custom tool or a server may be `true`
         choices = f" ({', '.join(map(str, known['enum']))})" if isinstance(known.get("enum"), list) else ""
         presence = "required" if argument in required else f"default {json.dumps(known.get('default'))}"
         sys.stdout.write(f"  {argument}: {_kind(known)}{choices}, {presence}\n")
@@ -221,17 +222,17 @@ def show(options: Options, name: str, *, as_json: bool = False) -> int:
         sys.stdout.write(f"\n{described(definition)}".rstrip("\n") + "\n")
         return 0
     effects = ", ".join(sorted(found.tool.effects))
-    canonical = f", stands for {found.tool.name}" if found.entry is not None else ""
+    canonical = f", calls {found.tool.name}" if found.entry is not None else ""
     sys.stdout.write(f"\n{found.tool.source}, effects: {effects}{canonical}\n")
     return 0
 
 
 def _kind(schema: Any) -> str:
-    """Return the type of a parameter; a foreign schema may hold anything."""
+    """Return the type of a parameter; the schema of a custom tool or a server may contain anything."""
     known = schema if isinstance(schema, dict) else {}
-    several = known.get("type") or known.get("anyOf")
-    if isinstance(several, str):
-        return several
-    if not isinstance(several, list):
+    types = known.get("type") or known.get("anyOf")
+    if isinstance(types, str):
+        return types
+    if not isinstance(types, list):
         return "any"
-    return " or ".join(one if isinstance(one, str) else _kind(one) for one in several)
+    return " or ".join(kind if isinstance(kind, str) else _kind(kind) for kind in types)

@@ -1,6 +1,6 @@
-"""`hilt tools install|remove`: tools from a path, a repository or an archive, copied to the user's own.
+"""`hilt tools install|remove`: copy tools from a path, a repository or an archive to the personal tools.
 
-Nothing of a tool runs before the person has seen its files and agreed; what is written is what was shown.
+No tool code runs before the person has seen its files and agreed. Exactly the bytes that were shown are written.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 CLONE_SECONDS = 300.0
 
 _REMOTE = re.compile(r"(https|http|ssh|git|file)://|[\w.-]+@[\w.-]+:")
-# where a repository or an archive may keep its tools
+# folders in which a repository or an archive may keep its tools
 _INSIDE = ("", "tools", *TOOL_FOLDERS)
 
 
 class Staged(NamedTuple):
-    """A tool that may be installed: its name as a file, and its files with their modes."""
+    """A tool to install: its file name, and its files."""
 
     name: str
     files: Mapping[str, bytes]
-    runs: frozenset[str]  # those that are programs
+    runs: frozenset[str]  # the files that are executable
 
 
 def install(screen: Terminal, source: str) -> int:
-    """Show what a source holds, and install what the person wants; return the exit status."""
+    """Show the tools of a source, and install those that the person accepts; return the exit status."""
     with tempfile.TemporaryDirectory(prefix="hilt-install-") as folder:
         staged = [_staged(path) for path in _tools_of(source, folder)]
-        answers = [_install_one(screen, one, source) for one in staged]
+        answers = [_install_one(screen, tool, source) for tool in staged]
     return 0 if all(answers) else 1
 
 
 def _tools_of(source: str, folder: str) -> list[str]:
-    """Return the paths of the tools that a source holds; what is fetched or unpacked goes into the folder."""
+    """Return the paths of the tools in a source, fetching or unpacking it into the folder."""
     fetched = os.path.join(folder, _name_of(source))
     if _REMOTE.match(source):
         os.mkdir(fetched)
@@ -59,7 +59,7 @@ def _tools_of(source: str, folder: str) -> list[str]:
         folder = fetched
     elif not os.path.exists(source):
         raise ToolError(
-            "file_not_found", f"{one_line(source)} does not exist.", suggestion="Name a tool, a git URL or an archive."
+            "file_not_found", f"{one_line(source)} does not exist.", suggestion="Pass a path, a git URL or an archive."
         )
     elif os.path.isfile(source) and source.endswith(ARCHIVES):
         os.mkdir(fetched)
@@ -75,23 +75,23 @@ def _tools_of(source: str, folder: str) -> list[str]:
             return [root]
         for inner in _INSIDE:
             place = os.path.join(root, inner)
-            found = [path for path in candidates.tool_paths(place) if _declares(path)]
-            if found:
-                return found
+            tools = [path for path in candidates.tool_paths(place) if _declares(path)]
+            if tools:
+                return tools
     raise ToolError(
-        "not_found", f"{one_line(source)} holds no tool.", suggestion="A tool is a folder with tool.md, or a file."
+        "not_found", f"{one_line(source)} contains no tool.", suggestion="A tool is a folder with tool.md, or a file."
     )
 
 
 def _name_of(source: str) -> str:
-    """Return what a repository or an archive is called, as the name of a folder."""
+    """Return a folder name for a repository or an archive."""
     name = re.split(r"[/:]", source.rstrip("/"))[-1]
     suffix = next((suffix for suffix in (*ARCHIVES, ".git") if name.endswith(suffix)), "")
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name.removesuffix(suffix)).strip(".-") or "tool"
 
 
 def _declares(path: str) -> bool:
-    """Whether a file is meant as a tool: a README or a setup script beside one is not."""
+    """Whether a file declares a tool, unlike a README or a setup script beside one."""
     if os.path.isdir(path):
         return True
     with open(path, "rb") as file:
@@ -102,9 +102,9 @@ def _declares(path: str) -> bool:
 
 
 def _staged(path: str) -> Staged:
-    """Read what would be installed, once: what is shown is what is written."""
-    found = tools_installed.contents(path)
-    return Staged(os.path.basename(path), found.files, found.runs)
+    """Read the files once, so that the bytes shown are the bytes written."""
+    contents = tools_installed.contents(path)
+    return Staged(os.path.basename(path), contents.files, contents.runs)
 
 
 def _install_one(screen: Terminal, staged: Staged, source: str) -> bool:
@@ -112,7 +112,7 @@ def _install_one(screen: Terminal, staged: Staged, source: str) -> bool:
     if os.path.lexists(target):
         raise ToolError(
             "already_exists",
-            f"{one_line(target)} exists.",
+            f"{one_line(target)} already exists.",
             suggestion=f"Remove it first: {places.command('tools', 'remove', one_line(staged.name))}",
         )
     page = screen.page()
@@ -135,12 +135,12 @@ def _install_one(screen: Terminal, staged: Staged, source: str) -> bool:
 
 
 def _promises(staged: Staged) -> list[str]:
-    """Return what a tool will be able to do. Only what can be read without running it is looked at."""
+    """Return what a tool will be able to do, as far as that is known without running it."""
     with tempfile.TemporaryDirectory(prefix="hilt-install-") as folder:
         path = os.path.join(folder, staged.name)
         _write(staged, path)
         if candidates.format_of(path) in ("python", "javascript"):
-            return ["a program: it can do whatever you can, from the moment it is loaded"]
+            return ["a program: from the moment it is loaded, it can do everything you can"]
         with Workers() as workers:
             known = discovery.readers(workers, os.environ, folder, folder)
             loaded: Loaded = candidates.read_tool(path, "personal", known)
@@ -154,7 +154,7 @@ def _inside(problem: ToolProblem, path: str) -> str:
 
 
 def _write(staged: Staged, target: str) -> None:
-    """Write a tool all at once: it appears under its name when it is complete."""
+    """Write a tool atomically: it appears under its name when it is complete."""
     os.makedirs(os.path.dirname(target), exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".installing-", dir=os.path.dirname(target)) as fresh:
         top = os.path.join(fresh, "tool")
@@ -168,7 +168,7 @@ def _write(staged: Staged, target: str) -> None:
 
 
 def _clone(url: str, folder: str) -> None:
-    """Fetch the newest commit of a repository; nothing of it runs."""
+    """Fetch the newest commit of a repository without running any of its code."""
     from hilt.sandbox import process
 
     git = shutil.which("git")
@@ -182,18 +182,18 @@ def _clone(url: str, folder: str) -> None:
     )
     settings = [word for setting in hardened for word in ("-c", setting)]
     argv = [git, *settings, "clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", url, folder]
-    # the repository that we may be called from is not meant
+    # ignore the repository in which hilt may have been started
     named = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TEMPLATE_DIR")
     env = {name: value for name, value in os.environ.items() if name not in named} | {"GIT_TERMINAL_PROMPT": "0"}
     finished = process.run(argv, cwd=folder, env=env, limits=process.Limits(timeout=CLONE_SECONDS))
     if finished.exit_code:
-        said = finished.stderr.head.decode("utf-8", "replace").strip()
-        raise ToolError("network_error", f"git could not fetch {one_line(url)}: {said or finished.reason}.")
+        output = finished.stderr.head.decode("utf-8", "replace").strip()
+        raise ToolError("network_error", f"git could not fetch {one_line(url)}: {output or finished.reason}.")
     shutil.rmtree(os.path.join(folder, ".git"))
 
 
 def _unpack(path: str, folder: str) -> None:
-    """Unpack an archive into a folder: regular files only, within limits, nothing outside."""
+    """Unpack an archive into a folder: only regular files, within limits, and nothing outside."""
     import tarfile
     import zipfile
     import zlib
@@ -219,7 +219,7 @@ def _unzip(path: str, folder: str) -> None:
             if item.is_dir():
                 continue
             if stat.S_ISLNK(mode):
-                raise _refused(f"The archive holds the link {one_line(item.filename)}.")
+                raise _refused(f"The archive contains the link {one_line(item.filename)}.")
             room.enter(item.filename, item.file_size)
             with zipped.open(item) as file:
                 room.put(item.filename, file.read(item.file_size + 1), item.file_size, runs=bool(mode & stat.S_IXUSR))
@@ -234,15 +234,15 @@ def _untar(path: str, folder: str) -> None:
             if item.isdir():
                 continue
             if not item.isreg():
-                raise _refused(f"The archive holds {one_line(item.name)}, which is not a regular file.")
-            room.enter(item.name, item.size)  # before its bytes are looked at: it may be a bomb
+                raise _refused(f"The archive contains {one_line(item.name)}, which is not a regular file.")
+            room.enter(item.name, item.size)  # before unpacking: it may be a decompression bomb
             file = tarred.extractfile(item)
             content = b"" if file is None else file.read(item.size + 1)
             room.put(item.name, content, item.size, runs=bool(item.mode & stat.S_IXUSR))
 
 
 class _Room:
-    """A folder that takes the files of an archive, as many as fit and only inside."""
+    """The folder for the files of an archive; enforces the limits, and that every path stays inside."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -250,20 +250,20 @@ class _Room:
         self._bytes = 0
 
     def enter(self, name: str, size: int) -> None:
-        """Refuse what is too much, or leads outside."""
+        """Reject a file that exceeds the limits or leads outside the folder."""
         self._files += 1
         self._bytes += size
         if self._files > candidates.FOLDER_FILES or self._bytes > candidates.FOLDER_BYTES:
             most = f"{candidates.FOLDER_FILES} files or {candidates.FOLDER_BYTES >> 20} MiB"
-            raise ToolError("file_too_large", f"The archive holds more than {most}.")
+            raise ToolError("file_too_large", f"The archive contains more than {most}.")
         parts = name.replace("\\", "/").split("/")
         if name.startswith(("/", "\\")) or ".." in parts or "\0" in name:
-            raise _refused(f"The archive holds {one_line(name)!r}, which leads outside.")
+            raise _refused(f"The archive contains {one_line(name)!r}, which leads outside its folder.")
 
     def put(self, name: str, content: bytes, size: int, *, runs: bool) -> None:
         """Write a file."""
         if len(content) != size:
-            raise _refused(f"The archive lies about the size of {one_line(name)}.")
+            raise _refused(f"The archive declares a wrong size for {one_line(name)}.")
         path = os.path.join(self._folder, *name.split("/"))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -276,17 +276,18 @@ def _refused(message: str) -> ToolError:
 
 
 def remove(screen: Terminal, name: str) -> int:
-    """Remove a personal tool, if the person means it; return the exit status."""
+    """Remove a personal tool if the person confirms; return the exit status."""
     folder = tools_installed.own_folder()
-    there = candidates.tool_paths(folder, "personal")
-    found = [path for path in there if name in (os.path.basename(path), _stem(path))] or _declaring(name, there)
-    if not found:
+    installed = candidates.tool_paths(folder, "personal")
+    matches = [path for path in installed if name in (os.path.basename(path), _stem(path))]
+    matches = matches or _declaring(name, installed)
+    if not matches:
         raise ToolError(
             "not_found",
             f"There is no tool {one_line(name)} in {one_line(folder)}.",
-            suggestion=f"{places.command('tools', 'show', 'NAME')} tells where a tool is from.",
+            suggestion=f"To see where a tool comes from: {places.command('tools', 'show', 'NAME')}",
         )
-    for path in found:
+    for path in matches:
         screen.write(f"Remove {one_line(path)}? [y/n] > ")
         answer = screen.read()
         if answer.strip().casefold() not in ("y", "yes"):
@@ -302,12 +303,12 @@ def remove(screen: Terminal, name: str) -> int:
 
 
 def _declaring(name: str, paths: Sequence[str]) -> list[str]:
-    """Return the paths of the tool that is called so, whatever its file is."""
-    # as every other look at tools: a module is loaded for it, in the sandbox that the settings want for it
+    """Return the paths that declare a tool of this name, whatever their file names are."""
+    # loads modules like any other listing of tools, in the sandbox that the settings ask for
     with open_runtime({}) as runtime:
-        found = runtime.custom()
-    known = (found.definitions.get(name), *(one for one in found.hidden if one.name == name))
-    origins = [one.origin for one in known if one is not None]
+        custom = runtime.custom()
+    known = (custom.definitions.get(name), *(tool for tool in custom.hidden if tool.name == name))
+    origins = [tool.origin for tool in known if tool is not None]
     return [path for path in paths if any(origin in (path, *_definitions(path)) for origin in origins)]
 
 

@@ -1,4 +1,4 @@
-"""Where the installed tools came from, and whether they still are what was installed."""
+"""The record of installed tools: their sources and checksums, and whether they have changed since."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hilt.surfaces.cli.prompt import one_line
 
 RECORD = ".installed.json"  # beside the personal tools
 
-Records = dict[str, dict[str, Any]]  # by the names of their files: where each came from, and its checksum
+Records = dict[str, dict[str, Any]]  # source and checksum, by file name
 
 
 class Contents(NamedTuple):
-    """The files of a tool, and which of them are programs."""
+    """The files of a tool, and which of them are executable."""
 
     files: Mapping[str, bytes]
     runs: frozenset[str]
@@ -32,7 +32,7 @@ def own_folder() -> str:
 
 
 def contents(path: str) -> Contents:
-    """Read all files of a tool; raise when one of them is no regular file, or too large."""
+    """Read all files of a tool; raise if one is not a regular file, or is too large."""
     files: dict[str, bytes] = {}
     runs = set()
     for file in candidates.tool_files(path):
@@ -45,13 +45,13 @@ def contents(path: str) -> Contents:
                 raise ToolError(
                     "tool_invalid",
                     f"{one_line(file)} is not a regular file.",
-                    suggestion="Replace links by what they lead to.",
+                    suggestion="Replace links with their targets.",
                 )
             if facts.st_size > FILE_BYTES:
                 raise ToolError(
                     "file_too_large",
                     f"{one_line(file)} is larger than {FILE_BYTES >> 20} MiB.",
-                    suggestion="Tools have files that a person can look through.",
+                    suggestion="Keep the files of a tool small enough for a person to review.",
                 )
             with open(file, "rb") as opened:
                 files[name] = opened.read(FILE_BYTES + 1)
@@ -63,17 +63,17 @@ def contents(path: str) -> Contents:
 
 
 def records() -> Records:
-    """Return what is known of installed tools; a file that is not ours says nothing."""
+    """Return the record of installed tools; empty if the file is missing or invalid."""
     try:
         with open(os.path.join(own_folder(), RECORD), encoding="utf-8") as file:
-            known = json.load(file)
+            data = json.load(file)
     except (OSError, ValueError, RecursionError):
         return {}
-    return {name: one for name, one in known.items() if isinstance(one, dict)} if isinstance(known, dict) else {}
+    return {name: entry for name, entry in data.items() if isinstance(entry, dict)} if isinstance(data, dict) else {}
 
 
 def record(change: Callable[[Records], Records]) -> None:
-    """Change what is known of installed tools."""
+    """Apply a change to the record of installed tools."""
     path = os.path.join(own_folder(), RECORD)
     fresh = f"{path}.{os.getpid()}"
     with open(fresh, "w", encoding="utf-8") as file:
@@ -82,16 +82,16 @@ def record(change: Callable[[Records], Records]) -> None:
 
 
 def changed() -> list[str]:
-    """Return the paths of installed tools that are no longer what was installed."""
-    found = []
-    for name, one in sorted(records().items()):
+    """Return the paths of tools that have changed since their installation."""
+    paths = []
+    for name, entry in sorted(records().items()):
         path = os.path.join(own_folder(), name)
         if os.path.basename(name) != name or not os.path.lexists(path):
             continue  # removed by hand
         try:
-            is_same = fingerprint(contents(path).files) == one.get("checksum")
+            is_same = fingerprint(contents(path).files) == entry.get("checksum")
         except ToolError:
             is_same = False
         if not is_same:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths

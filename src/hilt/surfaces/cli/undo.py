@@ -1,4 +1,4 @@
-"""`hilt undo`: the changes of files in this folder, and the way back."""
+"""`hilt undo`: list the file changes in this folder, and undo them."""
 
 from __future__ import annotations
 
@@ -23,58 +23,58 @@ _SHOWN = 20
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     parser.run = _list_some
-    parser.details = """One id stands for everything that one call changed. Without a command, the newest changes are
+    parser.details = """One id covers everything that one call changed. Without a command, the newest changes are
 listed. A restore is a change too, so it can be undone."""
     listing = parser.command("list", "List all changes, newest first", _list)
-    last = parser.command("last", "Show the last change, and take it back after a yes", _last)
-    last.add_argument("--yes", action="store_true", help="Take it back without asking")
+    last = parser.command("last", "Show the last change, prompt, and undo it", _last)
+    last.add_argument("--yes", action="store_true", help="Undo it without a prompt")
     preview = parser.command("preview", "Show what a restore would change", _preview)
-    restore = parser.command("restore", "Put files back as they were before a change", _restore)
+    restore = parser.command("restore", "Restore files to their state before a change", _restore)
     for below in (preview, restore):
-        below.add_argument("id", metavar="ID", help="The id of the change; a unique beginning will do")
-    clear = parser.command("clear", "Forget all changes of this folder; files stay as they are", _clear)
+        below.add_argument("id", metavar="ID", help="The id of the change; any unique prefix works")
+    clear = parser.command("clear", "Delete the change history of this folder; files stay as they are", _clear)
     for below in (parser, listing, last, preview, restore, clear):
         below.add_argument("--json", action="store_true", help="Print JSON")
         if below is not last:
-            below.add_argument("--raw", action="store_true", help="Print the reply of the JSON protocol")
-    last.details = """What was the last change may itself be an undo: taking that back repeats the change. Where nobody
-can be asked, nothing is taken back without --yes."""
+            below.add_argument("--raw", action="store_true", help="Print the raw JSON reply")
+    last.details = """If the last change was itself an undo, undoing it repeats the original change. Without a terminal
+to prompt on, nothing is undone unless --yes is given."""
     last.examples = [
-        ("hilt undo last", "Show the last change, ask, and take it back"),
-        ("hilt undo last --yes", "Take it back at once"),
-        ("hilt undo last --json", "Show it as JSON, and take nothing back"),
+        ("hilt undo last", "Show the last change, prompt, and undo it"),
+        ("hilt undo last --yes", "Undo it without a prompt"),
+        ("hilt undo last --json", "Show it as JSON without undoing it"),
     ]
     parser.examples = [
         ("hilt undo", "List the newest changes"),
-        ("hilt undo last", "Take back the last one"),
+        ("hilt undo last", "Undo the last one"),
         ("hilt undo preview 3f2a", "Show what a restore would change"),
-        ("hilt undo restore 3f2a", "Put the files back"),
+        ("hilt undo restore 3f2a", "Restore the files"),
     ]
 
 
-def _list_some(options: Options, given: Namespace) -> int:
-    return _ask(options, given, {"action": "list", "limit": _SHOWN})
+def _list_some(options: Options, arguments: Namespace) -> int:
+    return _ask(options, arguments, {"action": "list", "limit": _SHOWN})
 
 
-def _list(options: Options, given: Namespace) -> int:
-    return _ask(options, given, {"action": "list"})
+def _list(options: Options, arguments: Namespace) -> int:
+    return _ask(options, arguments, {"action": "list"})
 
 
-def _preview(options: Options, given: Namespace) -> int:
-    return _ask(options, given, {"action": "preview", "id": given.id})
+def _preview(options: Options, arguments: Namespace) -> int:
+    return _ask(options, arguments, {"action": "preview", "id": arguments.id})
 
 
-def _restore(options: Options, given: Namespace) -> int:
-    return _ask(options, given, {"action": "restore", "id": given.id})
+def _restore(options: Options, arguments: Namespace) -> int:
+    return _ask(options, arguments, {"action": "restore", "id": arguments.id})
 
 
-def _clear(options: Options, given: Namespace) -> int:
-    return _ask(options, given, {"action": "clear"})
+def _clear(options: Options, arguments: Namespace) -> int:
+    return _ask(options, arguments, {"action": "clear"})
 
 
-def _ask(options: Options, given: Namespace, args: dict[str, Any]) -> int:
+def _ask(options: Options, arguments: Namespace, args: dict[str, Any]) -> int:
     try:
         with open_runtime(options) as runtime:
             if args["action"] == "clear":
@@ -82,9 +82,9 @@ def _ask(options: Options, given: Namespace, args: dict[str, Any]) -> int:
             result = runtime.request(Call("undo", args))
     except ToolError as error:
         result = Result(error=error)
-    if given.raw or result.error is not None:
-        return show(result, raw=given.raw)
-    if given.json:
+    if arguments.raw or result.error is not None:
+        return show(result, raw=arguments.raw)
+    if arguments.json:
         _print_json(_data(result))
     elif result.data is None:
         return show(result, raw=False)
@@ -113,38 +113,40 @@ def _print_list(data: dict[str, Any]) -> None:
     sys.stdout.write(f"{data['count']} of {data['total']} snapshots\n")
 
 
-def _last(options: Options, given: Namespace) -> int:
+def _last(options: Options, arguments: Namespace) -> int:
     try:
         with open_runtime(options) as runtime:
-            return _take_back(runtime, given)
+            return _take_back(runtime, arguments)
     except ToolError as error:
         return show(Result(error=error), raw=False)
 
 
-def _take_back(runtime: Runtime, given: Namespace) -> int:
-    found = _called(runtime, action="list", limit=1)
-    if not found.data or not found.data["snapshots"]:
+def _take_back(runtime: Runtime, arguments: Namespace) -> int:
+    newest = _called(runtime, action="list", limit=1)
+    if not newest.data or not newest.data["snapshots"]:
         raise ToolError(
             "not_found",
-            "Nothing was changed in this folder, or it was forgotten.",
-            suggestion="Only changes that tools make are kept; see hilt undo list.",
+            "No changes are recorded for this folder.",
+            suggestion="Only changes made by tools are recorded; see hilt undo list.",
         )
-    change = {name: found.data["snapshots"][0][name] for name in ("id", "operation", "timestamp")}
+    change = {name: newest.data["snapshots"][0][name] for name in ("id", "operation", "timestamp")}
     preview = _called(runtime, action="preview", id=change["id"])
-    if not given.json:
-        sys.stdout.write(f"{change['operation']} {change['id']}, {change['timestamp'][:19]}. Undoing it does this:\n")
+    if not arguments.json:
+        sys.stdout.write(
+            f"{change['operation']} {change['id']}, {change['timestamp'][:19]}. Undoing it would change:\n"
+        )
         show(preview, raw=False)
-    if given.yes or (not given.json and _agrees()):
+    if arguments.yes or (not arguments.json and _agrees()):
         restored = _called(runtime, action="restore", id=change["id"])
-        if not given.json:
+        if not arguments.json:
             sys.stdout.write(inert(restored.text) + "\n")
         else:
             _print_json({**change, "diff": preview.text, "restored": True, "files": restored.meta.get("files", [])})
         return 0
-    if given.json:
+    if arguments.json:
         _print_json({**change, "diff": preview.text, "restored": False})
         return 0
-    sys.stdout.write("Nothing was taken back.\n")
+    sys.stdout.write("Nothing was undone.\n")
     return 1
 
 
@@ -156,10 +158,10 @@ def _called(runtime: Runtime, **args: Any) -> Result:
 
 
 def _agrees() -> bool:
-    """Whether the person at the terminal says yes; with nobody there, the answer is no."""
+    """Whether the person at the terminal answers yes; without a terminal, the answer is no."""
     if not sys.stdin.isatty():
-        sys.stdout.write("Nobody can be asked here: --yes takes it back.\n")
+        sys.stdout.write("The input is not a terminal, so nobody can confirm this. Pass --yes to undo it.\n")
         return False
-    sys.stdout.write("Take it back? [y/n] > ")
+    sys.stdout.write("Undo it? [y/n] > ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().casefold() in ("y", "yes")

@@ -1,8 +1,8 @@
-"""The client of one call, as a tool meets it: asked through MCP, told how far the call is.
+"""The MCP client of one call, as an attendant: answers questions, and receives progress and log messages.
 
-A person who is asked whether a call may run, or a question of `ask_user`, holds no thread: the call ends there, and is
-run again with the answer. What a custom tool asks while it runs waits for the answer where the client can be asked in
-between; otherwise the call is run again with all answers so far.
+Approvals and the questions of `ask_user` block no thread: the call ends there, and runs again with the answer. A
+question that a custom tool asks while it runs waits for the answer if the protocol version lets the server ask during a
+call; otherwise the call runs again with all answers so far.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.state.approvals import Asked
 
-NOTE_CHARACTERS = 10_000  # of what is told while a call runs
+NOTE_CHARACTERS = 10_000  # of one progress or log message
 NOTES_AT_ONCE = 200
 NOTES_PER_SECOND = 50
-AUTOMATIC_SECONDS = 1.0  # a form that is closed sooner was closed by a program
+AUTOMATIC_SECONDS = 1.0  # a form that closes sooner was closed by a program
 
 APPROVAL = "approval"
 QUESTIONS = "questions"
@@ -44,13 +44,11 @@ Responses = dict[str, dict[str, Any] | None]
 
 @dataclass
 class ClientAnswers:
-    """What the client has answered so far in one call, through all its rounds."""
+    """The client's answers so far in one call, through all its rounds."""
 
-    approvals: dict[str, UserAnswer | None] = field(
-        default_factory=dict
-    )  # by what they are bound to; None: nobody said
+    approvals: dict[str, UserAnswer | None] = field(default_factory=dict)  # by digest; None if nobody answered
     answers: dict[str, Any] | ToolError | None = None  # to questions
-    own_words: list[int] = field(default_factory=list)  # the numbers of questions that the person answers so
+    own_words: list[int] = field(default_factory=list)  # the questions to be answered in the person's own words
     inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -59,7 +57,7 @@ class Attending:
 
     def __init__(
         self,
-        told: ClientAnswers,
+        replies: ClientAnswers,
         can: frozenset[str],
         *,
         by: str,
@@ -67,13 +65,14 @@ class Attending:
         send: Callable[[str, tuple[Any, ...]], None],
         wait: Callable[[Mapping[str, Any]], Responses] | None,
     ) -> None:
-        """Take what the client can be asked; `wait`, unless None, asks it and returns its answers.
+        """Attend a call of a client that supports the requests in `can`.
 
-        `alone` says that it has closed a form of this session by itself: no person sits in front of it.
+        `wait`, unless None, asks the client and returns its answers. `alone` means that the client has closed a form of
+        this session by itself, so that it has no user.
         """
-        self.needs: dict[str, dict[str, Any]] = {}  # what must be asked before the call can go on
-        self.missing: str | None = None  # what the call cannot do without and the client lacks
-        self._told = told
+        self.needs: dict[str, dict[str, Any]] = {}  # requests to the client before the call can continue
+        self.missing: str | None = None  # a capability that the call needs and the client lacks
+        self._replies = replies
         self._can = can
         self._by = by
         self._alone = alone
@@ -92,30 +91,30 @@ class Attending:
 
     @property
     def has_questions(self) -> bool:
-        """Whether this run of the call ended to ask something."""
+        """Whether this run of the call ended with questions."""
         return bool(self.needs)
 
     def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
-        """Return what the person said to exactly this call, None if nobody did; end the call to ask them."""
+        """Return the person's answer to exactly this call, None if nobody answered; end the call to ask first."""
         if "form" not in self._can:
             return None
-        if digest in self._told.approvals:
-            return self._told.approvals[digest]
+        if digest in self._replies.approvals:
+            return self._replies.approvals[digest]
         self._asked = asked, digest
         self._need(APPROVAL, approval_form(asked))
         raise ToolError("approval_required", f"{asked.tool} needs approval: {asked.reason.rstrip('.')}.")
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
-        """Return the answers of the person; end the call to ask them."""
+        """Return the person's answers; end the call to ask first."""
         if "form" not in self._can:
             return None
-        told = self._told
-        if isinstance(told.answers, ToolError):
-            raise told.answers
-        if told.answers is not None and not told.own_words:
-            return told.answers
+        replies = self._replies
+        if isinstance(replies.answers, ToolError):
+            raise replies.answers
+        if replies.answers is not None and not replies.own_words:
+            return replies.answers
         self._questions = questions
-        form = own_words_form(questions, told.own_words) if told.own_words else question_form(questions)
+        form = own_words_form(questions, replies.own_words) if replies.own_words else question_form(questions)
         self._need(QUESTIONS, form)
         raise ToolError("no_one_to_ask", "The user has not answered yet.")
 
@@ -124,40 +123,40 @@ class Attending:
         self.needs[name] = sound(form)
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a form that the person filled in."""
+        """Return the form as the person filled it in."""
         params = {"mode": "form", "message": message, "requestedSchema": schema}
         return self._one({"method": FORM, "params": params})
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """Return what the client's model says."""
+        """Return the response of the client's model."""
         return self._one({"method": "sampling/createMessage", "params": request})
 
     def inputs(self, requests: Mapping[str, Any]) -> Responses:
-        """Return the client's answers by name; None for what it cannot be asked."""
+        """Return the client's answers by name; None for requests that it does not support."""
         requests = sound(dict(requests))
-        found: Responses = dict.fromkeys(requests)
-        asked = {name: request for name, request in requests.items() if self._is_able(request)}
+        answers: Responses = dict.fromkeys(requests)
+        supported = {name: request for name, request in requests.items() if self._is_able(request)}
         if self._wait is not None:
-            return {**found, **(self._wait(asked) if asked else {})}
-        missing = {name: request for name, request in asked.items() if name not in self._told.inputs}
+            return {**answers, **(self._wait(supported) if supported else {})}
+        missing = {name: request for name, request in supported.items() if name not in self._replies.inputs}
         if missing:
             self.needs.update(missing)
             raise ToolError("no_one_to_ask", "The client has not answered yet.")
-        return {**found, **{name: self._told.inputs[name] for name in asked}}
+        return {**answers, **{name: self._replies.inputs[name] for name in supported}}
 
     def require(self, capability: str) -> None:
-        """Raise unless the client has said that it is capable of this."""
+        """Raise unless the client declares this capability."""
         if capability not in self._can:
             self.missing = capability
-            raise ToolError("no_one_to_ask", f"The client does not offer {capability}.")
+            raise ToolError("no_one_to_ask", f"The client does not support {capability}.")
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Tell how far the call is; what a tool says of it may be anything, and more than anybody can read."""
+        """Report progress, validated and rate-limited: a tool may send anything, any number of times."""
         if _is_number(done) and self._allowance.take():
             self._send("progress", (done, total if _is_number(total) else None, str(message)[:NOTE_CHARACTERS]))
 
     def log(self, level: str, data: Any) -> None:
-        """Tell what a person may want to know while the call runs."""
+        """Send a log message for the person, rate-limited."""
         if self._allowance.take():
             text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
             self._send(
@@ -165,7 +164,7 @@ class Attending:
             )
 
     def take(self, responses: Mapping[str, dict[str, Any]]) -> None:
-        """Put what the client answered to `needs` where the next run finds it."""
+        """Store the client's answers to `needs` for the next run."""
         for name in self.needs:
             response = responses.get(name)
             if response is None:
@@ -173,22 +172,22 @@ class Attending:
             if name == APPROVAL and self._asked is not None:
                 asked, digest = self._asked
                 automatic = time.monotonic() - self._asked_at < AUTOMATIC_SECONDS
-                self._told.approvals[digest] = read_approval(asked, response, self._by, automatic=automatic)
+                self._replies.approvals[digest] = read_approval(asked, response, self._by, automatic=automatic)
             elif name == QUESTIONS and self._questions:
                 self._take_answers(response)
             else:
-                self._told.inputs[name] = response
+                self._replies.inputs[name] = response
 
     def _take_answers(self, response: Mapping[str, Any]) -> None:
-        told = self._told
+        replies = self._replies
         try:
-            if isinstance(told.answers, dict):
-                told.answers = read_own_words(self._questions, told.own_words, told.answers, response)
-                told.own_words = []
+            if isinstance(replies.answers, dict):
+                replies.answers = read_own_words(self._questions, replies.own_words, replies.answers, response)
+                replies.own_words = []
             else:
-                told.answers, told.own_words = read_choices(self._questions, response)
+                replies.answers, replies.own_words = read_choices(self._questions, response)
         except ToolError as error:
-            told.answers = error
+            replies.answers = error
 
     def _one(self, request: dict[str, Any]) -> dict[str, Any] | None:
         self._count += 1
@@ -203,7 +202,7 @@ class Attending:
 
 
 class _Allowance:
-    """How much a call may still tell: many things at once, and then a few in each second."""
+    """A token bucket for the messages of a call: a burst, and then a rate per second."""
 
     def __init__(self) -> None:
         self._left = float(NOTES_AT_ONCE)

@@ -1,4 +1,4 @@
-"""One tools/call: run by the runtime's threads, cancelled with its request, asked and told on the way."""
+"""One tools/call: runs on the runtime's threads, is cancelled with its request, and reports progress and questions."""
 
 from __future__ import annotations
 
@@ -37,56 +37,56 @@ Ctx = ServerRequestContext[Any, Any]
 HandOver = Callable[[Call], Result]
 
 BEAT_SECONDS = 1.0
-STEP = 0.001  # of progress that only says that the call lives
-ROUNDS_MAX = 1000  # of calls that wait for the client's next request
+STEP = 0.001  # the increment of a heartbeat without real progress
+ROUNDS_MAX = 1000  # calls that wait for the client's next request
 ROUND_SECONDS = 600.0
 NAME_CHARACTERS = 60  # of a client
-EVENTS_MAX = 256  # that a client has not been told yet; more are not kept for it
+EVENTS_MAX = 256  # unsent events of a call; more are dropped
 
 
 class OpenCall(NamedTuple):
-    """A call that was answered with questions, and what is known of it when it comes again."""
+    """A call that was answered with questions, and its state for when the client retries it."""
 
     run: CallRun
-    told: ClientAnswers
+    replies: ClientAnswers
     session: Session
     key: str
     until: float
 
 
 class Rounds:
-    """Calls that go on with the client's next request, by a secret that counts once."""
+    """Calls that continue with the client's next request, by a secret that is valid once."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenCall] = {}
 
-    def keep(self, run: CallRun, told: ClientAnswers, session: Session, key: str) -> str:
-        """Keep a call, and return what names it."""
+    def keep(self, run: CallRun, replies: ClientAnswers, session: Session, key: str) -> str:
+        """Keep a call, and return the secret that identifies it."""
         now = time.monotonic()
         self.end(before=now)
         while len(self._open) >= ROUNDS_MAX:
             self._end(next(iter(self._open)))
         state = secrets.token_urlsafe(24)
-        self._open[state] = OpenCall(run, told, session, key, now + ROUND_SECONDS)
+        self._open[state] = OpenCall(run, replies, session, key, now + ROUND_SECONDS)
         return state
 
     def take(self, state: str, key: str, named: str | None) -> OpenCall:
-        """Return the call that a request goes on with, which must be the same call of the same session."""
-        found = self._open.get(state)
-        if found is None or found.key != key or found.until < time.monotonic():
+        """Return the call that a request continues, which must be the same call in the same session."""
+        open_call = self._open.get(state)
+        if open_call is None or open_call.key != key or open_call.until < time.monotonic():
             raise _bad_state()
-        if named is not None and named != found.session.name:
+        if named is not None and named != open_call.session.name:
             raise _bad_state()
         del self._open[state]
-        return found
+        return open_call
 
     def end(self, before: float = float("inf")) -> None:
-        """End the calls whose time was over before then: nobody will answer."""
-        for state in [state for state, one in self._open.items() if one.until < before]:
+        """End the calls that expired before then: nobody will answer."""
+        for state in [state for state, open_call in self._open.items() if open_call.until < before]:
             self._end(state)
 
     def _end(self, state: str) -> None:
-        self._open.pop(state).run.abandon(ToolError("approval_timeout", "The client did not come back with an answer."))
+        self._open.pop(state).run.abandon(ToolError("approval_timeout", "The client did not answer in time."))
 
 
 def _key(params: types.CallToolRequestParams) -> str:
@@ -107,21 +107,21 @@ class Calls:
         offload: Callable[[Callable[[], Any]], asyncio.Future[Any]],
         hand_over: HandOver | None = None,
     ) -> None:
-        """Take the runtime, what runs something on another thread, and what runs a call that must outlive us."""
+        """Run calls on a runtime; `offload` runs slow work, `hand_over` calls that must outlive this process."""
         self._runtime = runtime
         self._hand_over = hand_over
         self._offload = offload
         self._built_in = frozenset(built_in_names())
         self._rounds = Rounds()
         self.mode_set: Callable[[], None] = lambda: None  # called when the mode of a session has changed
-        self.asking = 0  # calls that wait for an answer of a client
+        self.asking = 0  # calls that wait for an answer from a client
 
     def close(self) -> None:
         """End the calls that wait for their client."""
         self._rounds.end()
 
     def end_idle(self) -> None:
-        """End the calls whose client has not come back in time."""
+        """End the calls whose client did not answer in time."""
         self._rounds.end(before=time.monotonic())
 
     async def call(
@@ -131,16 +131,16 @@ class Calls:
         modern = is_modern(ctx)
         raw = ctx.params or {}
         meta = raw.get("_meta") or {}
-        told = ClientAnswers()
+        replies = ClientAnswers()
         responses = raw.get("inputResponses") or {}
         if modern and params.request_state is not None:
             named = session_of().name if SESSION in meta else None
-            found = self._rounds.take(params.request_state, _key(params), named)
-            told, session = found.told, found.session
-            found.run.attending.take(responses)
+            open_call = self._rounds.take(params.request_state, _key(params), named)
+            replies, session = open_call.replies, open_call.session
+            open_call.run.attending.take(responses)
         else:
             session = session_of()
-            told.inputs.update(responses)
+            replies.inputs.update(responses)
         approval = meta.get(APPROVAL)
         if not isinstance(approval, str) or not _ID.fullmatch(approval):
             approval = session.answered(params.name, params.arguments, self._runtime)
@@ -155,8 +155,8 @@ class Calls:
             if handed_over is not None:
                 return handed_over
             while True:
-                session.alone = session.alone or None in told.approvals.values()
-                run = CallRun(self, ctx, call, told, can, progress, by=by, alone=session.alone)
+                session.alone = session.alone or None in replies.approvals.values()
+                run = CallRun(self, ctx, call, replies, can, progress, by=by, alone=session.alone)
                 result = await run.result()
                 attending = run.attending
                 if attending.missing is not None and modern:
@@ -164,13 +164,13 @@ class Calls:
                 if not attending.needs:
                     return self._answer(session, call, result, run.prepared, is_forwarded=run.is_forwarded)
                 if modern:
-                    state = self._rounds.keep(run, told, session, _key(params))
+                    state = self._rounds.keep(run, replies, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}
                     return {**required, "requestState": state}
-                found_responses = await self.ask(ctx, attending.needs)
-                if any(found_responses[name] is None for name in attending.needs):
-                    can = can - {"form"}  # it said it could
-                attending.take({name: one for name, one in found_responses.items() if one is not None})
+                answers = await self.ask(ctx, attending.needs)
+                if any(answers[name] is None for name in attending.needs):
+                    can = can - {"form"}  # the client declares forms but does not answer them
+                attending.take({name: answer for name, answer in answers.items() if answer is not None})
         except ToolError as error:
             if run is not None:
                 run.abandon(error)
@@ -185,7 +185,7 @@ class Calls:
             session.used = time.monotonic()
 
     async def _handed_over(self, session: Session, call: Call) -> dict[str, Any] | None:
-        """Return the answer to a call that needs what outlives this process, from where that is; None to any other."""
+        """Run a call that needs background jobs in the resident process; return None for any other call."""
         hand_over = self._hand_over
         prepared = None
         if hand_over is not None:
@@ -194,9 +194,9 @@ class Calls:
             return None
         result: Result = await self._offload(lambda: hand_over(call))
         if result.error is not None and result.error.code == "resident_required":
-            return None  # it cannot be reached; here the call is refused, and recorded
+            return None  # it cannot be reached; running the call here refuses and records it
         if result.error is None and prepared.tool.output is not None:
-            with suppress(ValueError):  # a tool may answer with text all the same
+            with suppress(ValueError):  # a tool may still answer with text
                 result = result._replace(text="", data=json.loads(result.text))
         return self._answer(session, call, result, prepared)
 
@@ -204,7 +204,7 @@ class Calls:
         self, session: Session, call: Call, result: Result, prepared: Prepared | None, *, is_forwarded: bool = False
     ) -> dict[str, Any]:
         error = result.error
-        # a name inside the arguments is the model's to correct
+        # an unknown name in the arguments of tool_call is the model's error, not the client's
         if error is not None and error.code == "unknown_tool" and prepared is None and not is_forwarded:
             raise unknown_tool(call.tool, error)
         if error is not None and error.code == "approval_required" and "approval" in error.details:
@@ -213,60 +213,60 @@ class Calls:
             error.suggestion = f"Ask the user to run: {command('approve', id)}. Then make the same call again."
         if prepared is not None and prepared.tool.traits.sets_mode:
             self.mode_set()
-        # a dialect answers in shapes of its own
+        # dialects have their own result formats
         output = prepared.tool.output if prepared is not None and prepared.entry is None else None
         trusted = prepared is None or prepared.tool.source == "built-in"
         answer = call_result(result, output, trusted=trusted)
-        if session.told is not None:
-            answer["_meta"] = {**answer.get("_meta", {}), SESSION: session.told}
+        if session.offered is not None:
+            answer["_meta"] = {**answer.get("_meta", {}), SESSION: session.offered}
         return answer
 
     async def submit(self, call: Call, done: Callable[[Result], None], **options: Any) -> None:
-        """Start a call; finding a tool that is not built in may take a while, and then others go on."""
+        """Start a call; finding a tool that is not built in may be slow, so it runs on another thread."""
         is_near = call.tool in self._built_in and not self._runtime.catalog.find(call.tool).tool.traits.finds
-        if is_near:  # found without looking through files
+        if is_near:  # found without reading files
             self._runtime.submit(call, done, **options)
         else:
             await self._offload(lambda: self._runtime.submit(call, done, **options))
 
     async def ask(self, ctx: Ctx, requests: Mapping[str, Any]) -> Responses:
-        """Ask a client that has a connection; None for what it does not answer."""
-        found: Responses = dict.fromkeys(requests)
+        """Ask a client that has a connection; None for requests that it does not answer."""
+        answers: Responses = dict.fromkeys(requests)
         seconds = self._runtime.settings["approvals.timeout_s"]
         self.asking += 1
         try:
             async with asyncio.timeout(seconds):
                 for name, request in requests.items():
-                    found[name] = await _asked(ctx, request)
+                    answers[name] = await _asked(ctx, request)
         except TimeoutError:
             raise ToolError("approval_timeout", f"Nobody answered within {seconds:g} s.") from None
         except (MCPError, ValueError):
-            pass  # it cannot, or answers what is none
+            pass  # not supported by the client, or an invalid response
         finally:
             self.asking -= 1
-        return found
+        return answers
 
 
 class Progress:
-    """Tells a client that wants to know how far its call is, and each second at least that it lives."""
+    """Reports progress to a client that asked for it, with a heartbeat every second."""
 
     def __init__(self, ctx: Ctx) -> None:
         self._session = ctx.session
         self._started = time.monotonic()
-        self._told = False  # since the last sign of life
-        self._counts = False  # whether the tool says how far it is, in something else than seconds
+        self._sent = False  # since the last heartbeat
+        self._counts = False  # whether the tool reports its own progress, instead of elapsed seconds
         self._last = -1.0
         self._total: float | None = None
         meta = (ctx.params or {}).get("_meta") or {}
         self._task = asyncio.create_task(self._beat()) if meta.get("progressToken") is not None else None
 
     def end(self) -> None:
-        """Tell no more."""
+        """Stop reporting."""
         if self._task is not None:
             self._task.cancel()
 
-    async def tell(self, done: float, total: float | None, message: str) -> None:
-        """Tell what the tool says."""
+    async def report(self, done: float, total: float | None, message: str) -> None:
+        """Report the progress of the tool."""
         if self._task is not None:
             self._counts = True
             await self._send(done, total, message)
@@ -274,16 +274,16 @@ class Progress:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
-            if not self._told:
+            if not self._sent:
                 elapsed = round(time.monotonic() - self._started, 1)
                 await self._send(self._last if self._counts else elapsed, self._total, f"{elapsed:g} s")
-            self._told = False
+            self._sent = False
 
     async def _send(self, done: float, total: float | None, message: str) -> None:
         if done <= self._last:
-            done = self._last + STEP  # it must grow, whatever a tool says
+            done = self._last + STEP  # progress must increase, whatever a tool reports
             total = total if total is None or total >= done else None
-        self._last, self._total, self._told = done, total, True
+        self._last, self._total, self._sent = done, total, True
         await self._session.report_progress(done, total, sound(message) or None)
 
 
@@ -295,7 +295,7 @@ class CallRun:
         calls: Calls,
         ctx: Ctx,
         call: Call,
-        told: ClientAnswers,
+        replies: ClientAnswers,
         can: frozenset[str],
         progress: Progress,
         *,
@@ -313,7 +313,7 @@ class CallRun:
         self._given_up = False
         self._levels = allowed_log_levels(ctx.protocol_version, ctx.meta)
         self.attending = Attending(
-            told,
+            replies,
             can,
             by=by,
             alone=alone,
@@ -323,7 +323,7 @@ class CallRun:
 
     @property
     def prepared(self) -> Prepared | None:
-        """The call as it was understood."""
+        """The prepared call; None before it began."""
         return None if self._running is None else self._running.prepared
 
     @property
@@ -332,12 +332,12 @@ class CallRun:
         return self._running is not None and self._running.call.through is not None
 
     def abandon(self, error: ToolError) -> None:
-        """Put the call on record when it ends here, between a question and its answer."""
+        """Record a call that ends between a question and its answer."""
         if self.attending.needs and self._running is not None:
             self._running.abandon(error)
 
     async def result(self) -> Result:
-        """Run the call to its end; it is given up when the request is."""
+        """Run the call to its end; cancel it if the request is cancelled."""
         ended = False
         try:
             await self._calls.submit(self._call, self._done, began=self._began, attendant=self.attending)
@@ -346,7 +346,7 @@ class CallRun:
                 if kind == "done":
                     ended = True
                     return values  # type: ignore[no-any-return]
-                await self._tell(kind, values)
+                await self._handle(kind, values)
         finally:
             self._given_up = not ended
             if self._running is not None and not ended:
@@ -355,14 +355,14 @@ class CallRun:
                 task.cancel()
                 answer.cancel()
 
-    async def _tell(self, kind: str, values: Any) -> None:
+    async def _handle(self, kind: str, values: Any) -> None:
         if kind == "progress":
-            await self._progress.tell(*values)
+            await self._progress.report(*values)
         elif kind == "log" and values[0] in self._levels:
             level, data = values
             if is_modern(self._ctx) or _is_wanted(self._ctx, level):
-                told = types.LoggingMessageNotificationParams(level=level, data=sound(data), logger=self._call.tool)
-                note = types.LoggingMessageNotification(params=told)
+                params = types.LoggingMessageNotificationParams(level=level, data=sound(data), logger=self._call.tool)
+                note = types.LoggingMessageNotification(params=params)
                 await self._ctx.session.send_notification(note, related_request_id=self._ctx.request_id)
         elif kind == "ask":
             requests, answer = values
@@ -370,32 +370,32 @@ class CallRun:
 
     async def _fetch(self, requests: Mapping[str, Any], answer: Future[Responses]) -> None:
         try:
-            found = await self._calls.ask(self._ctx, requests)
+            responses = await self._calls.ask(self._ctx, requests)
         except ToolError:
-            found = dict.fromkeys(requests)
+            responses = dict.fromkeys(requests)
         if not answer.done():
-            answer.set_result(found)
+            answer.set_result(responses)
 
     # --- called from other threads --------------------------------------------------------------------------------
 
     def _began(self, running: ActiveCall) -> None:
         self._running = running
         if self._given_up:
-            running.cancel()  # while its tool was looked for
+            running.cancel()  # the request was cancelled before the call began
 
     def _done(self, result: Result) -> None:
         self._send("done", result)
 
     def _send(self, kind: str, values: Any) -> None:
         if kind in ("progress", "log") and self._events.qsize() > EVENTS_MAX:
-            return  # the client does not read, and a tool must not fill the memory
+            return  # the client does not read; a tool must not fill up memory
         try:
             self._loop.call_soon_threadsafe(self._events.put_nowait, (kind, values))
         except RuntimeError:
-            return  # the loop has ended, and nobody waits
+            return  # the loop has ended
 
     def _wait(self, requests: Mapping[str, Any]) -> Responses:
-        """Ask the client and wait, on a thread of the runtime; the time that takes is not the tool's."""
+        """Ask the client and wait, on a thread of the runtime; the wait does not count towards the tool's timeout."""
         answer: Future[Responses] = Future()
         running, started = self._running, time.perf_counter()
         deadline = float("inf")
@@ -412,59 +412,59 @@ class CallRun:
 
 
 def connection_of(ctx: Ctx) -> Connection:
-    """Return the connection of a request: what the SDK keeps for as long as a client stays."""
-    return ctx.session._connection  # there is no other way yet
+    """Return the SDK's connection object of a request, which lives as long as the client is connected."""
+    return ctx.session._connection  # the SDK has no public access yet
 
 
 def is_modern(ctx: Ctx) -> bool:
-    """Whether a request is of the protocol without connections."""
+    """Whether a request uses a protocol version without connections."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def _client_name(ctx: Ctx) -> str:
-    """Return who calls and answers, as records have it; the name is what the client says of itself."""
+    """Return the client's name for the audit trail, as the client declares it."""
     client = ctx.session.client_params
     name = "" if client is None else client.client_info.name[:NAME_CHARACTERS]
-    return f"mcp client {''.join(one for one in name if one.isprintable())}".rstrip()
+    return f"mcp client {''.join(char for char in name if char.isprintable())}".rstrip()
 
 
 def capabilities(ctx: Ctx) -> frozenset[str]:
-    """Return what the client says it can be asked."""
-    said = ctx.session.client_capabilities
-    if said is None:
+    """Return the requests that the client declares to support."""
+    declared = ctx.session.client_capabilities
+    if declared is None:
         return frozenset()
-    found = set()
-    if said.elicitation is not None and not _is_headless(ctx):
-        # who names no kind means forms, the only one there was at first
-        if said.elicitation.form is not None or said.elicitation.url is None:
-            found.add("form")
-            found.add("elicitation")
-        if said.elicitation.url is not None:
-            found.add("url")
-    if said.sampling is not None:
-        found.add("sampling")
-    if said.roots is not None:
-        found.add("roots")
-    return frozenset(found)
+    names = set()
+    if declared.elicitation is not None and not _is_headless(ctx):
+        # without a kind, the client means forms, which were the only kind at first
+        if declared.elicitation.form is not None or declared.elicitation.url is None:
+            names.add("form")
+            names.add("elicitation")
+        if declared.elicitation.url is not None:
+            names.add("url")
+    if declared.sampling is not None:
+        names.add("sampling")
+    if declared.roots is not None:
+        names.add("roots")
+    return frozenset(names)
 
 
 def _is_headless(ctx: Ctx) -> bool:
-    """Whether the client says that no person sits in front of it, by its name or a capability of its own."""
-    client, said = ctx.session.client_params, ctx.session.client_capabilities
-    names = list((said.experimental if said is not None else None) or ())
+    """Whether the client declares that it has no user, by its name or an experimental capability."""
+    client, declared = ctx.session.client_params, ctx.session.client_capabilities
+    names = list((declared.experimental if declared is not None else None) or ())
     if client is not None:
         names += [client.client_info.name, client.client_info.title or ""]
     return any("headless" in name.casefold() for name in names)
 
 
 def unknown_tool(name: str, error: ToolError) -> MCPError:
-    """Return the error for a name that no tool has: the caller's fault, not the tool's."""
+    """Return the protocol error for an unknown tool name."""
     near = error.message.partition(". ")[2]
     return MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {name[:100]}" + (f". {near}" if near else ""))
 
 
 def _lacks(capability: str) -> MCPError:
-    message = f"The call needs a client that offers {capability}"
+    message = f"The call needs a client with the capability {capability}"
     data: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
     return MCPError(code=MISSING_REQUIRED_CLIENT_CAPABILITY, message=message, data=data)
 
@@ -480,16 +480,16 @@ async def _asked(ctx: Ctx, request: Mapping[str, Any]) -> dict[str, Any]:
     method = str(request.get("method"))
     typed = types.server_request_adapter.validate_python(dict(request), by_name=False)
     metadata = ServerMessageMetadata(related_request_id=ctx.request_id)
-    found = await ctx.session.send_request(typed, _RESULTS[method], metadata=metadata)
-    return found.model_dump(mode="json", by_alias=True, exclude_none=True)
+    response = await ctx.session.send_request(typed, _RESULTS[method], metadata=metadata)
+    return response.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-_ID = re.compile("[0-9a-f]{12}")  # of an approval; a part of one would tell who guesses that there is such
+_ID = re.compile("[0-9a-f]{12}")  # a whole approval id: accepting prefixes would help guessing
 
 _ORDER = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
 def _is_wanted(ctx: Ctx, level: str) -> bool:
-    """Whether a client with a connection wants to be told: it may have set a level."""
-    least = connection_of(ctx).state.get("level", "debug")
-    return _ORDER.index(level) >= _ORDER.index(least)
+    """Whether a client with a connection wants messages of this log level."""
+    minimum = connection_of(ctx).state.get("level", "debug")
+    return _ORDER.index(level) >= _ORDER.index(minimum)

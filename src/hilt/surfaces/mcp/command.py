@@ -1,4 +1,4 @@
-"""The command `hilt mcp`: every tool for any MCP host, over standard input and output or over HTTP."""
+"""The command `hilt mcp`: serve the tools to MCP hosts, over standard input and output or over HTTP."""
 
 from __future__ import annotations
 
@@ -29,49 +29,49 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ServeOptions(NamedTuple):
-    """What the command line says beside the options of every command."""
+    """The options of `hilt mcp` itself."""
 
-    http: str | None = None  # the address, empty for any
+    http: str | None = None  # the address; empty for the default
     token: bool = True
     search: bool = False
     lean: bool = False
 
 
 def build(parser: Parser) -> None:
-    """Say what the command takes."""
+    """Declare the arguments of the command."""
     from hilt.surfaces.cli import mcp_install, mcp_servers
 
     parser.run = _serve
-    parser.details = """Without a command, it serves all tools to one client on standard input and output, or with
---http to any number of them. --tools and --profile choose which tools."""
+    parser.details = """Without a command, serves all tools to one client on standard input and output, or with --http
+to any number of clients. --tools and --profile select the tools."""
     address = "Serve over HTTP; 127.0.0.1 and a free port by default"
     parser.add_argument("--http", metavar="HOST:PORT", nargs="?", const="", help=address)
-    parser.add_argument("--no-token", dest="token", action="store_false", help="With --http, ask clients for no token")
-    parser.add_argument("--search", action="store_true", help="List only tool_search and tool_call")
-    parser.add_argument("--lean", action="store_true", help="List tools with shorter descriptions")
+    parser.add_argument("--no-token", dest="token", action="store_false", help="With --http, require no token")
+    parser.add_argument("--search", action="store_true", help="Offer only tool_search and tool_call")
+    parser.add_argument("--lean", action="store_true", help="Offer tools with shorter descriptions")
     mcp_install.build(parser)
     mcp_servers.build(parser)
     parser.examples = [
         ("hilt mcp install claude", "Add hilt to the MCP servers of Claude Code"),
         ("hilt mcp --http 127.0.0.1:8931", "Serve over HTTP"),
-        ("hilt mcp list", "List other MCP servers, whose tools hilt offers too"),
+        ("hilt mcp list", "List the MCP servers whose tools hilt offers"),
     ]
 
 
-def _serve(options: Options, given: Namespace) -> int:
-    return serve(options, flags_of(given))
+def _serve(options: Options, arguments: Namespace) -> int:
+    return serve(options, flags_of(arguments))
 
 
-def flags_of(given: Namespace) -> ServeOptions:
-    """Return what the command line says about serving."""
-    if not given.token and given.http is None:
-        raise Usage("--no-token goes with --http")
-    return ServeOptions(given.http, given.token, given.search, given.lean)
+def flags_of(arguments: Namespace) -> ServeOptions:
+    """Return the options for serving."""
+    if not arguments.token and arguments.http is None:
+        raise Usage("--no-token needs --http")
+    return ServeOptions(arguments.http, arguments.token, arguments.search, arguments.lean)
 
 
 def serve(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider] = ()) -> int:
-    """Serve until the client goes, or a signal comes."""
-    # what an import makes stays: looking through it again and again while more comes costs a tenth of the start
+    """Serve until the client disconnects, or a signal arrives."""
+    # imported objects stay: collecting garbage while importing takes a tenth of the start
     gc.disable()
     if flags.http is None:
         ended = _serve_stdio(options, flags, providers)
@@ -85,12 +85,12 @@ def serve(options: dict[str, str], flags: ServeOptions, providers: Sequence[Prov
             sys.stderr.flush()
     if ended:
         signal.signal(ended, signal.SIG_DFL)
-        os.kill(os.getpid(), ended)  # who waits for this process sees what ended it
-    os._exit(0)  # nothing is left to do, and tearing the interpreter down takes as long as a call
+        os.kill(os.getpid(), ended)  # the parent process sees which signal ended this one
+    os._exit(0)  # skip the interpreter's shutdown, which takes as long as a call
 
 
 def _named(options: dict[str, str]) -> str | None:
-    """Return the session that a person chose for all clients, which is kept."""
+    """Return the session that the user chose for all clients; it outlives this process."""
     return options.get("session") or os.environ.get("HILT_SESSION")
 
 
@@ -101,7 +101,7 @@ def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequen
     named = _named(options)
     session = named or f"mcp-{secrets.token_hex(8)}"
     options = {**options, "session": session}
-    # a client that names its session may connect anew for each call: its jobs are then not this process's to end
+    # a client with a named session may reconnect for each call, so its jobs must outlive this process
     hand_over = _to_resident(options) if named and os.environ.get("HILT_RESIDENT") != "off" else None
     with open_runtime(options, keeps_jobs=hand_over is None) as runtime:
         ended = _run(runtime, _over_stdio(runtime, flags, wires, session, providers, hand_over))
@@ -141,7 +141,7 @@ async def _over_stdio(
 
 
 def _run(runtime: Runtime, main: Any) -> int:
-    """Run to the end, and return the signal that was it; 0 when there was none."""
+    """Run to the end; return the signal that ended it, or 0."""
     import asyncio
 
     ended = 0

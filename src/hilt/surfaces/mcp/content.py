@@ -1,4 +1,4 @@
-"""Tools and results as MCP has them."""
+"""Convert tools and results to MCP's format."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hilt.errors import ToolError
 from hilt.schema import Schema, fit, promised, structured
 from hilt.surfaces.mcp.names import META_CHARACTERS, OWN, RESULT_CHARACTERS
 
-COMPLETE = {"resultType": "complete"}  # of every result that is no question; older clients are not sent it
+COMPLETE = {"resultType": "complete"}  # of every result except questions; older clients do not receive it
 
 
 def tool_entry(shown: Shown) -> dict[str, Any]:
-    """Return a tool as it is listed."""
+    """Return the tools/list entry of a tool."""
     entry: dict[str, Any] = {
         "name": shown.name,
         "title": shown.title,
@@ -31,7 +31,7 @@ def tool_entry(shown: Shown) -> dict[str, Any]:
 
 
 def hints(effects: frozenset[str]) -> dict[str, bool]:
-    """Return what a host may tell its user of a tool; the decision on a call does not depend on it."""
+    """Return the annotations of a tool for the host's user; decisions on calls do not depend on them."""
     reads = effects <= {"read"}
     return {
         "readOnlyHint": reads,
@@ -42,9 +42,9 @@ def hints(effects: frozenset[str]) -> dict[str, bool]:
 
 
 def call_result(result: Result, output: Schema | None = None, *, trusted: bool = True) -> dict[str, Any]:
-    """Return what a call is answered with, by a tool that promised such output; a failure is one the model reads.
+    """Return the answer to a call of a tool with this output schema; errors are results that the model reads.
 
-    What a tool that is not `trusted` answers is held to its promise, for clients refuse an answer that breaks one.
+    The answer of a tool that is not `trusted` is validated, because clients reject answers that violate the schema.
     """
     if result.error is not None:
         return error_result(result.error, result)
@@ -52,20 +52,20 @@ def call_result(result: Result, output: Schema | None = None, *, trusted: bool =
     text, data = result.result, result.data
     if not _is_sound(text):
         text, data = sound(text), sound(data)
-    shown = text or _named_image(content, result)
-    if shown or not content:
-        content.insert(0, {"type": "text", "text": shown})
+    visible = text or _named_image(content, result)
+    if visible or not content:
+        content.insert(0, {"type": "text", "text": visible})
     answer: dict[str, Any] = {**COMPLETE, "content": content, "isError": False}
     if isinstance(data, dict) or (data is not None and output is not None):
         answer["structuredContent"] = structured(output, data)
     broken = _broken(answer, output, trusted=trusted)
     if broken is not None:
         if result.meta.get("_persisted"):
-            advice = "Ask for less. The text says where all of it is."
-            told = ToolError("limit_exceeded", "The answer is too long to be given as data.", suggestion=advice)
-            failed = error_result(told, result)
+            advice = "Request less. The text says where the full output is."
+            error = ToolError("limit_exceeded", "The answer is too long to return as data.", suggestion=advice)
+            failed = error_result(error, result)
         else:
-            failed = error_result(ToolError("tool_failed", broken, suggestion="Ask the author of the tool to mend it."))
+            failed = error_result(ToolError("tool_failed", broken, suggestion="Ask the author of the tool to fix it."))
         return {**failed, "content": [*failed["content"], {"type": "text", "text": text}]}
     meta = _facts(result)
     if meta:
@@ -74,29 +74,29 @@ def call_result(result: Result, output: Schema | None = None, *, trusted: bool =
 
 
 def _named_image(content: list[dict[str, Any]], result: Result) -> str:
-    """Return what the image of a file is, for hosts that show their model only text."""
+    """Return a description of an image file, for hosts that pass only text to their model."""
     if "path" not in result.meta or [block.get("type") for block in content] != ["image"]:
         return ""
     return str(sound(f"{result.meta['path']}: {content[0]['mimeType']}, {result.meta['size']} bytes"))
 
 
 def _broken(answer: dict[str, Any], output: Schema | None, *, trusted: bool) -> str | None:
-    """Return how an answer breaks what was promised of it, or the protocol."""
+    """Return how an answer violates the output schema or the protocol; None if it does not."""
     wanted = promised(output)
     if wanted is not None and "structuredContent" not in answer:
-        return "The tool answered with text, and its output schema promises data."
+        return "The tool returned text, but its output schema requires data."
     if trusted:
         return None
     for block in answer["content"]:
         try:
             _block().validate_python(block)
         except ValueError as error:
-            return f"The tool answered with a block that MCP does not have: {str(error).splitlines()[2].strip()}."
+            return f"The tool returned an invalid MCP content block: {str(error).splitlines()[2].strip()}."
     if wanted is not None:
         try:
             fit(wanted, answer["structuredContent"])
         except ToolError as error:
-            return f"The tool answered what its output schema does not allow: {error.message}"
+            return f"The tool returned data that violates its output schema: {error.message}"
     return None
 
 
@@ -109,21 +109,21 @@ def _block() -> Any:
 
 
 def error_result(error: ToolError, result: Result | None = None) -> dict[str, Any]:
-    """Return a failure: code, facts and next step as text, and for programs the code with its details."""
+    """Return an error result: code, message and suggestion as text, and code and details for programs."""
     text = f"{error.code}: {error.message}" + (f"\n{error.suggestion}" if error.suggestion else "")
-    told: dict[str, Any] = {"code": error.code}
+    data: dict[str, Any] = {"code": error.code}
     if error.details and _is_small(error.details):
-        told["details"] = error.details
-    meta = {f"{OWN}error": sound(told), **(_facts(result) if result is not None else {})}
+        data["details"] = error.details
+    meta = {f"{OWN}error": sound(data), **(_facts(result) if result is not None else {})}
     return {**COMPLETE, "content": [{"type": "text", "text": sound(text)}], "isError": True, "_meta": meta}
 
 
-# what a host can use; the rest is for surfaces that show more
+# metadata that a host can use; other surfaces show more
 _USEFUL = ("truncation", "_filePath", "_originalSize", "notes", "stop", "context", "policy", "recovered")
 
 
 def _facts(result: Result) -> dict[str, Any]:
-    """Return the facts for programs that are small, under names of our own."""
+    """Return small metadata for programs, under our own key."""
     meta = {name.strip("_"): result.meta[name] for name in _USEFUL if name in result.meta}
     if result.risk:
         meta["risk"] = result.risk
@@ -138,7 +138,7 @@ def _is_small(value: Any) -> bool:
 
 
 def sound(value: Any) -> Any:
-    """Return the same value in whole characters: what a tool answers, or the name of a file, may have half of one."""
+    """Return the value as valid UTF-8: output of tools and file names may contain lone surrogates."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 

@@ -1,4 +1,4 @@
-"""What a person is asked through an MCP client: approvals and questions as forms, and their answers read back."""
+"""Approvals and questions as MCP elicitation forms, and the answers read back."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _WIDTH = 100
 def approval_form(asked: Asked) -> dict[str, Any]:
     """Return the request that asks whether a call may run.
 
-    One choice and nothing else: some terminals cannot submit a form that ends in an empty text field. The default
-    denies, because a host may accept a form unseen.
+    It has a single choice: some terminals cannot submit a form that ends with an empty text field. The default denies,
+    because a host may accept a form without showing it.
     """
-    always = f", always: also from now on ({', '.join(asked.rules)})" if asked.rules else ""
+    always = f", always: this and later calls ({', '.join(asked.rules)})" if asked.rules else ""
     decision = {
         "type": "string",
         "title": "Decision",
-        "description": f"once: this call alone{always}, deny: not at all.",
+        "description": f"once: only this call{always}, deny: do not run it.",
         "enum": ["once", *(["always"] if asked.rules else []), "deny"],
         "default": "deny",
     }
-    return _form(_told(asked), {"decision": decision})
+    return _form(_description(asked), {"decision": decision})
 
 
 def read_approval(asked: Asked, response: Mapping[str, Any], by: str, *, automatic: bool) -> UserAnswer | None:
-    """Return what the person said; None when nobody did.
+    """Return the person's answer; None if nobody answered.
 
-    `automatic` says that no person can have answered so fast: then a form that was closed has not been seen.
+    `automatic` means that the form was closed faster than a person could: then nobody has seen it.
     """
     decision = (response.get("content") or {}).get("decision")
     if response.get("action") != "accept" or decision is None:
-        reason = "the question was closed." if response.get("action") == "cancel" else ""
+        reason = "the form was closed." if response.get("action") == "cancel" else ""
         return None if automatic else UserAnswer("deny", reason, by)
     if decision == "once" or (decision == "always" and asked.rules):
         return UserAnswer(decision, by=by)
@@ -50,7 +50,7 @@ def read_approval(asked: Asked, response: Mapping[str, Any], by: str, *, automat
 
 
 def question_form(questions: Sequence[Any]) -> dict[str, Any]:
-    """Return the request that asks questions: a choice for each, or yes and no for each of several options."""
+    """Return the request that asks questions: a choice per question, or yes/no per option if several may be chosen."""
     fields: dict[str, Any] = {}
     for number, question in enumerate(questions, 1):
         title, labels = question.header or question.question, [option.label for option in question.options]
@@ -71,7 +71,7 @@ def question_form(questions: Sequence[Any]) -> dict[str, Any]:
 
 
 def read_choices(questions: Sequence[Any], response: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
-    """Return the answers by question, and the numbers of the questions that the person answers in their own words."""
+    """Return the answers by question, and the numbers of the questions to be answered in the person's own words."""
     content = _content(response)
     answers: dict[str, Any] = {}
     own: list[int] = []
@@ -90,7 +90,7 @@ def read_choices(questions: Sequence[Any], response: Mapping[str, Any]) -> tuple
 
 
 def own_words_form(questions: Sequence[Any], numbers: Sequence[int]) -> dict[str, Any]:
-    """Return the request that asks for the answers that are not among the choices."""
+    """Return the request for answers that are not among the choices."""
     fields = {
         f"own_words_{number}": {
             "type": "string",
@@ -106,7 +106,7 @@ def own_words_form(questions: Sequence[Any], numbers: Sequence[int]) -> dict[str
 def read_own_words(
     questions: Sequence[Any], numbers: Sequence[int], answers: Mapping[str, Any], response: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the answers with those that the person wrote."""
+    """Return the answers completed with those in the person's own words."""
     content = _content(response)
     complete = dict(answers)
     for number in numbers:
@@ -139,8 +139,8 @@ def _form(message: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {"method": FORM, "params": {"mode": "form", "message": message, "requestedSchema": schema}}
 
 
-def _told(asked: Asked) -> str:
-    """Return what the call would do, as a terminal shows it: nothing is hidden, and what is cut is said."""
+def _description(asked: Asked) -> str:
+    """Return the call as a terminal shows it: nothing is hidden, and truncation is marked."""
     from hilt.surfaces.cli.prompt import Page
 
     text = Page(width=_WIDTH, color=False).draw(asked, whole=False).strip("-\n")

@@ -1,4 +1,4 @@
-"""MCP over HTTP: loopback unless an address is given, a token always, no page of a browser can reach it."""
+"""MCP over HTTP: on loopback by default, with a token, and out of reach of web pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.mcp.command import ServeOptions
-from hilt.surfaces.mcp.messages import BATCHES, Wrong, batch_of, message_of
+from hilt.surfaces.mcp.messages import BATCHES, InvalidMessage, batch_of, message_of
 from hilt.surfaces.mcp.replies import Joined, Reply, Send
 from hilt.surfaces.mcp.resources import Provider
 from hilt.surfaces.mcp.server import Choice, Serving
@@ -37,8 +37,8 @@ PATH = "/mcp"
 TOKEN_FILE = "mcp-token"  # noqa: S105 -- its name
 BODY_BYTES = 16 << 20
 BODY_SECONDS = 30
-VALUES_MAX = 500_000  # in a body; the server stands still while it reads one
-HEAD_SECONDS = 10  # for the first line and the headers of a request
+VALUES_MAX = 500_000  # in a body; decoding one blocks the server
+HEAD_SECONDS = 10  # for the request line and the headers
 CONNECTIONS_MAX = 512
 HEADER_BYTES = 64 << 10
 STOP_SECONDS = 2
@@ -98,7 +98,7 @@ async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, p
     try:
         async with manager.run():
             if not address.is_loopback:
-                print("hilt mcp: what clients send, the token too, can be read on the network.", file=sys.stderr)
+                print("hilt mcp: WARNING: traffic and token are not encrypted on the network.", file=sys.stderr)
             print(f"hilt mcp: listening on {address.url}", file=sys.stderr, flush=True)
             await server.serve(sockets=[listener])
     finally:
@@ -108,63 +108,62 @@ async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, p
 
 
 class _HttpConnection(H11Protocol):
-    """A connection that makes room for itself: when there are too many, one that asks for nothing is ended."""
+    """A connection that, at the limit, replaces an idle one."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the place of the oldest connection without a request, then of the oldest that was answered."""
+        """At the limit, close the oldest connection without a request, or else the oldest that was answered."""
         super().connection_made(transport)
         self.since = time.monotonic()
         if len(self.connections) < (self.limit_concurrency or CONNECTIONS_MAX):
             return
-        silent = [
-            one for one in self.connections if isinstance(one, _HttpConnection) and one is not self and one.is_silent
-        ]
-        if silent:
-            oldest = min(silent, key=lambda one: (one.cycle is not None, one.since))
+        others = [other for other in self.connections if isinstance(other, _HttpConnection) and other is not self]
+        idle = [other for other in others if other.is_idle]
+        if idle:
+            oldest = min(idle, key=lambda other: (other.cycle is not None, other.since))
             self.connections.discard(oldest)
             oldest.transport.abort()
 
     @property
-    def is_silent(self) -> bool:
-        """Whether there is no request, or one that was answered."""
+    def is_idle(self) -> bool:
+        """Whether there is no request, or only an answered one."""
         cycle: Any = self.cycle  # None before the first request
         return cycle is None or cycle.response_complete
 
 
 class _Uvicorn(uvicorn.Server):
-    """Ends connections that ask for nothing: they would take the place of others, and need no token for that."""
+    """Closes idle connections, which would block others without needing a token."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        # connections without a request, or with one that was answered, and since when
-        self._silent: dict[tuple[Any, Any], float] = {}
+        # connections without a request, or with an answered one, and since when
+        self._idle: dict[tuple[Any, Any], float] = {}
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to who started this."""
+        """Leave signals to the caller."""
         yield
 
     async def on_tick(self, counter: int) -> bool:
-        """Look after connections, ten times a second."""
+        """Close connections that have been idle too long; called ten times a second."""
         now = time.monotonic()
-        cycles = [(one, getattr(one, "cycle", self)) for one in self.server_state.connections]
-        # what comes after an answer counts when it is a whole request, not byte by byte
-        silent = [pair for pair in cycles if pair[1] is None or getattr(pair[1], "response_complete", False)]
-        self._silent = {pair: self._silent.get(pair, now) for pair in silent}
-        for (one, _), since in self._silent.items():
+        cycles = [(connection, getattr(connection, "cycle", self)) for connection in self.server_state.connections]
+        # after an answer, only a complete request counts, so that single bytes cannot keep a connection open
+        idle = [pair for pair in cycles if pair[1] is None or getattr(pair[1], "response_complete", False)]
+        self._idle = {pair: self._idle.get(pair, now) for pair in idle}
+        for (connection, _), since in self._idle.items():
             if now - since > HEAD_SECONDS:
-                one.transport.close()
+                connection.transport.close()
         return await super().on_tick(counter)
 
 
 def _connections_max() -> int:
-    """Return how many connections there may be: files must be left to open."""
+    """Return the limit of connections, which leaves file descriptors for other uses."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return CONNECTIONS_MAX if limit < 0 else max(min(CONNECTIONS_MAX, limit // 2), 2)
 
 
 def read_address(text: str) -> Address:
-    """Return where to listen: any free port of 127.0.0.1 when nothing is said."""
+    """Parse the address to listen on; an empty text means any free port of 127.0.0.1."""
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = (text, "0") if not text.isdecimal() else ("", text)
@@ -176,7 +175,7 @@ def read_address(text: str) -> Address:
     except ValueError:
         raise Usage(f"--http takes an address such as 127.0.0.1:8000, not {text!r}") from None
     if not port.isdecimal() or number > 65535:
-        raise Usage(f"there is no port {port}")
+        raise Usage(f"--http takes a port from 0 to 65535, not {port}")
     return Address(host, number)
 
 
@@ -189,23 +188,23 @@ def _listening(address: Address) -> socket.socket:
         listener.listen(256)
     except OSError as error:
         listener.close()
-        why = os.strerror(error.errno or 0)
-        advice = "Choose another port, or none for any that is free."
-        raise ToolError("permission_denied", f"{address.url} cannot be used: {why}.", suggestion=advice) from error
-    listener.setblocking(False)  # noqa: FBT003 -- the way of the library
+        reason = os.strerror(error.errno or 0)
+        advice = "Choose another port, or omit it to use any free port."
+        raise ToolError("permission_denied", f"Cannot listen on {address.url}: {reason}.", suggestion=advice) from error
+    listener.setblocking(False)  # noqa: FBT003 -- the library's signature
     return listener
 
 
-# --- who may come in ------------------------------------------------------------------------------------------------
+# --- access control -------------------------------------------------------------------------------------------------
 
 
 def _token(runtime: Runtime, address: Address, *, wanted: bool) -> str | None:
-    """Return the token that clients must have; it is made once, and told then."""
+    """Return the token that clients must send; print it once, when it is created."""
     if not wanted:
         if not address.is_loopback:
-            raise Usage("--no-token is for loopback addresses only: anybody on the network could run commands here")
+            raise Usage("--no-token needs a loopback address: anybody on the network could run commands here")
         print(
-            "hilt mcp: WARNING: without a token, every program and user of this machine can use these tools.",
+            "hilt mcp: WARNING: without a token, every program and user on this machine can use these tools.",
             file=sys.stderr,
         )
         return None
@@ -220,8 +219,8 @@ def _token(runtime: Runtime, address: Address, *, wanted: bool) -> str | None:
     with open(descriptor, "w", encoding="ascii") as file:
         file.write(token + "\n")
     print(
-        f"hilt mcp: the token of this server, told only now, is {token}\n"
-        f"           It is kept in {path}. Clients send it as the header: Authorization: Bearer TOKEN",
+        f"hilt mcp: the token of this server, printed only once, is {token}\n"
+        f"           It is stored in {path}. Clients send it as the header: Authorization: Bearer TOKEN",
         file=sys.stderr,
     )
     return token
@@ -234,28 +233,28 @@ def _kept_token(path: str) -> str:
     if status.st_mode & 0o077 or status.st_uid != os.geteuid() or len(token) < 20:
         raise ToolError(
             "permission_denied",
-            f"{path} is not a token that only its owner can read.",
-            suggestion="Remove it; the next start makes a new one.",
+            f"{path} does not contain a token, or others can read it.",
+            suggestion="Delete it; the next start creates a new one.",
         )
     return token
 
 
 class RequestGuard:
-    """Lets in who has the token and comes to the right address; a page of a browser, from nowhere else."""
+    """Rejects requests without the token, for another host, or from web pages of another origin."""
 
     def __init__(self, app: Callable[..., Awaitable[None]], address: Address, token: str | None) -> None:
         self._app = app
-        self._under_way: set[tuple[bytes | None, str | None]] = set()  # requests, by session and id
+        self._under_way: set[tuple[bytes | None, str | None]] = set()  # active requests, by session and id
         self._token = None if token is None else token.encode()
-        named = {address.host}
+        names = {address.host}
         if address.is_loopback:
-            named |= {"127.0.0.1", "::1", "localhost"}
-        shown = {f"[{host}]" if ":" in host else host for host in named}
-        # without a port where a name alone means the same
-        self._hosts = {f"{host}:{address.port}" for host in shown} | (shown if address.port == 80 else set())
+            names |= {"127.0.0.1", "::1", "localhost"}
+        hosts = {f"[{host}]" if ":" in host else host for host in names}
+        # the default port may be omitted
+        self._hosts = {f"{host}:{address.port}" for host in hosts} | (hosts if address.port == 80 else set())
         self._origins = {f"http://{host}" for host in self._hosts}
         if ipaddress.ip_address(address.host).is_unspecified:
-            self._hosts = set()  # any name may lead here; the token keeps strangers out
+            self._hosts = set()  # any host name may resolve to this machine; the token keeps strangers out
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -270,20 +269,20 @@ class RequestGuard:
                 await self._app(scope, receive, reply)
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand on a request whose body every other surface would take, too."""
+        """Validate the body as every other surface does, and pass the request on."""
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await _body(receive)
         except TimeoutError:
-            await _refuse(send, 408, f"the body did not come within {BODY_SECONDS} s")
+            await _refuse(send, 408, f"the body did not arrive within {BODY_SECONDS} s")
             return
         if body is None:
-            return  # the client is gone
+            return  # the client has disconnected
         if len(body) > BODY_BYTES:
             await _refuse(send, 413, f"the body has more than {BODY_BYTES} bytes")
             return
         if _is_heavy(body):
-            await _refuse(send, 413, f"the body holds more than {VALUES_MAX} values")
+            await _refuse(send, 413, f"the body has more than {VALUES_MAX} values")
             return
         try:
             value = wire.decode_value(body)
@@ -294,9 +293,9 @@ class RequestGuard:
         try:
             if not is_batch:
                 message_of(value)
-        except Wrong as error:
+        except InvalidMessage as error:
             if error.id is not None and "method" not in value:
-                # a call may wait for it: what is no answer is a failure
+                # a call may be waiting for this response: report it as failed
                 await self._one(scope, error.answer, json.dumps(error.answer).encode(), receive, _nowhere)
             await _refuse(send, 400, error.reason, error.code, error.id)
             return
@@ -307,15 +306,15 @@ class RequestGuard:
                 await self._one(scope, value, body, receive, reply)
 
     async def _one(self, scope: Scope, value: dict[str, Any], body: bytes, receive: Receive, send: Send) -> None:
-        """Hand on one message, unless a request of its session with the same id is not answered yet."""
+        """Pass one message on, unless a request of the session with the same id is still active."""
         key = _header(scope, b"mcp-session-id"), str(value["id"]) if {"id", "method"} <= value.keys() else None
         if key in self._under_way:
-            await _refuse(send, 400, "a request with this id is under way", INVALID_REQUEST, value["id"])
+            await _refuse(send, 400, "a request with this id is still active", INVALID_REQUEST, value["id"])
             return
-        whole: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+        unread: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> MutableMapping[str, Any]:
-            return whole.pop() if whole else await receive()
+            return unread.pop() if unread else await receive()
 
         if None not in key:
             self._under_way.add(key)
@@ -325,10 +324,10 @@ class RequestGuard:
             self._under_way.discard(key)
 
     async def _batch(self, scope: Scope, values: list[Any], receive: Receive, send: Send) -> None:
-        """Hand on the messages of a batch one by one, and answer with all that comes back."""
+        """Pass the messages of a batch on one by one, and join their answers."""
         try:
             messages, wrong = batch_of(values)
-        except Wrong as error:
+        except InvalidMessage as error:
             await _refuse(send, 400, error.reason, error.code)
             return
         if _header(scope, b"mcp-session-id") is None:
@@ -340,7 +339,7 @@ class RequestGuard:
                 value = message.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 work = self._one(scope, value, json.dumps(value).encode(), receive, joined.part())
                 tasks.create_task(work)
-        await joined.end([one.answer for one in wrong if not one.is_error])
+        await joined.end([error.answer for error in wrong if not error.is_error])
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers: dict[bytes, list[bytes]] = {}
@@ -348,22 +347,22 @@ class RequestGuard:
             headers.setdefault(name, []).append(value)
         host = _only(headers, b"host")
         if host is None or (self._hosts and host.lower() not in self._hosts):
-            return 421, "the Host header is not that of this server"
+            return 421, "the Host header does not match this server"
         origins = headers.get(b"origin")
         if origins is not None and _only(headers, b"origin") not in self._origins:
-            return 403, "the Origin header is not that of this server"
+            return 403, "the Origin header does not match this server"
         if self._token is not None:
             sent = headers.get(b"authorization", [])
             scheme, _, token = (sent[0] if len(sent) == 1 else b"").partition(b" ")
             if not hmac.compare_digest(token.strip(), self._token) or scheme.lower() != b"bearer":
-                return 401, "the token is missing or wrong"
+                return 401, "the token is missing or invalid"
         if scope["path"] != PATH:
-            return 404, f"there is only {PATH}"
+            return 404, f"the only path is {PATH}"
         return None
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the body of a request, a little more than the limit at most; None when the client is gone."""
+    """Return the body of a request, cut soon after the limit; None if the client has disconnected."""
     body = bytearray()
     while len(body) <= BODY_BYTES:
         message = await receive()
@@ -376,7 +375,7 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 def _is_heavy(body: bytes) -> bool:
-    """Whether a body holds more values than anybody means; what stands inside of texts counts as one."""
+    """Whether a body has too many values; a string counts as one, whatever it contains."""
     if len(body) <= VALUES_MAX:
         return False
     bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -391,8 +390,8 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
 
 
 def _only(headers: dict[bytes, list[bytes]], name: bytes) -> str | None:
-    found = headers.get(name, [])
-    return found[0].decode("latin-1") if len(found) == 1 else None
+    values = headers.get(name, [])
+    return values[0].decode("latin-1") if len(values) == 1 else None
 
 
 async def _nowhere(message: MutableMapping[str, Any]) -> None:
@@ -400,11 +399,11 @@ async def _nowhere(message: MutableMapping[str, Any]) -> None:
 
 
 async def _refuse(send: Send, status: int, reason: str, code: int = REFUSED, id: Any = None) -> None:
-    body = json.dumps(Wrong(code, reason, id).answer).encode()
+    body = json.dumps(InvalidMessage(code, reason, id).answer).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),  # who is refused keeps no place, whatever else is still to come
+        (b"connection", b"close"),  # a rejected client must not keep a connection open
     ]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))

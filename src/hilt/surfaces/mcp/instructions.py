@@ -1,27 +1,27 @@
-"""What a client is told of the whole server, for its model: when to use which tool, what is refused, how to undo."""
+"""The server's instructions for a client's model: which tool to use when, what is refused, how to undo."""
 
 from __future__ import annotations
 
 CHARACTERS = 1200  # at most: every session's model reads them
 
-_FOUND = "Only tool_search and tool_call are listed: the first finds the tools named here, the second runs them.\n"
+_SEARCH = "Only tool_search and tool_call are listed: tool_search finds the tools named here, tool_call runs them.\n"
 
 _INSTRUCTIONS = """\
 hilt works in one folder, the workspace; paths are relative to it.
-- Read with read_file, search contents with search_files, find names with find_files, look around with list_dir.
+- Read with read_file, search contents with search_files, find names with find_files, list folders with list_dir.
 - Change one place with edit_file, several at once with multi_edit or apply_patch, a whole file with write_file.
 - stale_file: the file has changed since you read it; read it again.
 - Run programs with run_shell; long ones with run_in_background, then job_output.
-- Commands are sandboxed: they write in the workspace only and have no network.
-- undo takes back what a tool changed, by the id of the call.
+- Commands are sandboxed: they can write only in the workspace and have no network.
+- undo reverts what a call changed, by the id of the call.
 - Refused: paths outside the workspace, secrets such as .env and .ssh, settings of agents and git. Dangerous commands \
-need force: true, and the user's wish.
-- approval_required: tell the user the command that the error names; then repeat the same call.
-- denied and USER_REJECTION: do not look for a way around; ask the user.
-- A text that was cut says on its last line how to get the rest.
+need force: true; set it only if the user wants it.
+- approval_required: ask the user to run the command in the error; then repeat the same call.
+- denied and USER_REJECTION: do not work around it; ask the user.
+- Truncated output says on its last line how to get the rest.
 """
 
 
 def instructions(*, search: bool) -> str:
-    """Return the instructions; with `search`, for a client that is listed the finders alone."""
-    return (_FOUND if search else "") + _INSTRUCTIONS.rstrip("\n")
+    """Return the instructions; with `search`, for a client that sees only tool_search and tool_call."""
+    return (_SEARCH if search else "") + _INSTRUCTIONS.rstrip("\n")

@@ -1,7 +1,7 @@
-"""What one request over HTTP is answered: JSON when its result comes first, else a stream whose reader may be slow.
+"""The reply to one request over HTTP: JSON if the result comes first, otherwise a stream with a buffer for its reader.
 
-The SDK answers requests of the older protocol with a stream, always, and lets who does not read one stream wait for
-all others of the session. Some clients take no event of more than 1 MiB, but JSON of any size.
+The SDK always answers requests of the older protocol with a stream, and an unread stream blocks all others of its
+session. Some clients reject events over 1 MiB, but accept JSON of any size.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Self
 
-HOLD_SECONDS = 10.0  # that a result may take and still be answered as JSON
-UNREAD_BYTES = 1 << 20  # of a stream; beyond, what only informs is not kept for its reader
+HOLD_SECONDS = 10.0  # to wait for a result that can be sent as JSON
+UNREAD_BYTES = 1 << 20  # of a stream; beyond this, notifications are dropped
 
 Sent = MutableMapping[str, Any]
 Send = Callable[[Sent], Awaitable[None]]
@@ -26,10 +26,10 @@ _OF_STREAMS = (b"content-type", b"connection", b"x-accel-buffering")  # headers
 
 
 class Reply:
-    """The `send` of one request; nobody who sends waits for the reader of a stream."""
+    """The `send` of one request; senders never wait for the reader of a stream."""
 
     def __init__(self, send: Send, *, holds: bool) -> None:
-        """With `holds`, the beginning of a stream is held back for a while: it may become JSON."""
+        """With `holds`, delay the start of a stream, which may become JSON."""
         self._send = send
         self._holds = holds
         self._held: Sent | None = None
@@ -59,7 +59,7 @@ class Reply:
         return self
 
     async def __aexit__(self, failed: object, *_: object) -> None:
-        """Wait until the client has taken all."""
+        """Wait until the client has read everything."""
         try:
             if self._held is not None and failed is None:
                 self._release()
@@ -80,7 +80,7 @@ class Reply:
         self._put({**_LAST, "body": body})
 
     def _release(self) -> None:
-        """Begin the stream that was held back."""
+        """Start the delayed stream."""
         held, self._held = self._held, None
         if held is not None:
             self._put(held)
@@ -102,7 +102,7 @@ class Reply:
 
 
 class Joined:
-    """The stream that answers a batch, of the answers to its messages."""
+    """The stream that answers a batch, joined from the answers to its messages."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -117,28 +117,28 @@ class Joined:
             if message["type"] == "http.response.start":
                 start.update(message)
             elif message.get("body") and _is_stream(start):
-                await self._tell(message["body"])
+                await self._write(message["body"])
             elif start["status"] >= 400:
                 self._refused.append((start, message))
 
         return send
 
     async def end(self, answers: Sequence[Mapping[str, Any]]) -> None:
-        """End with the answers that are still to be told; what was refused as a whole is told as that."""
+        """Send the remaining answers and end the stream; if every message was rejected, send the rejection itself."""
         if self._refused and not self._began:
             for message in self._refused[0]:
                 await self._send(message)
             return
         for body in (
             *(message["body"] for _, message in self._refused),
-            *(json.dumps(one).encode() for one in answers),
+            *(json.dumps(answer).encode() for answer in answers),
         ):
-            await self._tell(_EVENT + body + b"\r\n\r\n")
+            await self._write(_EVENT + body + b"\r\n\r\n")
         if not self._began:
             await self._send({"type": "http.response.start", "status": 202, "headers": [(b"content-length", b"0")]})
         await self._send(_LAST)
 
-    async def _tell(self, event: bytes) -> None:
+    async def _write(self, event: bytes) -> None:
         if not self._began:
             self._began = True
             headers = [(b"content-type", _STREAM), (b"cache-control", b"no-cache, no-transform")]
@@ -155,7 +155,7 @@ _VALUE = json.JSONDecoder().raw_decode
 
 
 def _answer(event: bytes) -> bytes | None:
-    """Return the message of an event that answers a request; None for what the server asks or tells meanwhile."""
+    """Return the message of an event that answers a request; None for requests and notifications of the server."""
     start = b'{"jsonrpc":"2.0","id":'
     if not event.startswith(_EVENT + start):
         return None

@@ -1,4 +1,4 @@
-"""What clients may read beside calling tools: long output, snapshots, and what others provide."""
+"""The MCP resources and prompts: long output, snapshots, and those of providers."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from hilt.runtime import Runtime, session_folder
 
 OVERFLOW = "hilt://overflow/"
 SNAPSHOTS = "hilt://snapshots/"
-LISTED_MAX = 200  # of each kind, the newest
-READ_BYTES = 512 << 10  # an answer is sent in one piece, and some clients take none of more than a megabyte
+LISTED_MAX = 200  # of each kind, newest first
+READ_BYTES = 512 << 10  # a resource is one message, and some clients reject messages over 1 MB
 
 Change = str  # "tools", "prompts", "resources", or the address of a resource
 
 
 class Provider(Protocol):
-    """A source of resources and prompts. Its functions are called from many threads; values are as MCP has them."""
+    """A source of resources and prompts in MCP's format. Its methods are called from many threads."""
 
     def resources(self) -> list[dict[str, Any]]:
-        """Return the resources there are."""
+        """Return all resources."""
 
     def templates(self) -> list[dict[str, Any]]:
-        """Return the families of resources there are."""
+        """Return all resource templates."""
 
     def read(self, uri: str) -> list[dict[str, Any]] | None:
-        """Return the contents of a resource; None when it is not of this source."""
+        """Return the contents of a resource; None if this provider does not have it."""
 
     def prompts(self) -> list[dict[str, Any]]:
-        """Return the prompts there are."""
+        """Return all prompts."""
 
     def prompt(self, name: str, arguments: Mapping[str, str], responses: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return a prompt, or what must be asked first; None when it is not of this source."""
+        """Return a prompt, or the input it needs first; None if this provider does not have it."""
 
     def complete(self, ref: Mapping[str, Any], name: str, value: str) -> list[str]:
-        """Return how the value of an argument may go on."""
+        """Return the completions of an argument's value."""
 
     def listen(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Call back on every change; return how to stop."""
+        """Call back on every change; return a function that stops this."""
 
 
 class Resources:
@@ -52,28 +52,28 @@ class Resources:
         self._providers = providers
 
     def all(self, session: str) -> list[dict[str, Any]]:
-        """Return the resources that a session has."""
+        """Return the resources of a session."""
         own = [*self._overflow(session), *self._snapshots(session)]
-        return [*(one for provider in self._providers for one in provider.resources()), *own]
+        return [*(resource for provider in self._providers for resource in provider.resources()), *own]
 
     def templates(self) -> list[dict[str, Any]]:
-        """Return the families of resources."""
+        """Return all resource templates."""
         own = [
             {
                 "uriTemplate": f"{OVERFLOW}{{name}}",
                 "name": "overflow",
                 "title": "Long output",
-                "description": "Output of this session that was too long to answer with.",
+                "description": "Output of this session that was too long for the reply.",
                 "mimeType": "text/plain",
             },
             {
                 "uriTemplate": f"{SNAPSHOTS}{{id}}/{{+path}}",
                 "name": "snapshot",
                 "title": "Snapshot",
-                "description": "A file as it was before a change of this session; undo restores it.",
+                "description": "A file as it was before a change in this session; undo restores it.",
             },
         ]
-        return [*(one for provider in self._providers for one in provider.templates()), *own]
+        return [*(template for provider in self._providers for template in provider.templates()), *own]
 
     def read(self, session: str, uri: str) -> list[dict[str, Any]]:
         """Return the contents of a resource."""
@@ -82,26 +82,26 @@ class Resources:
         if uri.startswith(SNAPSHOTS):
             return [self._read_snapshot(session, uri)]
         for provider in self._providers:
-            found = provider.read(uri)
-            if found is not None:
-                return found
+            contents = provider.read(uri)
+            if contents is not None:
+                return contents
         raise _no_resource(uri)
 
     def prompts(self) -> list[dict[str, Any]]:
-        """Return the prompts there are."""
-        return [one for provider in self._providers for one in provider.prompts()]
+        """Return all prompts."""
+        return [prompt for provider in self._providers for prompt in provider.prompts()]
 
     def prompt(self, name: str, arguments: Mapping[str, str], responses: Mapping[str, Any]) -> dict[str, Any]:
         """Return a prompt."""
         for provider in self._providers:
-            found = provider.prompt(name, arguments, responses)
-            if found is not None:
-                return found
+            prompt = provider.prompt(name, arguments, responses)
+            if prompt is not None:
+                return prompt
         raise ToolError("not_found", f"Unknown prompt: {name[:100]}")
 
     def complete(self, ref: Mapping[str, Any], name: str, value: str) -> list[str]:
-        """Return how the value of an argument may go on."""
-        return [one for provider in self._providers for one in provider.complete(ref, name, value)]
+        """Return the completions of an argument's value."""
+        return [completion for provider in self._providers for completion in provider.complete(ref, name, value)]
 
     # --- our own --------------------------------------------------------------------------------------------------
 
@@ -144,15 +144,15 @@ class Resources:
         return _contents(uri, data)
 
     def _snapshots(self, session: str) -> list[dict[str, Any]]:
-        found = []
+        resources = []
         for change in self._runtime.history().changes(LISTED_MAX, session=session):
             for file in change.snapshots:
                 if file.before is None or self._is_closed(session, file.path):
                     continue
                 title = f"{file.path} before {change.operation}"
                 uri = f"{SNAPSHOTS}{change.id}/{_quoted(file.path)}"
-                found.append({"uri": uri, "name": file.path, "title": title, "size": file.size})
-        return found[:LISTED_MAX]
+                resources.append({"uri": uri, "name": file.path, "title": title, "size": file.size})
+        return resources[:LISTED_MAX]
 
     def _read_snapshot(self, session: str, uri: str) -> dict[str, Any]:
         id, _, path = uri.removeprefix(SNAPSHOTS).partition("/")
@@ -169,7 +169,7 @@ class Resources:
         raise _no_resource(uri)
 
     def _is_closed(self, session: str, path: str) -> bool:
-        """Whether this session may not read the file without being asked, so that it does not read it here either."""
+        """Whether the session could not read the file without approval; then it cannot read it here either."""
         try:
             decision = self._runtime.explain(Call("read_file", {"path": path}, session=session)).decision
         except ToolError:
@@ -190,7 +190,7 @@ def _contents(uri: str, data: bytes) -> dict[str, Any]:
 
 def _too_large(uri: str) -> ToolError:
     return ToolError(
-        "file_too_large", f"{uri[:200]} has more than {READ_BYTES >> 10} KiB; read_file shows parts of files."
+        "file_too_large", f"{uri[:200]} has more than {READ_BYTES >> 10} KiB; read_file can read parts of a file."
     )
 
 

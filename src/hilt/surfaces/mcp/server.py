@@ -1,4 +1,4 @@
-"""The MCP server: what a client may ask, joined to one runtime."""
+"""The MCP server: the request handlers for clients, on top of one runtime."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from hilt.surfaces.mcp.sessions import Session, Sessions
 TIDY_SECONDS = 60.0
 SUBSCRIPTIONS_MAX = 256
 COMPLETIONS_MAX = 100
-RESOURCE_NOT_FOUND = -32002  # until 2025-11-25
+RESOURCE_NOT_FOUND = -32002  # up to protocol version 2025-11-25
 
 _FRESH = CacheHint(ttl_ms=0, scope="private")
 _CACHED = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
@@ -51,7 +51,7 @@ _LISTS: dict[str, ServerEvent] = {
 
 
 class Choice(NamedTuple):
-    """Which tools are listed, and how."""
+    """Which tools to list, and how."""
 
     search: bool = False
     lean: bool = False
@@ -69,17 +69,18 @@ class Serving:
         providers: Sequence[Provider] = (),
         hand_over: HandOver | None = None,
     ) -> None:
-        """Take the session that all clients share, unless each has its own, and further resources and prompts.
+        """Serve a runtime.
 
-        `hand_over` runs a call that must outlive this process.
+        All clients share the session `single`; with None, each has its own. `providers` add resources and prompts, and
+        `hand_over` runs calls that must outlive this process.
         """
         self._runtime = runtime
         self._choice = choice
         self._loop = asyncio.get_running_loop()
-        self._threads = CallThreads(16)  # for what takes a while and is no call
+        self._threads = CallThreads(16)  # for slow work other than calls
         self._sessions = Sessions(runtime, single, self._threads.put)
         self._calls = Calls(runtime, self.offload, hand_over)
-        self._calls.mode_set = lambda: self._tell("tools")  # a mode hides some of them
+        self._calls.mode_set = lambda: self._announce("tools")  # modes hide tools
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
@@ -99,11 +100,11 @@ class Serving:
 
     @property
     def asks(self) -> bool:
-        """Whether a call waits for an answer of a client."""
+        """Whether a call is waiting for an answer from a client."""
         return self._calls.asking > 0
 
     def offload(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run something that may take a while on another thread."""
+        """Run slow work on another thread."""
         future: asyncio.Future[Any] = self._loop.create_future()
 
         def settle(set: Callable[[Any], None], value: Any) -> None:
@@ -113,7 +114,7 @@ class Serving:
         def run() -> None:
             try:
                 outcome, set = work(), future.set_result
-            except BaseException as error:  # noqa: BLE001 -- it is raised where somebody waits
+            except BaseException as error:  # noqa: BLE001 -- raised again where the future is awaited
                 outcome, set = error, future.set_exception
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(settle, set, outcome)
@@ -122,7 +123,7 @@ class Serving:
         return future
 
     async def tidy(self) -> None:
-        """End sessions that nobody uses, for as long as the server runs."""
+        """End idle sessions, for as long as the server runs."""
         while True:
             await asyncio.sleep(TIDY_SECONDS)
             self._sessions.end_idle()
@@ -136,7 +137,7 @@ class Serving:
             title="hilt",
             instructions=instructions(search=self._choice.search),
             cache_hints=dict.fromkeys(_CACHED, _FRESH),  # type: ignore[arg-type]
-            get_tool_input_schema=lambda name: None,  # no argument of ours is to be repeated in a header
+            get_tool_input_schema=lambda name: None,  # clients need not repeat arguments in headers
             on_list_tools=self._list_tools,  # type: ignore[arg-type]
             on_call_tool=self._call_tool,  # type: ignore[arg-type]
             on_list_resources=self._list_resources,  # type: ignore[arg-type]
@@ -149,10 +150,10 @@ class Serving:
             on_get_prompt=self._get_prompt if has_prompts else None,  # type: ignore[arg-type]
             on_completion=self._complete if has_prompts else None,  # type: ignore[arg-type]
         )
-        # given to the constructor, they would warn of their age
+        # passed to the constructor, these would cause deprecation warnings
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         server.add_notification_handler("notifications/initialized", types.NotificationParams, self._welcome)
-        server.middleware.clear()  # spans are made by the runtime, for all surfaces alike
+        server.middleware.clear()  # the runtime creates the spans, for all surfaces
         return server
 
     # --- clients --------------------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ class Serving:
     def _session(self, ctx: Ctx, *, calls: bool = False) -> Session:
         connection = connection_of(ctx)
         meta = (ctx.params or {}).get("_meta") or {}
-        # who names a session goes on with it, also on another connection
+        # a client that names a session continues it, even on another connection
         if connection.session_id is None or SESSION in meta:
             try:
                 return self._sessions.of_request(meta, calls=calls)
@@ -188,8 +189,8 @@ class Serving:
         _refuse_cursor(params)
         session = self._session(ctx)
         asks = "form" in capabilities(ctx) and not session.alone
-        found = await self.offload(lambda: self._shown(session.name, client_asks=asks))
-        return {**COMPLETE, "tools": [tool_entry(one) for one in found]}
+        tools = await self.offload(lambda: self._shown(session.name, client_asks=asks))
+        return {**COMPLETE, "tools": [tool_entry(tool) for tool in tools]}
 
     def _shown(self, session: str, *, client_asks: bool) -> list[Shown]:
         choice = self._choice
@@ -214,11 +215,11 @@ class Serving:
     async def _read_resource(self, ctx: Ctx, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         session = self._session(ctx).name
         try:
-            found = await self.offload(lambda: self._resources.read(session, params.uri))
+            contents = await self.offload(lambda: self._resources.read(session, params.uri))
         except ToolError as error:
             code = INVALID_PARAMS if is_modern(ctx) else RESOURCE_NOT_FOUND
             raise MCPError(code=code, message=error.message, data={"uri": params.uri}) from None
-        return {**COMPLETE, "contents": found}
+        return {**COMPLETE, "contents": contents}
 
     async def _subscribe(self, ctx: Ctx, params: types.SubscribeRequestParams) -> types.EmptyResult:
         uris = connection_of(ctx).state.setdefault("uris", set())
@@ -237,30 +238,30 @@ class Serving:
     async def _get_prompt(self, ctx: Ctx, params: types.GetPromptRequestParams) -> dict[str, Any]:
         responses = (ctx.params or {}).get("inputResponses") or {}
         try:
-            found: dict[str, Any] = await self.offload(
+            prompt: dict[str, Any] = await self.offload(
                 lambda: self._resources.prompt(params.name, params.arguments or {}, responses)
             )
         except ToolError as error:
             raise MCPError(code=INVALID_PARAMS, message=error.message) from None
-        return {**COMPLETE, **found}
+        return {**COMPLETE, **prompt}
 
     async def _complete(self, ctx: Ctx, params: types.CompleteRequestParams) -> dict[str, Any]:
         ref = params.ref.model_dump(mode="json", by_alias=True, exclude_none=True)
         values = await self.offload(lambda: self._resources.complete(ref, params.argument.name, params.argument.value))
-        shown = {"values": values[:COMPLETIONS_MAX], "total": len(values), "hasMore": len(values) > COMPLETIONS_MAX}
-        return {**COMPLETE, "completion": shown}
+        completion = {"values": values[:COMPLETIONS_MAX], "total": len(values)}
+        return {**COMPLETE, "completion": {**completion, "hasMore": len(values) > COMPLETIONS_MAX}}
 
-    # --- telling of changes ---------------------------------------------------------------------------------------
+    # --- notifications --------------------------------------------------------------------------------------------
 
     def _from_thread(self, kind: Change) -> None:
         with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._tell, kind)
+            self._loop.call_soon_threadsafe(self._announce, kind)
 
-    def _tell(self, kind: Change) -> None:
-        self._spawn(self._told(kind))
+    def _announce(self, kind: Change) -> None:
+        self._spawn(self._publish(kind))
 
-    async def _told(self, kind: Change) -> None:
-        """Tell every client that wants to know what has changed: a list by its kind, a resource by its address."""
+    async def _publish(self, kind: Change) -> None:
+        """Notify subscribed clients of a change: of a list by its kind, of a resource by its address."""
         await self._bus.publish(_LISTS.get(kind) or ResourceUpdated(uri=kind))
         for connection in list(self._connections):
             if kind in _LISTS:
@@ -269,12 +270,12 @@ class Serving:
                 self._notify(connection, "notifications/resources/updated", {"uri": kind})
 
     def _notify(self, connection: Connection, method: str, params: dict[str, Any] | None) -> None:
-        """Tell one client, unless it has not even read the last such note."""
-        waiting: set[str] = connection.state.setdefault("notes", set())
+        """Notify one client, unless the same notification is still unread."""
+        unread: set[str] = connection.state.setdefault("notes", set())
         note = f"{method} {params}"
-        if note not in waiting:
-            waiting.add(note)
-            self._spawn(self._notified(connection, method, params), lambda: waiting.discard(note))
+        if note not in unread:
+            unread.add(note)
+            self._spawn(self._notified(connection, method, params), lambda: unread.discard(note))
 
     async def _notified(self, connection: Connection, method: str, params: dict[str, Any] | None) -> None:
         await connection.notify(method, params)
@@ -291,18 +292,18 @@ class Serving:
 
 
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
-    """Raise for a cursor: every list has one page, so none was given out."""
+    """Reject a cursor: every list has one page, so no valid cursor exists."""
     if params is not None and params.cursor:
         raise MCPError(code=INVALID_PARAMS, message="Invalid cursor")
 
 
 class _McpServer(Server[Any]):
-    """Says on every transport that lists may change."""
+    """Declares on every transport that lists may change."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *rest: Any, **more: Any
     ) -> InitializationOptions:
-        """Return what is told to a client that shakes hands."""
+        """Return the options for the initialize handshake."""
         changes = NotificationOptions(
             tools_changed=True, resources_changed=True, prompts_changed="prompts/list" in self._request_handlers
         )

@@ -1,8 +1,8 @@
-"""Whose call it is: the hilt session behind each MCP client, ended when the client is gone.
+"""The hilt session of each MCP client, which ends when the client disconnects.
 
-A client with a connection has one session for as long as the connection lasts. A client without, as over HTTP since
-2026-07-28, has a new one for each request unless it names one with `_meta["dev.hilt/session"]`: the name is a secret
-of the client, since whoever knows it goes on with the session. The answer to a request that named none carries a name.
+A client with a connection has one session for as long as the connection lasts. A client without one, as over HTTP since
+2026-07-28, has a new session for each request unless it names one in `_meta["dev.hilt/session"]`. The name is a secret
+of the client: whoever knows it can continue the session. The answer to a request without a name carries a new one.
 """
 
 from __future__ import annotations
@@ -19,78 +19,78 @@ from hilt.formats.digests import sha256
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.names import SESSION
 
-SESSIONS_MAX = 1000  # of clients without connection, and of clients with one
+SESSIONS_MAX = 1000  # of clients without a connection, and of clients with one
 IDLE_SECONDS = 1800.0
-NAMED_SECONDS = 300.0  # a session that its client has named is safe from others for so long after each use
+NAMED_SECONDS = 300.0  # after each use, in which a named session is not ended to make room for others
 NAME_CHARACTERS = 200
 _WAITING_MAX = 100
 
 
 class Session:
-    """One client's stay."""
+    """The session of one client."""
 
-    def __init__(self, name: str, told: str | None = None) -> None:
+    def __init__(self, name: str, offered: str | None = None) -> None:
         self.name = name
-        self.told = told  # the name that the client may go on with, when it does not know it yet
-        self.calls = 0  # under way
-        self.alone = False  # its client closes forms by itself
+        self.offered = offered  # the name to offer to a client that has not named its session
+        self.calls = 0  # active
+        self.alone = False  # its client closes forms by itself, without a person
         self.used = time.monotonic()
         self._waiting: dict[str, str] = {}  # approvals that calls wait for, by call
 
     def waits_for(self, tool: str, args: Any, approval: str) -> None:
-        """Note that a call will be made again when a person has answered."""
+        """Note that the client will repeat a call once a person has answered."""
         while len(self._waiting) >= _WAITING_MAX:
             del self._waiting[next(iter(self._waiting))]
         self._waiting[_call_key(tool, args)] = approval
 
     def answered(self, tool: str, args: Any, runtime: Runtime) -> str | None:
-        """Return the approval of a call that was made before, once a person has answered it."""
-        found = self._waiting.get(_call_key(tool, args)) if self._waiting else None
-        if found is None:
+        """Return the approval that a repeated call waits for, once a person has answered it."""
+        approval = self._waiting.get(_call_key(tool, args)) if self._waiting else None
+        if approval is None:
             return None
         with suppress(ToolError):
-            if runtime.authority.approvals().find(found).state == "pending":
+            if runtime.authority.approvals().find(approval).state == "pending":
                 return None
         del self._waiting[_call_key(tool, args)]
-        return found
+        return approval
 
 
 class Sessions:
     """The sessions of one server. Used from the event loop only."""
 
     def __init__(self, runtime: Runtime, single: str | None, later: Callable[[Callable[[], None]], None]) -> None:
-        """Take the session that all clients have, if they have one; `later` runs something on another thread."""
+        """All clients share the session `single`, unless it is None; `later` runs work on another thread."""
         self._runtime = runtime
         self._single = None if single is None else Session(single)
         self._later = later
-        self._named: dict[str, Session] = {}  # of clients without connection; the one used last is last
-        self._fresh: dict[str, Session] = {}  # likewise, of those that did not name one
+        self._named: dict[str, Session] = {}  # of clients without a connection, least recently used first
+        self._fresh: dict[str, Session] = {}  # likewise, of clients that did not name one
 
     def of_connection(self, id: str) -> Session:
-        """Return the session of a connection; whoever asked for it ends it."""
+        """Return the session of a connection; the caller must end it."""
         return self._single or Session(f"mcp-{id}")
 
     def of_request(self, meta: Mapping[str, Any], *, calls: bool) -> Session:
-        """Return the session that a request of a client without connection names, or a new one.
+        """Return the session that a request of a client without a connection names, or a new one.
 
-        A new one is kept, for the client to go on with, when the request calls a tool.
+        A new session is kept for the client to continue if the request calls a tool.
         """
         if self._single is not None:
             return self._single
-        told = meta.get(SESSION)
-        if told is None:
+        secret = meta.get(SESSION)
+        if secret is None:
             return self._new(calls=calls)
-        if not isinstance(told, str) or not 0 < len(told) <= NAME_CHARACTERS:
-            raise ToolError("invalid_request", f"{SESSION} must be text of at most {NAME_CHARACTERS} characters.")
-        name = _session_name(told)
-        found = self._named.pop(name, None) or self._fresh.pop(name, None)
-        if found is None:
+        if not isinstance(secret, str) or not 0 < len(secret) <= NAME_CHARACTERS:
+            raise ToolError("invalid_request", f"{SESSION} must be a string of 1 to {NAME_CHARACTERS} characters.")
+        name = _session_name(secret)
+        session = self._named.pop(name, None) or self._fresh.pop(name, None)
+        if session is None:
             self._make_room()
-            found = Session(name)
-        found.told = None
-        found.used = time.monotonic()
-        self._named[name] = found
-        return found
+            session = Session(name)
+        session.offered = None
+        session.used = time.monotonic()
+        self._named[name] = session
+        return session
 
     def _new(self, *, calls: bool) -> Session:
         secret = secrets.token_urlsafe(16)
@@ -101,7 +101,7 @@ class Sessions:
         return session
 
     def end(self, session: Session) -> None:
-        """End what the session has running, and forget what it has read."""
+        """End a session and its jobs, and forget what it has read."""
         if session is self._single:
             return
         self._named.pop(session.name, None)
@@ -109,30 +109,30 @@ class Sessions:
         self._later(lambda: self._forget(session.name))
 
     def _forget(self, name: str) -> None:
-        with suppress(ToolError):  # what cannot be forgotten now grows old
+        with suppress(ToolError):  # otherwise it expires later
             self._runtime.end_session(name)
 
     def end_idle(self, seconds: float = IDLE_SECONDS) -> None:
-        """End the sessions without connection that nobody has used for so long."""
+        """End the sessions without a connection that have been idle for this long."""
         oldest = time.monotonic() - seconds
         for session in [*self._named.values(), *self._fresh.values()]:
             if not session.calls and session.used < oldest:
                 self.end(session)
 
     def _make_room(self) -> None:
-        """End the session that is missed least, when there are too many: one that nobody named, or has used lately."""
+        """At the limit, end an idle session: first one without a name, then a named one not used recently."""
         if len(self._named) + len(self._fresh) < SESSIONS_MAX:
             return
         oldest = time.monotonic() - NAMED_SECONDS
         known = (*self._fresh.values(), *(session for session in self._named.values() if session.used < oldest))
         idle = next((session for session in known if not session.calls), None)
         if idle is None:
-            raise ToolError("busy", f"{SESSIONS_MAX} clients are at work already.")
+            raise ToolError("busy", f"All {SESSIONS_MAX} sessions are in use.")
         self.end(idle)
 
 
 def _session_name(secret: str) -> str:
-    # by its digest: a name that a client makes up must not be that of another kind of session
+    # a digest, so that a name made up by a client cannot match another kind of session
     return f"mcp-{sha256(secret.encode('utf-8', 'backslashreplace')).hex()[:32]}"
 
 

@@ -1,7 +1,7 @@
 """MCP over standard input and output: one JSON-RPC message per line, and nothing else.
 
-The lines are read and written here and not by the SDK, so that what is wrong with one is answered, what is not read
-does not pile up, and no library can print into the protocol.
+The lines are read and written here instead of by the SDK, so that invalid lines are answered, unread output does not
+pile up, and no library can print into the protocol.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from mcp_types.jsonrpc import ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCRe
 
 from hilt import wire
 from hilt.errors import ToolError
-from hilt.surfaces.mcp.messages import BATCHES, Message, Wrong, batch_of, message_of
+from hilt.surfaces.mcp.messages import BATCHES, InvalidMessage, Message, batch_of, message_of
 from hilt.surfaces.mcp.standard_streams import Wires
 
-REQUESTS_MAX = 512  # under way; beyond, reading waits
-UNREAD_BYTES = 16 << 20  # of answers that the client has not read; beyond, reading waits
-LINES_MAX = 256  # read and not yet taken
+REQUESTS_MAX = 512  # active requests; at this limit, reading pauses
+UNREAD_BYTES = 16 << 20  # of answers that the client has not read; beyond this, reading pauses
+LINES_MAX = 256  # lines read and not yet handled
 FLUSH_SECONDS = 1.0
 BUSY = -32000
 
 _CHUNK_BYTES = 1 << 18
-_IN_USE = "a request with this id is under way"
+_IN_USE = "a request with this id is still active"
 
 
 async def serve(server: Server[Any], wires: Wires, asks: Callable[[], bool]) -> None:
-    """Serve one client until its input ends; `asks` says whether a call waits for an answer of the client."""
+    """Serve one client until its input ends; `asks` returns whether a call waits for an answer from the client."""
     output = await _ReplyStream.open(wires.output)
     input = _Input(output, asks)
     stop = await input.open(wires.input)
@@ -50,7 +50,7 @@ async def serve(server: Server[Any], wires: Wires, asks: Callable[[], bool]) -> 
 
 
 class _RequestBatch:
-    """Requests that came together, whose answers go back together."""
+    """The requests of a batch, whose answers are sent together."""
 
     def __init__(self, open: set[Any], answers: list[dict[str, Any]]) -> None:
         self.open = open
@@ -67,17 +67,17 @@ class _ReplyStream(asyncio.BaseProtocol):
         self._room.set()
         self._is_last = False
         self._lock = asyncio.Lock()
-        self.settled: Callable[[Any], None] = lambda id: None  # is told whose request was answered
-        self.lost: Callable[[], None] = lambda: None  # nobody can read any more
+        self.settled: Callable[[Any], None] = lambda id: None  # called with the id of each answered request
+        self.lost: Callable[[], None] = lambda: None  # called when the client has closed its end
         self.has_read: Callable[[], None] = lambda: None
         self.has_asked: Callable[[], None] = lambda: None
-        self.asked: set[Any] = set()  # the requests of ours that the client has not answered
-        self.version = ""  # of the protocol, once a client has shaken hands
-        self.batches: dict[Any, _RequestBatch] = {}  # by the ids of requests that are not answered yet
+        self.asked: set[Any] = set()  # ids of our requests that the client has not answered
+        self.version = ""  # of the protocol, set by the handshake
+        self.batches: dict[Any, _RequestBatch] = {}  # by the ids of unanswered requests
 
     @classmethod
     async def open(cls, descriptor: int) -> _ReplyStream:
-        """Return a stream to a descriptor, of whatever kind."""
+        """Return a stream that writes to a descriptor of any kind."""
         output = cls()
         output._descriptor = descriptor
         if _is_pipe(descriptor):
@@ -88,28 +88,28 @@ class _ReplyStream(asyncio.BaseProtocol):
         return output
 
     def pause_writing(self) -> None:
-        """Note that the client does not read."""
+        """Pause: the client does not read."""
         if not self._is_last:
             self._room.clear()
 
     def resume_writing(self) -> None:
-        """Note that the client has read."""
+        """Resume: the client has read."""
         self._room.set()
         self.has_read()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Note that the client is gone."""
+        """Stop waiting: the client has disconnected."""
         self._room.set()
         self.lost()
 
     def finish(self) -> None:
-        """Wait for the client no more: what is still written is the last of it."""
+        """Stop waiting for the client to read: only the last answers remain."""
         self._is_last = True
         self.resume_writing()
 
     @property
     def has_room(self) -> bool:
-        """Whether the client has not too much to read."""
+        """Whether the client keeps up with reading."""
         return self._room.is_set()
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -129,7 +129,7 @@ class _ReplyStream(asyncio.BaseProtocol):
             self.settled(message.id)
 
     async def answer(self, id: Any, message: dict[str, Any] | None) -> None:
-        """Write an answer, that of a batch once all are there; None for a request that has none."""
+        """Write an answer, or a batch of them once it is complete; None means that a request has no answer."""
         batch = self.batches.pop(id, None)
         if batch is not None:
             batch.open.discard(id)
@@ -140,7 +140,7 @@ class _ReplyStream(asyncio.BaseProtocol):
             await self.write(message)
 
     async def write(self, message: dict[str, Any] | list[dict[str, Any]]) -> None:
-        """Write one line, once there is not too much to read."""
+        """Write one line, once the client keeps up with reading."""
         async with self._lock:
             await self._room.wait()
             data = _encoded(message)
@@ -151,13 +151,13 @@ class _ReplyStream(asyncio.BaseProtocol):
                 self._transport.write(data)
 
     async def flush(self, seconds: float) -> None:
-        """Wait until all is read, for about this long, and let go of the descriptor."""
+        """Wait up to this long until everything is read, then close the descriptor."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
         for batch in set(self.batches.values()):
             if batch.answers:
-                transport.write(_encoded(batch.answers))  # the others have no answer any more
+                transport.write(_encoded(batch.answers))  # the other requests will not be answered
         self._is_last = False
         transport.set_write_buffer_limits(high=0)
         if transport.get_write_buffer_size():
@@ -168,7 +168,7 @@ class _ReplyStream(asyncio.BaseProtocol):
         transport.abort()
 
     async def aclose(self) -> None:
-        """Do nothing: the last answers may still be on their way."""
+        """Do nothing: the last answers may still be unsent."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -178,14 +178,14 @@ class _ReplyStream(asyncio.BaseProtocol):
 
 
 class _Input(asyncio.Protocol):
-    """The stream that the SDK reads messages from; lines that are none are answered here."""
+    """The stream that the SDK reads messages from; answers invalid lines itself."""
 
     def __init__(self, output: _ReplyStream, asks: Callable[[], bool]) -> None:
         self._output = output
         self._asks = asks
         self._lines: deque[bytes | ToolError] = deque()
         self._part = bytearray()
-        self._skipped = 0  # bytes of a line that is too long
+        self._skipped = 0  # bytes of an overlong line
         self._ended = False
         self._more = asyncio.Event()
         self._parts: deque[Message] = deque()  # of a batch
@@ -200,7 +200,7 @@ class _Input(asyncio.Protocol):
         output.has_asked = self._fewer.set
 
     async def open(self, descriptor: int) -> Callable[[], None]:
-        """Begin to read a descriptor, of whatever kind; return how to stop."""
+        """Start reading a descriptor of any kind; return a function that stops it."""
         loop = asyncio.get_running_loop()
         if not _is_pipe(descriptor):
             return self._read_in_thread(loop, descriptor)
@@ -233,7 +233,7 @@ class _Input(asyncio.Protocol):
     # --- bytes into lines -----------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Cut the lines off what came."""
+        """Split the received bytes into lines."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._finish(line)
@@ -259,7 +259,7 @@ class _Input(asyncio.Protocol):
         self._part.clear()
 
     def eof_received(self) -> None:
-        """Take what has no end of line, and end."""
+        """Handle a last line without a newline, and end."""
         if self._part.strip():
             self._finish(b"")
         self._end()
@@ -282,10 +282,10 @@ class _Input(asyncio.Protocol):
 
     async def __anext__(self) -> SessionMessage | Exception:
         while True:
-            await asyncio.sleep(0)  # a flood of lines lets others work too
+            await asyncio.sleep(0)  # let other tasks run during a flood of lines
             try:
                 message = await self._next()
-            except Wrong as wrong:
+            except InvalidMessage as wrong:
                 if wrong.id in self._output.asked:
                     return SessionMessage(_failed(wrong))
                 if not wrong.is_error:
@@ -301,10 +301,10 @@ class _Input(asyncio.Protocol):
                 self._under_way.add(message.id)
                 return SessionMessage(message, self._metadata(message.id))
             else:
-                await self._refuse(message.id, BUSY, f"{REQUESTS_MAX} requests are under way")
+                await self._refuse(message.id, BUSY, f"{REQUESTS_MAX} requests are active")
 
     async def _next(self) -> Message:
-        """Return the next message. While the client does not read, requests wait, and what cancels them does not."""
+        """Return the next message. While the client does not read, requests wait, but cancellations do not."""
         while True:
             if self._waiting and self._output.has_room:
                 return self._waiting.popleft()
@@ -323,40 +323,41 @@ class _Input(asyncio.Protocol):
                 await self._more.wait()
 
     async def _message(self, line: bytes | ToolError) -> Message | None:
-        """Return the message of a line; None for an empty one, and for a batch, whose messages are then next."""
+        """Return the message of a line; None for an empty line, and for a batch, whose messages are queued."""
         if isinstance(line, ToolError):
-            raise Wrong(INVALID_REQUEST, line.message)
+            raise InvalidMessage(INVALID_REQUEST, line.message)
         if not line.strip():
             return None
         try:
             value = wire.decode_value(line)
         except ToolError as error:
-            raise Wrong(PARSE_ERROR, error.message) from None
+            raise InvalidMessage(PARSE_ERROR, error.message) from None
         if not isinstance(value, list) or self._output.version != BATCHES:
             return message_of(value)
         await self._take(*batch_of(value))
         return None
 
-    async def _take(self, messages: list[Message], wrong: list[Wrong]) -> None:
-        """Take the messages of a batch; what is wrong in it is answered with the others."""
+    async def _take(self, messages: list[Message], wrong: list[InvalidMessage]) -> None:
+        """Queue the messages of a batch; its errors are answered together with the rest."""
         known = self._output.batches
         batch = _RequestBatch(set(), [])
         for message in messages:
             if not isinstance(message, JSONRPCRequest):
                 self._parts.append(message)
             elif message.id in self._under_way or message.id in known:
-                wrong.append(Wrong(INVALID_REQUEST, _IN_USE, message.id))
+                wrong.append(InvalidMessage(INVALID_REQUEST, _IN_USE, message.id))
             else:
                 self._parts.append(message)
                 batch.open.add(message.id)
-        self._parts += [_failed(one) for one in wrong if one.id in self._output.asked]
-        batch.answers += [one.answer for one in wrong if one.id not in self._output.asked and not one.is_error]
+        asked = self._output.asked
+        self._parts += [_failed(error) for error in wrong if error.id in asked]
+        batch.answers += [error.answer for error in wrong if error.id not in asked and not error.is_error]
         known.update(dict.fromkeys(batch.open, batch))
         if batch.answers and not batch.open:
             await self._output.write(batch.answers)
 
     async def _has_room(self) -> bool:
-        """Wait for room; not when what would make room may stand behind this request."""
+        """Wait for room, unless the message that would make room may be queued behind this request."""
         while len(self._under_way) >= REQUESTS_MAX:
             if self._asks() or self._ended:
                 return False
@@ -376,7 +377,7 @@ class _Input(asyncio.Protocol):
         self._fewer.set()
 
     async def _refuse(self, id: Any, code: int, reason: str) -> None:
-        await self._output.answer(id, Wrong(code, reason, id).answer)
+        await self._output.answer(id, InvalidMessage(code, reason, id).answer)
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
@@ -386,7 +387,7 @@ class _Input(asyncio.Protocol):
         return self
 
     async def aclose(self) -> None:
-        """Take no more."""
+        """Stop reading."""
         self._end()
 
     async def __aenter__(self) -> Self:
@@ -396,8 +397,8 @@ class _Input(asyncio.Protocol):
         await self.aclose()
 
 
-def _failed(wrong: Wrong) -> JSONRPCError:
-    """Return what is no answer, though a call waits for one, as a failure."""
+def _failed(wrong: InvalidMessage) -> JSONRPCError:
+    """Return an invalid response to one of our requests as a failed one."""
     known = ErrorData(code=wrong.code, message=wrong.reason)
     return JSONRPCError.model_construct(jsonrpc="2.0", id=wrong.id, error=known)
 
@@ -408,7 +409,8 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 def _encoded(message: dict[str, Any] | list[dict[str, Any]]) -> bytes:
     text = _COMPACT(message)
     if not text.isascii():
-        # ends of lines to some readers, who would cut one message in two
+        # some readers treat these as line ends, and would split the message
+
         text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
     return text.encode("utf-8", "replace") + b"\n"
 
