@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from hilt.authority.rulebook import COARSE_TICK, TICK, contents, is_settled, status, upward
+from hilt.authority.rulebook import contents, is_settled, status, upward
+from hilt.formats.times import COARSE_TICK_NS, TICK_NS
 
 
 def test_a_file_that_has_just_changed_may_change_again_unseen(tmp_path):
@@ -15,14 +16,14 @@ def test_a_file_that_has_just_changed_may_change_again_unseen(tmp_path):
     file.write_text("x")
     assert not is_settled(status(str(file)))
 
-    time.sleep(2 * TICK / 1e9)
+    time.sleep(2 * TICK_NS / 1e9)
     assert is_settled(status(str(file)))
 
 
 def test_whole_seconds_need_longer():
     now = time.time_ns() // 1_000_000_000 * 1_000_000_000
     assert not is_settled((now - 1_000_000_000, 0, 0, 0))
-    assert is_settled((now - 2 * COARSE_TICK // 1_000_000_000 * 1_000_000_000, 0, 0, 0))
+    assert is_settled((now - 2 * COARSE_TICK_NS // 1_000_000_000 * 1_000_000_000, 0, 0, 0))
 
 
 def test_what_is_missing_is_settled_and_what_cannot_be_looked_at_is_there(tmp_path):
@@ -42,7 +43,7 @@ def test_a_link_is_looked_through_when_it_is_the_persons_own(tmp_path):
     target.write_text("x")
     os.symlink(target, tmp_path / "link")
     before = [status(str(tmp_path / "link"), follow=follow) for follow in (False, True)]
-    time.sleep(2 * TICK / 1e9)
+    time.sleep(2 * TICK_NS / 1e9)
     target.write_text("other")
     after = [status(str(tmp_path / "link"), follow=follow) for follow in (False, True)]
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 RULES = "permissions.yaml"
 FILE_BYTES = 1 << 20
-# a change in the same clock tick as the last check leaves no trace, so such a check is not cached
-TICK = 20_000_000  # nanoseconds; kernel clocks tick at least every ten milliseconds
-COARSE_TICK = 2_100_000_000  # for file systems that store whole seconds
 
 
 class Rulebook:
@@ -159,8 +156,9 @@ def is_settled(stamp: tuple[int, ...] | None) -> bool:
     """Whether a later change to a file would change its stamp."""
     if stamp is None or len(stamp) == 1:
         return stamp is None
-    changed = stamp[0]
-    return time.time_ns() - changed > (TICK if changed % 1_000_000_000 else COARSE_TICK)
+    from hilt.formats import times
+
+    return times.is_settled(stamp[0], time.time_ns())
 
 
 def contents(path: str, *, follow: bool) -> bytes:

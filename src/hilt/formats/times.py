@@ -21,7 +21,7 @@ def duration_seconds(text: str) -> int | None:
     """Parse a duration such as 90s, 15m, 12h, 30d or 2w and return seconds; None if it is invalid."""
     unit = _UNITS.get(text[-1:])
     digits = text[:-1]
-    return int(digits) * unit if unit and digits.isascii() and digits.isdecimal() and len(digits) <= 12 else None
+    return int(digits) * unit if unit and digits.isascii() and digits.isdecimal() and len(digits) <= 40 else None
 
 
 def is_settled(changed_ns: int, now_ns: int) -> bool:

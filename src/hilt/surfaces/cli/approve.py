@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 from contextlib import closing
@@ -12,6 +11,7 @@ from typing import Literal
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.formats.times import duration_seconds
 from hilt.state.approvals import Approval, Approvals
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.audit import workspace_id
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 BY = "terminal"
 _SECOND = 1_000_000_000
+_LONGEST_SECONDS = 9999 * 86_400
 _COMMAND_MOST = 200
 _VALUE_MOST = 40
 
@@ -83,10 +84,10 @@ def _show(options: Options, arguments: Namespace) -> int:
 
 
 def _seconds(value: str) -> int:
-    unit = {"m": 60, "h": 3600, "d": 86400}.get(value[-1:])
-    if unit is None or not re.fullmatch("0*[1-9][0-9]{0,3}", value[:-1], re.ASCII):
+    seconds = duration_seconds(value)
+    if not seconds or seconds > _LONGEST_SECONDS:
         raise Usage(f"--for needs a time such as 30m, 8h or 7d, not {value!r}")
-    return int(value[:-1]) * unit
+    return seconds
 
 
 def _pending(approvals: Approvals, id: str) -> Approval:

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from hilt import places
+from hilt.formats.times import duration_seconds
 from hilt.state.trail import Row, Trail
 from hilt.surfaces.cli import Usage
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from hilt.surfaces.cli.parsing import Options, Parser
 
 _LARGEST = 2**63 - 1  # the largest integer of SQLite
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def build(parser: Parser) -> None:
@@ -88,8 +88,9 @@ def workspace_id(folder: str) -> str:
 
 def moment(value: str) -> float:
     """Return the time for --since: a span before now, or a date."""
-    if value[-1:] in _UNITS and value[:-1].isdecimal():
-        return max(0.0, time.time() - min(int(value[:-1]), _LARGEST) * _UNITS[value[-1]])
+    seconds = duration_seconds(value)
+    if seconds is not None:
+        return max(0.0, time.time() - min(seconds, _LARGEST))
     try:
         from datetime import datetime
 
