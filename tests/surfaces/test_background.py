@@ -166,7 +166,7 @@ def test_a_caller_that_the_resident_declines_has_no_jobs(short, mark):
     reply = json.loads(out)
     assert (process.returncode, errors) == (1, b"")
     assert reply["error_code"] == "resident_required"
-    assert "declines" in reply["error"]
+    assert "declined" in reply["error"]
     assert mark.alive() == []
 
 

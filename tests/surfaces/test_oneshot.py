@@ -104,7 +104,7 @@ def test_ten_calls_at_once_lose_nothing(command):
     assert command.folder.read("count.txt") == "".join(f"[{number}]\n" for number in range(10))
     (listed,) = command.ask({"tool": "undo", "args": {"action": "list"}})
     assert json.loads(listed["result"])["count"] == 10
-    assert b"whole" in command.run("audit", "verify").stdout
+    assert b"intact" in command.run("audit", "verify").stdout
 
 
 def test_the_workspace_is_named_by_flag_or_variable(command, tmp_path):

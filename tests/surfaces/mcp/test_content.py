@@ -53,7 +53,7 @@ def test_text_where_data_was_promised_is_a_failure_that_keeps_the_text(trusted):
     found = call_result(Result("plain"), COUNT, trusted=trusted)
 
     assert found["isError"]
-    assert "promises data" in found["content"][0]["text"]
+    assert "output schema requires data" in found["content"][0]["text"]
     assert found["content"][1]["text"] == "plain"
 
 

@@ -262,7 +262,7 @@ def test_a_port_that_is_taken_is_told(command):
         done = command.run("mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
 
     assert done.returncode == 1
-    assert b"cannot be used" in done.stderr
+    assert b"permission_denied: Cannot listen on" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ def test_who_names_a_session_goes_on_with_it_and_nobody_else(sessions):
     first = sessions.of_request({}, calls=True)
 
     assert sessions.of_request({}, calls=True) is not first
-    assert sessions.of_request({SESSION: first.told}, calls=True) is first
-    assert first.told is None
+    assert sessions.of_request({SESSION: first.offered}, calls=True) is first
+    assert first.offered is None
     assert sessions.of_request({SESSION: first.name}, calls=True) is not first
 
 
@@ -42,7 +42,7 @@ def test_a_flood_of_new_sessions_ends_none_that_is_named_or_at_work(sessions, mo
     named = sessions.of_request({SESSION: "mine"}, calls=True)
     working = sessions.of_request({}, calls=True)
     working.calls = 1
-    told = working.told
+    told = working.offered
 
     for _ in range(50):
         sessions.of_request({}, calls=True)
@@ -55,7 +55,7 @@ def test_a_flood_of_names_ends_no_session_that_was_used_lately(sessions, monkeyp
     monkeypatch.setattr(module, "SESSIONS_MAX", 5)
     mine, *_ = [sessions.of_request({SESSION: f"name {number}"}, calls=True) for number in range(5)]
 
-    with pytest.raises(ToolError, match="at work"):
+    with pytest.raises(ToolError, match="in use"):
         sessions.of_request({SESSION: "one more"}, calls=True)
     assert sessions.of_request({SESSION: "name 0"}, calls=True) is mine
 
@@ -68,14 +68,14 @@ def test_when_all_are_at_work_the_next_is_refused(sessions, monkeypatch):
     for _ in range(2):
         sessions.of_request({}, calls=True).calls = 1
 
-    with pytest.raises(ToolError, match="at work"):
+    with pytest.raises(ToolError, match="in use"):
         sessions.of_request({}, calls=True)
 
 
 def test_a_request_that_calls_nothing_leaves_no_session(sessions):
     listing = sessions.of_request({}, calls=False)
 
-    assert sessions.of_request({SESSION: listing.told}, calls=True) is not listing
+    assert sessions.of_request({SESSION: listing.offered}, calls=True) is not listing
 
 
 def test_idle_sessions_end_and_those_at_work_do_not(sessions):
