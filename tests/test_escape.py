@@ -142,7 +142,9 @@ def smallest(schema: Schema, path: str) -> Any:
 
 
 # what runs programs is held by the sandbox, whose tests are beside it
-TOOLS = [tool.name for tool in Catalog().tools() if with_path(tool.name, "x") and "execute" not in tool.effects]
+TOOLS = [
+    tool.name for tool in Catalog().tools() if with_path(tool.name, "x") and not tool.effects & {"execute", "network"}
+]
 WRITING = [name for name in TOOLS if "write" in Catalog().find(name).tool.effects]
 
 SPELLINGS = [

@@ -222,7 +222,7 @@ def test_a_job_whose_output_cannot_be_kept_ends_and_says_why(runtime, disk):
     ended = runtime.call("job_output", task_id=job)
 
     assert (ended.data["status"], ended.data["exit_code"]) == ("limit", 137)
-    assert "its output could not be kept: No space left on device" in str(ended)
+    assert "its output could not be saved: No space left on device" in str(ended)
 
 
 def test_large_old_files_that_find_no_place_leave_nothing_behind(runtime, workspace, disk):

@@ -351,7 +351,7 @@ def test_without_a_sandbox_the_user_is_asked(base):
         result = run(runtime, "echo free")
 
     assert result.error.code == "approval_required"
-    assert "without a sandbox" in result.error.message
+    assert "disables the sandbox" in result.error.message
 
 
 def test_a_server_in_the_background_answers_the_next_command_over_the_session_s_loopback(runtime, workspace):

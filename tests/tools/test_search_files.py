@@ -390,7 +390,7 @@ def test_a_pattern_that_is_too_long_is_not_advised_to_be_literal(runtime):
     error = runtime.call("search_files", pattern="x" * 30_001, literal=True).error
 
     assert error is not None
-    assert error.suggestion == "Look for a part of it."
+    assert error.suggestion == "Search for a part of it."
 
 
 def test_an_invalid_expression_suggests_literal_and_tells_the_place(runtime):
