@@ -93,6 +93,12 @@ KEYS: dict[str, Key] = {
     "web.search_provider": Key(str, None, choices=_PROVIDERS),
     "web.base_urls": Key(dict, {}),
     "web.allow_private": Key(list, (), separator=",", variable="HILT_ALLOW_PRIVATE"),
+    "model.name": Key(str, None, variable="HILT_MODEL"),
+    "model.base_url": Key(str, None),
+    "model.api_key_env": Key(str, None),
+    "model.context_tokens": Key(int, None),
+    "agents.keep_days": Key(int, 30),
+    "agents.keep_mb": Key(int, 500),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 
