@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from typing import Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from hilt.surfaces.cli.parsing import Options, Parser
 
 _PROMPT_BYTES = 16 << 20  # of standard input
-_NEWEST = "\0newest"  # the value of --continue without an id
+_ID = re.compile(r"\d{8}-[\w-]*")  # what ids of sessions look like
 
 
 def build(parser: Parser) -> None:
@@ -48,7 +49,7 @@ interrupted."""
         dest="continued",
         metavar="ID",
         nargs="?",
-        const=_NEWEST,
+        const="",
         help="Continue a session, by default the newest; without a prompt, go on where it was interrupted",
     )
     parser.add_argument("--json", action="store_true", help="Print one event per line as JSON")
@@ -105,7 +106,8 @@ def _in_session(options: Options, arguments: Namespace, prompt: str, emit: Calla
     if arguments.continued is None:
         session = options.get("session") or new_id()
     else:
-        session = _continued(options, arguments.continued, settings)
+        session, extra = _continued(options, arguments.continued, may_be_prompt=arguments.prompt is None)
+        prompt = "\n\n".join(part for part in (extra, prompt) if part)
     people = person()
     with open_runtime({**options, "session": session}, settings=settings, **people) as runtime:
         if arguments.show_prompt:
@@ -127,11 +129,18 @@ def _in_session(options: Options, arguments: Namespace, prompt: str, emit: Calla
             runtime.give_up(ENDING_SECONDS)
 
 
-def _continued(options: Options, wanted: str, settings: dict[str, Any]) -> str:
-    """Return the id of the session to continue."""
-    with open_runtime(options, settings=settings) as runtime:
+def _continued(options: Options, wanted: str, *, may_be_prompt: bool) -> tuple[str, str]:
+    """Return the id of the session to continue, and the prompt if that is what follows --continue."""
+    with open_runtime(options) as runtime:
         transcripts = transcripts_of(runtime)
-        return (transcripts.newest() if wanted == _NEWEST else transcripts.find(wanted)).id
+        if not wanted:
+            return transcripts.newest().id, ""
+        try:
+            return transcripts.find(wanted).id, ""
+        except ToolError as error:
+            if error.code != "not_found" or not may_be_prompt or _ID.fullmatch(wanted):
+                raise
+            return transcripts.newest().id, wanted
 
 
 async def _send(conversation: Conversation, prompt: str) -> events.RunEnded:
