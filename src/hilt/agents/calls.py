@@ -30,7 +30,7 @@ Arguments = dict[str, Any] | str  # a string if it is not a JSON object
 class MadeCall(NamedTuple):
     """A call that the model made: its arguments, or why they are invalid."""
 
-    index: int
+    place: int  # in its turn, from 0
     id: str
     tool: str
     args: Arguments
@@ -39,24 +39,24 @@ class MadeCall(NamedTuple):
 
 def made_calls(parts: Sequence[ToolCallPart]) -> list[MadeCall]:
     """Return the calls of an answer with their arguments decoded."""
-    return [_made(index, part) for index, part in enumerate(parts)]
+    return [_made(place, part) for place, part in enumerate(parts)]
 
 
-def _made(index: int, part: ToolCallPart) -> MadeCall:
+def _made(place: int, part: ToolCallPart) -> MadeCall:
     args = part.args
     if not args:
-        return MadeCall(index, part.tool_call_id, part.tool_name, {})
+        return MadeCall(place, part.tool_call_id, part.tool_name, {})
     if isinstance(args, dict):
-        return MadeCall(index, part.tool_call_id, part.tool_name, args)
+        return MadeCall(place, part.tool_call_id, part.tool_name, args)
     try:
         decoded = wire.decode_value(args.encode("utf-8", "surrogatepass"))
         if isinstance(decoded, dict):
-            return MadeCall(index, part.tool_call_id, part.tool_name, decoded)
+            return MadeCall(place, part.tool_call_id, part.tool_name, decoded)
         reason = "They are JSON, but not an object."
     except ToolError as error:
         reason = error.message
     problem = ToolError("invalid_args", f"The arguments of {part.tool_name} are not a JSON object. {reason}")
-    return MadeCall(index, part.tool_call_id, part.tool_name, args, problem)
+    return MadeCall(place, part.tool_call_id, part.tool_name, args, problem)
 
 
 class TurnCalls:
@@ -97,6 +97,10 @@ class TurnCalls:
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(results.put_nowait, (call, result))
 
+        def report(event: Event) -> None:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(lambda: self._emit(event))
+
         def submit() -> None:
             for call in calls:
                 if call.error is not None or self._stopped:
@@ -104,9 +108,7 @@ class TurnCalls:
                     deliver(call, Result(error=call.error or stopped))
                     continue
                 request = Call(call.tool, call.args, id=call.id, client=self._client)
-                attendant = CallAttendant(
-                    call, partial(loop.call_soon_threadsafe, self._emit), self._asks_person, self._plan_compaction
-                )
+                attendant = CallAttendant(call, report, self._plan_compaction, asks_person=self._asks_person)
                 self._runtime.submit(request, partial(deliver, call), began=self._active.append, attendant=attendant)
             if self._stopped:
                 self.stop()  # calls that began after it
@@ -123,9 +125,10 @@ class CallAttendant:
     def __init__(
         self,
         call: MadeCall,
-        emit: Callable[[Event], object],
-        asks_person: bool,
+        emit: Callable[[Event], None],
         plan_compaction: Callable[[str], str],
+        *,
+        asks_person: bool,
     ) -> None:
         self._call = call
         self._emit = emit
@@ -179,8 +182,8 @@ def result_part(call: MadeCall, result: Result, marks: Marks, hint: str = "") ->
     if hint:
         text = f"{text}\n{hint}"
     images = [image for image in map(_image, result.content) if image is not None]
-    outcome = "success" if result.ok else "failed"
-    return ToolReturnPart(call.tool, [text, *images] if images else text, call.id, outcome=outcome)
+    content = [text, *images] if images else text
+    return ToolReturnPart(call.tool, content, call.id, outcome="success" if result.ok else "failed")
 
 
 def _text(result: Result) -> str:

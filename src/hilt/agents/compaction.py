@@ -162,9 +162,7 @@ def _results(messages: Sequence[ModelMessage]) -> dict[str, _OldResult]:
     return results
 
 
-def _shortened(
-    message: ModelMessage, results: dict[str, _OldResult], lasting: Callable[[str], str]
-) -> ModelMessage:
+def _shortened(message: ModelMessage, results: dict[str, _OldResult], lasting: Callable[[str], str]) -> ModelMessage:
     if isinstance(message, ModelResponse):
         return message
     parts = []
@@ -175,7 +173,7 @@ def _shortened(
                 result = results.get(part.tool_call_id)
                 source = source_of(part.tool_name, result.call.args_as_dict() if result else {})
                 note = f"[{source}: {len(text):,} characters, removed; call it again if you need them]"
-                part = replace(part, content=note)
+                part = _with_text(part, note)
         parts.append(part)
     return replace(message, parts=parts)
 
@@ -187,7 +185,7 @@ def _cut(message: ModelMessage, most: int) -> ModelMessage:
     for part in message.parts:
         if isinstance(part, ToolReturnPart) and len(text := _text(part.content)) > most:
             half = most // 2
-            part = replace(part, content=f"{text[:half]}\n[… {len(text) - most:,} characters removed …]\n{text[-half:]}")
+            part = _with_text(part, f"{text[:half]}\n[… {len(text) - most:,} characters removed …]\n{text[-half:]}")
         parts.append(part)
     return replace(message, parts=parts)
 
@@ -235,7 +233,9 @@ def _quoted(message: ModelMessage) -> str:
     if isinstance(message, ModelResponse):
         if message.text:
             lines.append(f"AGENT: {message.text}")
-        lines += (f"CALL {call.tool_name} {call.args_as_json_str()[:_QUOTED_CHARACTERS]}" for call in message.tool_calls)
+        lines += (
+            f"CALL {call.tool_name} {call.args_as_json_str()[:_QUOTED_CHARACTERS]}" for call in message.tool_calls
+        )
         return "\n".join(lines)
     for part in message.parts:
         if isinstance(part, UserPromptPart):
@@ -245,6 +245,10 @@ def _quoted(message: ModelMessage) -> str:
             more = f" [… {len(text) - _QUOTED_CHARACTERS:,} more characters]" if len(text) > _QUOTED_CHARACTERS else ""
             lines.append(f"RESULT of {part.tool_name}: {text[:_QUOTED_CHARACTERS]}{more}")
     return "\n".join(lines)
+
+
+def _with_text(part: ToolReturnPart, text: str) -> ToolReturnPart:
+    return ToolReturnPart(part.tool_name, text, part.tool_call_id, outcome=part.outcome)
 
 
 def _text(content: object) -> str:

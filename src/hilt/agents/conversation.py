@@ -142,7 +142,7 @@ class Conversation:
         return last is not None and (not isinstance(last, ModelResponse) or bool(last.tool_calls))
 
     async def send(self, content: Content | None) -> RunEnded:
-        """Send a message and return when the model has given its last answer; None goes on with what was interrupted."""
+        """Send a message and return after the model's last answer; None goes on with what was interrupted."""
         self._loop = asyncio.get_running_loop()
         self._budget = Budget(self._limits, self._clock.now)
         self._guard = LoopGuard()
@@ -273,14 +273,14 @@ class Conversation:
             repetition = None
             if result.error is None or result.error.code != "cancelled":
                 polls = call.tool in self._tools and self._tools[call.tool].traits.polls
-                repetition = self._guard.add(call.index, call.tool, call.args, result, polls=polls)
+                repetition = self._guard.add(call.place, call.tool, call.args, result, polls=polls)
             if repetition is not None and repetition.times >= END_AT:
                 ending = ToolError(
                     "loop_detected",
                     f"{call.tool} was called {repetition.times} times in a row with the same result.",
                 )
             part = result_part(call, result, self._marks, "" if repetition is None else repetition.hint)
-            results[call.index] = part
+            results[call.place] = part
             self._transcript.append("result", **result_record(part))
             self._emit(CallFinished(call.id, call.tool, result))
             if result.error is not None and result.error.code in _MISSING_APPROVALS:

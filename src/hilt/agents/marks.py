@@ -30,7 +30,9 @@ class Marks:
         return text.replace(self.word, self.word[: self.word.index("-")])
 
     def _safe(self, source: str) -> str:
-        line = "".join(character if character.isprintable() and character not in '<>"&' else " " for character in source)
+        line = "".join(
+            character if character.isprintable() and character not in '<>"&' else " " for character in source
+        )
         return self._cleared(line[:_SOURCE_CHARACTERS])
 
     @property

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hilt.agents.marks import Marks
 from hilt.authority.rulebook import upward
 from hilt.runtime import Runtime, trusts_file
-from hilt.state.trust import kind_of
+from hilt.state.trust import MAX_BYTES, kind_of
 
 INSTRUCTION_BYTES = 32 * 1024  # of all project instructions together
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "AGENT.md", ".hilt/AGENTS.md")
@@ -30,7 +30,7 @@ You are an agent that works for the user with the tools of hilt. You act only th
 
 _MODES = {
     "plan": "Plan mode: look and plan, change nothing. Submit the plan with exit_plan_mode.",
-    "scheduler": "Scheduler mode: nobody is there to ask or to approve. Work with what you may do, and say what is left.",
+    "scheduler": "Scheduler mode: nobody can be asked or approve. Work with what you may do; say what is left.",
 }
 
 
@@ -55,7 +55,9 @@ def system_prompt(runtime: Runtime, marks: Marks, instructions: str = "", skills
     if mode in _MODES:
         parts.append(_MODES[mode])
     if skills:
-        listed = "\n".join(f"- {skill.name}: {' '.join(skill.description.split())[:_SUMMARY_CHARACTERS]}" for skill in skills)
+        listed = "\n".join(
+            f"- {skill.name}: {' '.join(skill.description.split())[:_SUMMARY_CHARACTERS]}" for skill in skills
+        )
         parts.append(f"Skills; load one with load_skill when a task matches its description:\n{listed}")
     if instructions:
         parts.append(f"Instructions of the project, which the user trusts:\n\n{instructions}")
@@ -105,9 +107,8 @@ def _instruction_files(runtime: Runtime) -> Iterator[str]:
 
 
 def _read(path: str) -> bytes | None:
-    with suppress(OSError):
-        # opening a pipe without a writer must not block
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return file.read(1024 * 1024)
+    # opening a pipe without a writer must not block
+    with suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read(MAX_BYTES + 1)
     return None

@@ -65,7 +65,10 @@ class ProviderModel:
     async def answer(self, request: ModelInput, listener: Listener) -> ModelResponse:
         """Return the whole answer, or raise ModelFault."""
         tools = [
-            ToolDefinition(tool.name, tool.schema, tool.description, strict=False) for tool in request.tools
+            ToolDefinition(
+                name=tool.name, parameters_json_schema=tool.schema, description=tool.description, strict=False
+            )
+            for tool in request.tools
         ]
         system = [InstructionPart(content=request.system)] if request.system else None
         parameters = ModelRequestParameters(function_tools=tools, instruction_parts=system)
@@ -174,10 +177,8 @@ def _provider(kind: str, base_url: str | None, key: str | None, http: httpx2.Asy
     """Return a provider, with those of the values that it takes."""
     provider = infer_provider_class(kind)
     known = inspect.signature(provider.__init__).parameters
-    values: dict[str, Any] = {}
-    for parameter, value in (("base_url", base_url), ("api_key", key), ("http_client", http)):
-        if parameter in known and value is not None:
-            values[parameter] = value
+    offered = {"base_url": base_url, "api_key": key, "http_client": http}
+    values: dict[str, Any] = {name: value for name, value in offered.items() if name in known and value is not None}
     if base_url is not None and "base_url" not in values:
         raise UserError(f"The provider {kind} takes no base URL")
     return provider(**values)

@@ -23,7 +23,8 @@ def as_messages(records: Iterable[Record]) -> list[Record]:
 def _sections(record: Record) -> Iterator[str]:
     match record.get("type"):
         case "session":
-            yield f"# Session {record['id']}\n\n{_moment(record)}, model {record.get('model')}, in {record.get('workspace')}"
+            yield f"# Session {record['id']}"
+            yield f"{_moment(record)}, model {record.get('model')}, in {record.get('workspace')}"
         case "user":
             yield f"## User, {_moment(record)}\n\n{_text(record['content'])}"
         case "answer":
@@ -36,9 +37,11 @@ def _sections(record: Record) -> Iterator[str]:
                     shown = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
                     yield f"### Call {part['call']} ({part['id']})\n\n{_fenced(shown)}"
         case "result":
-            yield f"### Result of {record['tool']} ({record['id']}), {record['outcome']}\n\n{_fenced(_text(record['content']))}"
+            yield f"### Result of {record['tool']} ({record['id']}), {record['outcome']}"
+            yield _fenced(_text(record["content"]))
         case "compacted":
-            yield f"## Compacted, {_moment(record)}\n\nFrom here on the model sees the messages above in a shorter form."
+            yield f"## Compacted, {_moment(record)}"
+            yield "From here on the model sees a shorter form of the messages above."
         case "ended":
             code = f", {record['error_code']}" if record.get("error_code") else ""
             yield f"*Ended with status {record['status']}{code}, {_moment(record)}*"

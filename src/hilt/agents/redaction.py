@@ -30,9 +30,7 @@ class Redactor:
         self._names = {
             value: name
             for name, value in environ.items()
-            if len(value) >= _SHORTEST
-            and (name in always or _SECRET_NAME.search(name))
-            and not _PLAIN.fullmatch(value)
+            if len(value) >= _SHORTEST and (name in always or _SECRET_NAME.search(name)) and not _PLAIN.fullmatch(value)
         }
         longest_first = sorted(self._names, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None

@@ -186,7 +186,9 @@ class Transcript:
     def append(self, kind: str, /, **fields: Any) -> None:
         """Write one record, without secrets."""
         record = self._redactor.json({"type": kind, "time": round(time.time(), 3), **fields})
-        line = (json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8", "backslashreplace")
+        line = (json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n").encode(
+            "utf-8", "backslashreplace"
+        )
         with writing(os.path.dirname(self.path)):
             written = os.write(self._descriptor, line)
             if written != len(line):  # a full disk

@@ -21,6 +21,9 @@ class CliCommand(NamedTuple):
 
 
 GROUPS: dict[str, dict[str, CliCommand]] = {
+    "Run agents": {
+        "run": CliCommand("Give a model a task, and let it work with the tools"),
+    },
     "Call tools": {
         "call": CliCommand("Call a tool from the command line"),
         "tools": CliCommand("List and explain tools, and manage your own"),
