@@ -188,7 +188,7 @@ def _unusable(name: str, reason: str) -> ToolError:
     return ToolError(
         "no_model",
         f"The model {name[:100]!r} cannot be used. {reason}",
-        suggestion=f"Write it as PROVIDER:MODEL, such as anthropic:claude-sonnet-4-5. To check it: {command('doctor')}",
+        suggestion=f"Write it as PROVIDER:MODEL, such as anthropic:claude-sonnet-5-5. To check it: {command('doctor')}",
     )
 
 

@@ -12,6 +12,7 @@ from hilt.agents.marks import Marks
 from hilt.agents.redaction import Redactor
 from hilt.agents.transcripts import TITLE_CHARACTERS, Transcript, Transcripts
 from hilt.errors import ToolError
+from hilt.places import command, config_dir
 from hilt.runtime import Runtime
 
 TYPE_CHECKING = False
@@ -30,13 +31,18 @@ KEY_VARIABLES = {
     "openai": "OPENAI_API_KEY",
     "openai-chat": "OPENAI_API_KEY",
     "openai-responses": "OPENAI_API_KEY",
+    "openrouter": "OPENROUTER_API_KEY",
 }
 
+# the models are those of the extra `agents`, which needs no further package for them
 _SETUP = """\
-Choose a model and set its key, in the environment or in config.toml and .env of the configuration directory:
-  export HILT_MODEL=anthropic:claude-sonnet-4-5 ANTHROPIC_API_KEY=...
+Choose a model and set its key, for example one of these:
+  export HILT_MODEL=anthropic:claude-sonnet-5-5 ANTHROPIC_API_KEY=...
   export HILT_MODEL=openai:gpt-5 OPENAI_API_KEY=...
-  export HILT_MODEL=openai:NAME HILT_MODEL_BASE_URL=http://localhost:11434/v1   # any compatible server"""
+  export HILT_MODEL=openrouter:anthropic/claude-sonnet-5 OPENROUTER_API_KEY=...
+  export HILT_MODEL=openai:NAME HILT_MODEL_BASE_URL=http://localhost:11434/v1   # a local server, such as Ollama
+To keep it, write [model] with name = "..." to config.toml, and the key to .env, both in {config}.
+To check it: {doctor}"""
 
 
 class ModelChoice(NamedTuple):
@@ -67,12 +73,17 @@ def choose_model(runtime: Runtime) -> ModelChoice:
     settings = runtime.settings
     name, base_url = settings["model.name"], settings["model.base_url"]
     if not name:
-        raise ToolError("no_model", "No model is set.", suggestion=_SETUP)
+        raise _no_model("No model is set.", runtime)
     variable = settings["model.api_key_env"] or KEY_VARIABLES.get(name.partition(":")[0])
     key = own_variable(runtime.environ, variable) if variable else None
     if variable and not key and (base_url is None or settings["model.api_key_env"]):
-        raise ToolError("no_model", f"The model {name} needs a key, and {variable} is not set.", suggestion=_SETUP)
+        raise _no_model(f"The model {name} needs a key, and {variable} is not set.", runtime)
     return ModelChoice(name, base_url, variable, key)
+
+
+def _no_model(message: str, runtime: Runtime) -> ToolError:
+    advice = _SETUP.format(config=config_dir(runtime.environ), doctor=command("doctor"))
+    return ToolError("no_model", message, suggestion=advice)
 
 
 def open_model(runtime: Runtime, program: str | None = None) -> LanguageModel:

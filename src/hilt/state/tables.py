@@ -46,6 +46,10 @@ DROP TABLE grants;
 ALTER TABLE grants_by_folder RENAME TO grants""",
     # old values are removed whenever one is stored
     "CREATE INDEX session_values_by_age ON session_values (at)",
+    """CREATE TABLE spending (
+         day TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, unpriced INTEGER NOT NULL,
+         input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, nanodollars INTEGER NOT NULL,
+         PRIMARY KEY (day, model)) WITHOUT ROWID""",
 )
 
 
