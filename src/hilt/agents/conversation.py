@@ -36,6 +36,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.usage import RequestUsage
 
 from hilt.agents import compaction
 from hilt.agents.asking import Clock, ask
@@ -71,6 +72,7 @@ from hilt.runtime import Runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.agents.prices import CostMeter
     from hilt.authority.hooks import EventResult
 
 T = TypeVar("T")
@@ -92,11 +94,12 @@ class Conversation:
         limits: RunLimits = RunLimits(),  # noqa: B008
         asks_person: bool = False,
         skills: Sequence[Skill] = (),
+        meter: CostMeter | None = None,
         clock: Clock = Clock(),  # noqa: B008
     ) -> None:
-        """Continue the transcript, which may only have its first record; see `opening.open_conversation`.
+        """Continue the transcript, which may only have its first record; see `starting.open_conversation`.
 
-        `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask.
+        `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask. `meter` counts the cost.
         """
         self.runtime = runtime
         self.model = model
@@ -107,6 +110,7 @@ class Conversation:
         self._marks = marks
         self._limits = limits
         self._skills = skills
+        self._meter = meter
         self._clock = clock
         self._asks_person = asks_person
         self._budget = Budget(limits, clock.now)
@@ -181,6 +185,8 @@ class Conversation:
             await self._offload(lambda: self.runtime.fire("session_end"))
         await self.model.close()
         self._transcript.close()
+        if self._meter is not None:
+            self._meter.close()
 
     async def prompt(self) -> ModelInput:
         """Return what the next request would send."""
@@ -230,6 +236,7 @@ class Conversation:
         """Make one request, and return the answer once it is in the transcript."""
         self._check_stopped()
         self._budget.take_turn()
+        await self._check_cost()
         await self._compact_if_needed()
         request = await self._before_request(await self.prompt())
         try:
@@ -250,14 +257,19 @@ class Conversation:
     async def _ask(self, request: ModelInput) -> ModelResponse:
         response = await self._interruptible(ask(self.model, request, self._emit, self._clock))
         self.size.answered(response, len(self.messages) + 1)
-        self._count(response)
+        await self._count(response.usage)
         return response
 
-    def _count(self, response: ModelResponse) -> None:
-        usage = response.usage
+    async def _count(self, usage: RequestUsage) -> None:
         self._budget.tokens += usage.input_tokens + usage.output_tokens
+        meter = self._meter
+        cost = None if meter is None else await self._offload(lambda: meter.add(usage))
         context = self.size.of(self.messages), self.model.context_tokens
-        self._emit(TokensUsed(usage.input_tokens, usage.output_tokens, None, *context))
+        self._emit(TokensUsed(usage.input_tokens, usage.output_tokens, cost, *context))
+
+    async def _check_cost(self) -> None:
+        if self._meter is not None:
+            await self._offload(self._meter.check)
 
     async def _perform(self, parts: Sequence[ToolCallPart]) -> None:
         """Run the calls of an answer; each result is in the transcript as soon as it comes."""
@@ -386,7 +398,7 @@ class Conversation:
             except ModelFault as fault:
                 self._emit(Notice(f"Not compacted: {fault.message}", "compaction"))
                 return False
-            self._count(response)
+            await self._count(response.usage)
             summary = (response.text or "").strip()
             if not summary:
                 self._emit(Notice("Not compacted: the model's summary is empty.", "compaction"))

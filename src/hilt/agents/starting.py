@@ -141,6 +141,11 @@ def open_conversation(
     from hilt.agents.budgets import RunLimits
     from hilt.agents.conversation import Conversation
 
+    meter = None
+    if not (program or runtime.environ.get(COMMAND)):  # a program has no price
+        from hilt.agents.prices import CostMeter
+
+        meter = CostMeter(model.name, runtime.settings["model.base_url"], runtime.settings, runtime.state)
     transcript, marks = open_transcript(runtime, model.name, title, is_new=is_new)
     return Conversation(
         runtime,
@@ -151,5 +156,6 @@ def open_conversation(
         limits=limits or RunLimits(),
         asks_person=asks_person,
         skills=skills,
+        meter=meter,
         clock=clock or Clock(),
     )
