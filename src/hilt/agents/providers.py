@@ -152,6 +152,7 @@ def _pass_on(event: object, listener: Listener) -> None:
 
 def _build(name: str, base_url: str | None, key: str | None, http: httpx2.AsyncClient) -> Model[Any]:
     kind, model_name = parse_model_id(name)
+    key = key or (_NO_KEY if base_url else None)
     if kind is None:
         raise _unusable(name, "It has no provider.")
     try:
@@ -167,7 +168,7 @@ def _openai(kind: str, name: str, base_url: str | None, key: str | None, http: h
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    provider = OpenAIProvider(base_url=base_url, api_key=key or (_NO_KEY if base_url else None), http_client=http)
+    provider = OpenAIProvider(base_url=base_url, api_key=key, http_client=http)
     if kind == "openai-responses" or (kind == "openai" and base_url is None):
         return OpenAIResponsesModel(name, provider=provider)
     return OpenAIChatModel(name, provider=provider)

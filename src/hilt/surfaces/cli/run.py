@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -109,6 +110,7 @@ def _in_session(options: Options, arguments: Namespace, prompt: str, emit: Calla
         session, extra = _continued(options, arguments.continued, may_be_prompt=arguments.prompt is None)
         prompt = "\n\n".join(part for part in (extra, prompt) if part)
     people = person()
+    gc.disable()  # imports create no garbage worth collecting
     with open_runtime({**options, "session": session}, settings=settings, **people) as runtime:
         if arguments.show_prompt:
             return _show_prompt(runtime, prompt, as_json=arguments.json)
@@ -124,6 +126,8 @@ def _in_session(options: Options, arguments: Namespace, prompt: str, emit: Calla
         try:
             import asyncio
 
+            gc.freeze()
+            gc.enable()
             return asyncio.run(_send(conversation, prompt)).status
         finally:
             runtime.give_up(ENDING_SECONDS)
