@@ -49,7 +49,7 @@ def test_a_call_goes_through_the_pipeline_and_its_result_to_the_model(talk, fold
     (result,) = talking.server.prompts[1].results.values()
     assert "1\thello" in result
     assert talking.results[0].result.ok
-    assert [row.tool for row in talking.runtime.trail.rows()] == ["read_file"]
+    assert [row.entry.tool for row in talking.runtime.trail.rows()] == ["read_file"]
     assert talking.kinds() == ["session", "user", "answer", "result", "answer", "ended"]
 
 
@@ -461,3 +461,58 @@ def test_an_interrupted_pause_ends_at_once(talk):
 async def _endless(talking, seconds):
     talking.pauses.append(seconds)
     await asyncio.sleep(3600)
+
+
+def test_nothing_runs_once_the_turn_is_interrupted(talk, folder):
+    """The person interrupts between the answer and its calls."""
+    write = ScriptedCall("write_file", {"path": "a.txt", "content": "x"})
+    talking = talk(Turn("", [write, write]), Turn("Again."))
+
+    async def work(conversation):
+        events = talking.events.append
+
+        def emit(event):
+            events(event)
+            if isinstance(event, CallStarted):
+                conversation.cancel()
+
+        conversation._emit = emit
+        return await conversation.send("Hi")
+
+    assert talking.run(work).status == 130
+    assert folder.tree() == {}
+    assert talking.kinds() == ["session", "user", "answer", "result", "result", "ended"]
+
+
+def test_a_listener_that_fails_is_no_fault_of_the_provider(talk):
+    talking = talk(Turn("Hello."), Turn("Again."))
+
+    async def work(conversation):
+        def emit(event):
+            raise BrokenPipeError("nobody listens")
+
+        conversation._emit = emit
+        await conversation.send("Hi")
+
+    with pytest.raises(BrokenPipeError):
+        talking.run(work)
+    assert len(talking.server.prompts) == 1
+
+
+def test_a_full_disk_ends_the_run_and_what_it_runs(talk, folder, monkeypatch):
+    sleep = ScriptedCall("run_shell", {"command": "echo $$ > pid; sleep 600; touch late"})
+    talking = talk(Turn("", [sleep, ScriptedCall("list_dir", {})]))
+    write = os.write
+
+    def full(descriptor, data):
+        if b'"type":"result"' in data:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", full)
+    ended = talking.send("Hi")
+    monkeypatch.undo()
+
+    assert (ended.status, ended.error.code) == (1, "resource_limit")
+    assert talking.kinds()[:3] == ["session", "user", "answer"]
+    assert "late" not in folder.tree()

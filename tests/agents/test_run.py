@@ -376,3 +376,31 @@ def test_two_processes_do_not_continue_one_session(running, base):
         assert b"busy" in done.stderr
     finally:
         kill(process)
+
+
+def test_the_session_of_the_guide_looks_like_that(running):
+    guide = os.path.join(os.path.dirname(__file__), "../../docs/guides/agents.md")
+    with open(guide, encoding="utf-8") as file:
+        (block,) = re.findall(r"```text\n\$ hilt run '(.*?)'\n(.*?)```", file.read(), re.DOTALL)
+    prompt, shown = block
+    answer = next(line for line in shown.splitlines() if line.startswith("The test"))
+    run, _ = running(
+        Turn("", [ScriptedCall("run_shell", {"command": "python3 test_sum.py"})]),
+        Turn("", [ScriptedCall("read_file", {"path": "sum.py"})]),
+        Turn(answer),
+    )
+    run.folder.write("sum.py", "def add(a, b):\n    return a - b\n")
+    run.folder.write("test_sum.py", "from sum import add\n\nassert add(2, 2) == 4\n")
+
+    with run.command.start("run", prompt) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.close()
+        printed, told = process.stdout.read().decode(), process.stderr.read().decode()
+
+    assert printed == f"{answer}\n"
+    lines = told.splitlines()
+    assert [*lines[:-1], answer] == shown.splitlines()[:-1]
+    assert re.fullmatch(r"session \d{8}-\d{6}-[0-9a-f]{6}", lines[-1])
+    assert re.fullmatch(r"session \d{8}-\d{6}-[0-9a-f]{6}", shown.splitlines()[-1])

@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -116,7 +117,12 @@ class Conversation:
         self._budget = Budget(limits, clock.now)
         self._guard = LoopGuard()
         self._calls = TurnCalls(
-            runtime, emit, client=model.name, asks_person=asks_person, plan_compaction=self._plan_compaction
+            runtime,
+            emit,
+            client=model.name,
+            asks_person=asks_person,
+            plan_compaction=self._plan_compaction,
+            is_stopped=lambda: self._stop is not None,
         )
         self._instructions: Instructions | None = None
         self._tools: dict[str, Tool] = {}
@@ -165,7 +171,8 @@ class Conversation:
             if alarm is not None:
                 alarm.cancel()
         code = None if ended.error is None else ended.error.code
-        self._transcript.append("ended", status=ended.status, error_code=code)
+        with suppress(ToolError):  # the disk is full: the messages so far are there
+            self._transcript.append("ended", status=ended.status, error_code=code)
         self._emit(ended)
         return ended
 
@@ -379,6 +386,7 @@ class Conversation:
                 return False
             changed = before.arguments if isinstance(before.arguments, dict) else {}
             focus = str(changed.get("focus", focus))
+        await self._list_tools()
         plan = compaction.plan(
             self.messages,
             room=int(self.model.context_tokens * compaction.TARGET),

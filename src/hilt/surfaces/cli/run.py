@@ -233,8 +233,6 @@ class Printer:
                 self._line(f"• {tool} {_brief(args)}")
             case events.CallFinished(_, tool, result) if result.error is not None:
                 self._line(f"  {tool}: {result.error.code}: {result.error.message}")
-            case events.ApprovalAsked(_, tool):
-                self._line(f"  {tool} needs approval")
             case events.Notice(text):
                 self._line(text)
             case events.RunEnded(_, session, text, error):
