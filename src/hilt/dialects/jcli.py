@@ -152,9 +152,9 @@ def _fetch_reply(output: Output, args: Args, root: str) -> Output:
         shown, _, rest = note.partition(" Use offset=")
         note = f"{shown} A larger max_chars shows more.{rest.partition(' to continue.')[2]}"
     text = f"{text}{mark}{note}"
-    head, mark, rest = text.rpartition(" bytes were loaded; max_size=")
+    head, mark, rest = text.rpartition(" bytes were downloaded; max_size=")
     if mark:
-        text = f"{head} bytes were loaded.]"
+        text = f"{head} bytes were downloaded.]"
     return output._replace(text=text, meta={name: value for name, value in output.meta.items() if name != "next"})
 
 
