@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import socket
 import threading
+import tracemalloc
 import zlib
 from collections.abc import Iterator
 
@@ -228,9 +229,13 @@ def test_a_packed_body_that_ends_too_early_is_cut(reach):
 def test_a_bomb_costs_no_more_than_the_limit(reach):
     bomb = packed(b"\0" * 50_000_000, 31)
     with serving(answer(bomb, Content_Encoding="gzip")) as site:
+        tracemalloc.start()
         found = reach(site.place).fetch(site.url(), most=100_000)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
 
     assert (len(bomb) < 60_000, len(found.body), found.cut) == (True, 100_000, True)
+    assert peak < 10_000_000
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "gzip, deflate, gzip", "compress", "x"])
