@@ -94,6 +94,8 @@ class Board:
                 "INSERT INTO boards VALUES (?, 1) ON CONFLICT (workspace) DO UPDATE SET last=last+1", (workspace,)
             )
             (id,) = db.execute("SELECT last FROM boards WHERE workspace=?", (workspace,)).fetchone()
+            if id in (change.blockers or ()):
+                raise _missing([id])
             row = (workspace, id, title, "", "pending", "", now, now)
             db.execute("INSERT INTO tasks VALUES (?,?,?,?,?,?,?,?)", row)
             task = self._apply(db, self._one(db, id), change, session, now)
@@ -178,8 +180,8 @@ class Board:
     def _block(self, db: sqlite3.Connection, id: int, blockers: Iterable[int]) -> None:
         """Replace the blockers of a task, unless one is missing or waits for the task itself."""
         workspace = self._workspace
-        exists = "SELECT 1 FROM tasks WHERE workspace=? AND id=?"
-        missing = [blocker for blocker in blockers if db.execute(exists, (workspace, blocker)).fetchone() is None]
+        known = {known for (known,) in db.execute("SELECT id FROM tasks WHERE workspace=?", (workspace,))}
+        missing = [blocker for blocker in blockers if blocker not in known]
         if missing:
             raise _missing(missing)
         db.execute("DELETE FROM task_blockers WHERE workspace=? AND task=?", (workspace, id))
@@ -217,14 +219,11 @@ class Board:
         query = f"SELECT {_COLUMNS}, {_READY} FROM tasks WHERE workspace=? AND {condition}"  # noqa: S608  # constants only
         rows = db.execute(query, (self._workspace, *values)).fetchall()
         edges = "SELECT blocker FROM task_blockers WHERE workspace=? AND task=? ORDER BY blocker"
-        return [
-            Task(
-                *row[:-1],
-                is_ready=bool(row[-1]),
-                blockers=tuple(blocker for (blocker,) in db.execute(edges, (self._workspace, row[0]))),
-            )
-            for row in rows
-        ]
+        tasks: list[Task] = []
+        for id, title, description, status, owner, created, updated, ready in rows:
+            blockers = tuple(blocker for (blocker,) in db.execute(edges, (self._workspace, id)))
+            tasks.append(Task(id, title, description, status, owner, created, updated, bool(ready), blockers))
+        return tasks
 
 
 def _checked(change: TaskChange) -> TaskChange:
@@ -254,17 +253,21 @@ def _owner_after(task: Task, change: TaskChange, session: str) -> str:
     if change.status == "in_progress":
         # a pending task with an owner is reserved for them
         owner = owner or (task.owner if task.status == "pending" else "") or session
-    is_held = task.status == "in_progress" or (task.status == "pending" and change.status == "in_progress")
+    # a completed task is held too: an agent that listed it before must not do it again
+    is_held = change.status == "in_progress" or task.status == "in_progress"
     if is_held and owner and task.owner not in ("", owner):
-        state = "in progress" if task.status == "in_progress" else "reserved"
+        again = "; to do it again, set it to pending first" if task.status == "completed" else ""
         raise ToolError(
             "busy",
-            f"Task {task.id} is {state}; its owner is {task.owner}.",
-            suggestion='Choose another task: action "list" with ready true.',
+            f"Task {task.id} is {_TAKEN[task.status]}; its owner is {task.owner}.",
+            suggestion=f'Choose another task: action "list" with ready true{again}.',
             id=task.id,
             owner=task.owner,
         )
     return owner or task.owner
+
+
+_TAKEN = {"pending": "reserved", "in_progress": "in progress", "completed": "completed"}
 
 
 def _cycle(edges: dict[int, list[int]], id: int, blockers: Iterable[int]) -> list[int] | None:

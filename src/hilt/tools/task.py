@@ -66,11 +66,11 @@ def task(
     Returns JSON: task, or for list tasks, total_count and truncated, with next, the call for the next page. A task has
     id, title, status, ready, blockedBy and if set owner and description. It is ready if it is pending and everything in
     blockedBy is completed. An update to completed also returns became_ready, the tasks that waited only for this one.
-    Any status may follow any other. A claim without an owner is made in the name of the session; a pending task that
-    has an owner is reserved for them; going back to pending releases the task. An update with another owner and no
-    status hands the task over. Cycles, unknown blockers, empty titles and unknown states are refused and change
-    nothing. Ids count from 1 and are never reused. The board keeps up to 1,000 open tasks and the last 1,000 completed
-    ones.
+    Any status may follow any other. A claim without an owner is made in the name of the session. A pending task that
+    has an owner is reserved for them, and a completed one must go back to pending before another can claim it; going
+    back to pending releases a task. An update with another owner and no status hands the task over. Cycles, unknown
+    blockers, empty titles and unknown states are refused and change nothing. Ids count from 1 and are never reused. The
+    board keeps up to 1,000 open tasks and the last 1,000 completed ones. Control and invisible characters are removed.
 
     Args:
         action: create needs title; get, update taskId.
