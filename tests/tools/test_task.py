@@ -110,7 +110,7 @@ def test_an_id_may_be_text(runtime, id):
         ({"action": "update", "taskId": 1}, "invalid_args", "nothing to change"),
         ({"action": "update", "taskId": 1, "title": ""}, "invalid_args", "title is empty"),
         ({"action": "update", "taskId": 1, "status": "cancelled"}, "invalid_args", "must be one of"),
-        ({"action": "update", "taskId": 1, "blockedBy": [1]}, "invalid_args", "1 waits for 1"),
+        ({"action": "update", "taskId": 1, "blockedBy": [1]}, "invalid_args", "the cycle 1 → 1"),
         ({"action": "update", "taskId": 1, "blockedBy": [9], "status": "completed"}, "not_found", "no task 9"),
         ({"action": "update", "taskId": 9, "status": "completed"}, "not_found", "no task 9"),
     ],

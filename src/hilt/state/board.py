@@ -27,6 +27,8 @@ OPEN_MAX = 1_000  # tasks that are not completed
 COMPLETED_KEPT = 1_000  # older completed tasks are removed
 LARGEST_ID = 2**63 - 1  # the largest integer in SQLite
 
+_SHOWN_MAX = 10  # ids in a message
+
 _COLUMNS = "id, title, description, status, owner, created, updated"
 _READY = (
     "status='pending' AND NOT EXISTS (SELECT 1 FROM task_blockers AS edge JOIN tasks AS blocker "
@@ -190,9 +192,10 @@ class Board:
             edges.setdefault(task, []).append(blocker)
         cycle = _cycle(edges, id, blockers)
         if cycle is not None:
+            shown = " → ".join(map(str, cycle if len(cycle) <= _SHOWN_MAX else [*cycle[: _SHOWN_MAX - 1], "…", id]))
             raise ToolError(
                 "invalid_args",
-                f"Task {id} cannot wait for task {cycle[1]}: {' waits for '.join(map(str, cycle))}.",
+                f"Task {id} cannot wait for task {cycle[1]}: the blockers would form the cycle {shown}.",
                 suggestion="Remove one of these blockers.",
                 cycle=cycle,
             )
@@ -271,11 +274,10 @@ _TAKEN = {"pending": "reserved", "in_progress": "in progress", "completed": "com
 
 
 def _cycle(edges: dict[int, list[int]], id: int, blockers: Iterable[int]) -> list[int] | None:
-    """Return the path from a task through these blockers back to it, or None; `edges` has no cycle of its own."""
+    """Return the shortest path from a task through these blockers back to it, or None."""
     waits_for: dict[int, int] = {}  # a task that was reached, and the one that waits for it
-    pending = [(blocker, id) for blocker in blockers]
-    while pending:
-        reached, waiting = pending.pop()
+    queue = [(blocker, id) for blocker in blockers]
+    for reached, waiting in queue:
         if reached == id:
             path = [id]
             while waiting != id:
@@ -284,11 +286,11 @@ def _cycle(edges: dict[int, list[int]], id: int, blockers: Iterable[int]) -> lis
             return [id, *path[:0:-1], id]
         if reached not in waits_for:
             waits_for[reached] = waiting
-            pending += [(blocker, reached) for blocker in edges.get(reached, ())]
+            queue += [(blocker, reached) for blocker in edges.get(reached, ())]
     return None
 
 
 def _missing(ids: Sequence[int]) -> ToolError:
-    named = ", ".join(str(id) for id in ids[:10])
+    named = ", ".join(str(id) for id in ids[:_SHOWN_MAX])
     message = f"There is no task {named}." if len(ids) == 1 else f"There are no tasks {named}."
-    return ToolError("not_found", message, suggestion='Use an id from action "list".', ids=list(ids[:10]))
+    return ToolError("not_found", message, suggestion='Use an id from action "list".', ids=list(ids[:_SHOWN_MAX]))

@@ -100,9 +100,11 @@ def _merged(old: Sequence[Todo], changes: Sequence[TodoChange]) -> list[Todo]:
 
 
 def _clean(text: str) -> str:
-    from hilt.web.invisible import visible
+    if not text.isascii() or not text.isprintable():  # most texts save the import
+        from hilt.web.invisible import visible
 
-    return " ".join(visible(text).split())
+        text = visible(text)
+    return " ".join(text.split())
 
 
 def _invalid(message: str) -> ToolError:
