@@ -400,6 +400,30 @@ def test_a_process_that_is_killed_leaves_a_board_that_others_go_on_with(tmp_path
     assert [(task["id"], task["status"]) for task in tasks] == [(id, "completed") for id in range(1, 17)]
 
 
+DIE = """
+import os, signal, sys
+from hilt.state.board import Board, TaskChange
+board = Board(sys.argv[1], "w")
+die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[2] == "update":
+    board.update(1, TaskChange("lost", status="completed", blockers=(2,)), "s", commit=die)
+board.create(TaskChange("lost", blockers=(1, 2)), "s", commit=die)
+"""
+
+
+@pytest.mark.parametrize("action", ["create", "update"])
+def test_a_process_that_is_killed_before_it_commits_changes_nothing(tmp_path, board, action):
+    add(board)
+    add(board)
+    before = everything(board)
+
+    died = subprocess.run([sys.executable, "-c", DIE, str(tmp_path), action], capture_output=True, timeout=60)
+
+    assert (died.returncode, died.stderr) == (-signal.SIGKILL, b"")
+    assert everything(board) == before
+    assert add(board).id == 3
+
+
 # --- a database in trouble ----------------------------------------------------------------------------------------
 
 

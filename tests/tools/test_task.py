@@ -126,6 +126,15 @@ def test_what_is_wrong_is_refused_and_changes_nothing(runtime, args, code, fact)
     assert task(runtime, "create", title="next")["task"]["id"] == 2
 
 
+def test_a_damaged_database_is_told_with_what_to_do(base, workspace):
+    workspace.write("../state/state.db", b"not a database" * 100)
+    with Runtime(workspace.path, environ=environment(base)) as runtime:
+        for name, args in (("task", {"action": "list"}), ("todo_read", {}), ("todo_write", {"todos": []})):
+            result = runtime.call(name, **args)
+            assert result.error is not None
+            assert (result.error.code, "state.db" in result.error.suggestion) == ("internal", True)
+
+
 def test_of_two_that_claim_at_once_one_gets_it(runtime):
     task(runtime, "create", title="a")
     barrier = threading.Barrier(10)
