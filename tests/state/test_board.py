@@ -456,7 +456,7 @@ def test_a_dense_board_is_searched_for_a_cycle_in_one_pass(board):
     add(board)
     with closing(sqlite3.connect(board._db._path)) as db:
         now = time.time_ns()
-        tasks = [("w", number, "x", "", "pending", "", now, now) for number in range(2, 1001)]
+        tasks = [("w", number, "pending", "", now, now, "x", "") for number in range(2, 1001)]
         db.executemany("INSERT INTO tasks VALUES (?,?,?,?,?,?,?,?)", tasks)
         db.executemany("INSERT INTO task_blockers VALUES ('w',?,?)", edges)
         db.commit()

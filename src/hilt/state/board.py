@@ -98,7 +98,7 @@ class Board:
             (id,) = db.execute("SELECT last FROM boards WHERE workspace=?", (workspace,)).fetchone()
             if id in (change.blockers or ()):
                 raise _missing([id])
-            row = (workspace, id, title, "", "pending", "", now, now)
+            row = (workspace, id, "pending", "", now, now, title, "")
             db.execute("INSERT INTO tasks VALUES (?,?,?,?,?,?,?,?)", row)
             task = self._apply(db, self._one(db, id), change, session, now)
             commit()

@@ -46,11 +46,11 @@ DROP TABLE grants;
 ALTER TABLE grants_by_folder RENAME TO grants""",
     # old values are removed whenever one is stored
     "CREATE INDEX session_values_by_age ON session_values (at)",
-    # `boards` holds the last id, which is never given again; a session has one list of todos
+    # `boards` holds the last id, which is never given again; long texts come last, so that counting skips them
     """CREATE TABLE boards (workspace TEXT NOT NULL PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE tasks (
-         workspace TEXT NOT NULL, id INTEGER NOT NULL, title TEXT NOT NULL, description TEXT NOT NULL,
-         status TEXT NOT NULL, owner TEXT NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL,
+         workspace TEXT NOT NULL, id INTEGER NOT NULL, status TEXT NOT NULL, owner TEXT NOT NULL,
+         created INTEGER NOT NULL, updated INTEGER NOT NULL, title TEXT NOT NULL, description TEXT NOT NULL,
          PRIMARY KEY (workspace, id)) WITHOUT ROWID;
 CREATE TABLE task_blockers (
          workspace TEXT NOT NULL, task INTEGER NOT NULL, blocker INTEGER NOT NULL,
