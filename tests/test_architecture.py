@@ -33,6 +33,7 @@ LAYERS: tuple[set[str], ...] = (
     {"authority", "running"},
     {"tools", "dialects", "custom", "servers"},
     {"runtime"},
+    {"agents"},
     {"testing", "surfaces"},
     {"__init__", "__main__"},
 )

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from hilt.processes.children import Processes
     from hilt.processes.jobs import Jobs
     from hilt.state.approvals import Asked, UserAnswer
+    from hilt.state.board import Board
     from hilt.state.memory import Memory
+    from hilt.state.todos import TodoLists
     from hilt.web.client import Web
 
 
@@ -129,11 +131,13 @@ class Context:
     """The context of one call. Tools access files, settings and the catalog only through it."""
 
     __slots__ = (
+        "_board",
         "_jobs",
         "_knowledge",
         "_memory",
         "_principal",
         "_processes",
+        "_todos",
         "_web",
         "attendant",
         "catalog",
@@ -160,6 +164,8 @@ class Context:
         fence: Fence,
         memory: Callable[[], Memory],
         knowledge: Callable[[], Knowledge],
+        board: Callable[[], Board],
+        todos: Callable[[], TodoLists],
         processes: Callable[[Fence], Processes],
         jobs: Callable[[], Jobs],
         principal: Callable[[Context], Principal],
@@ -176,6 +182,8 @@ class Context:
         self.fence = fence
         self._memory = memory
         self._knowledge = knowledge
+        self._board = board
+        self._todos = todos
         self._processes = processes
         self._jobs = jobs
         self._principal = principal
@@ -196,6 +204,16 @@ class Context:
     def knowledge(self) -> Knowledge:
         """The user's knowledge entries, skills, agents and commands, ranked."""
         return self._knowledge()
+
+    @property
+    def board(self) -> Board:
+        """The tasks of the workspace."""
+        return self._board()
+
+    @property
+    def todos(self) -> TodoLists:
+        """The todo lists of the sessions."""
+        return self._todos()
 
     @property
     def processes(self) -> Processes:

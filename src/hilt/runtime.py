@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Sandbox
     from hilt.servers.tools import Servers
+    from hilt.state.board import Board
     from hilt.state.history import History
     from hilt.state.memory import Memory
+    from hilt.state.todos import TodoLists
     from hilt.web.cache import PageCache
     from hilt.web.client import Web
 
@@ -128,6 +130,8 @@ class Runtime:
         self.history = Lazy(self._open_history)
         self.memory = Lazy(self._open_memory)
         self.knowledge = Lazy(self._open_knowledge)
+        self._board = Lazy(self._open_board)
+        self._todos = Lazy(self._open_todos)
         self._pages = Lazy(self._open_pages)
         self._pages_file = os.path.join(self.state, "cache", "web.db")
         self._confinement = Lazy(self._open_confinement)
@@ -184,7 +188,7 @@ class Runtime:
         self.trail.close()
         self.end_telemetry()
         self.authority.close()
-        for part in (self.history, self.memory, self.knowledge, self._pages):
+        for part in (self.history, self.memory, self.knowledge, self._board, self._todos, self._pages):
             part.close()
 
     def end_telemetry(self) -> None:
@@ -230,6 +234,16 @@ class Runtime:
         found = KnowledgePlaces(self._environ, self._config, paths, self.root, is_sensitive)
         spare = os.path.join(self.state, "cache")
         return Knowledge(found, spare, lambda path: Database(path, MIGRATIONS, durable=False))
+
+    def _open_board(self) -> Board:
+        from hilt.state.board import Board
+
+        return Board(self.state, self.id)
+
+    def _open_todos(self) -> TodoLists:
+        from hilt.state.todos import TodoLists
+
+        return TodoLists(self.state, self.id)
 
     def _open_pages(self) -> PageCache:
         from hilt.state.db import Database
@@ -298,7 +312,8 @@ class Runtime:
         if os.path.exists(self._pages_file):
             self._pages().forget(f"{self.id}/{session}")
         kept = self.authority.values().clear(self.id, session)
-        return self.trail.end_session(self.id, session) or kept
+        had_todos = self._todos().clear(session)
+        return self.trail.end_session(self.id, session) or kept or had_todos
 
     def custom(self) -> CustomTools:
         """Return the custom tools, valid, broken and untrusted."""
@@ -520,6 +535,8 @@ class Runtime:
             fence=active.fence,
             memory=self.memory,
             knowledge=self.knowledge,
+            board=self._board,
+            todos=self._todos,
             processes=lambda fence: self._processes(fence, active.session, ctx.door),
             jobs=self.jobs,
             principal=lambda ctx: self._principal(ctx, active),

@@ -223,6 +223,28 @@ def _plan_failure(error: ToolError, args: Args) -> ToolError:
     return ToolError(error.code, error.message, suggestion=_in_plan_names(error.suggestion), **error.details)
 
 
+def _task_reply(output: Output, args: Args, root: str) -> Output:
+    """Name the call for the next page as this dialect does."""
+    if "next" not in output.data:
+        return output
+    return output._replace(data={**output.data, "next": {**output.data["next"], "tool": "Task"}})
+
+
+_TASK_ID = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+_TODO = _object(
+    {
+        "id": {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "Todo ID"},
+        "content": {"type": "string", "description": "Content"},
+        "status": {
+            "type": "string",
+            "enum": ["pending", "in_progress", "completed", "cancelled"],
+            "description": "Status: pending/in_progress/completed",
+        },
+    },
+    [],
+)
+
+
 ENTRIES: dict[str, DialectEntry] = {
     entry.name: entry
     for entry in (
@@ -437,6 +459,56 @@ ENTRIES: dict[str, DialectEntry] = {
                 ["questions"],
             ),
             "ask_user",
+            dict,
+            _same,
+        ),
+        DialectEntry(
+            "Task",
+            "Manage tasks (create/get/list/update), shared by all agents of the workspace.",
+            _object(
+                {
+                    "action": {
+                        "type": "string",
+                        "enum": ["create", "get", "list", "update"],
+                        "description": "create (requires title), get (requires taskId), list, update (requires taskId)",
+                    },
+                    "title": {"type": "string", "description": "Title"},
+                    "description": {"type": "string", "description": "Description"},
+                    "taskId": {**_TASK_ID, "description": "Task ID"},
+                    "status": {
+                        "type": "string",
+                        "enum": ["pending", "in_progress", "completed"],
+                        "description": "Status: pending → in_progress → completed",
+                    },
+                    "blockedBy": {"type": "array", "items": _TASK_ID, "description": "IDs of tasks to complete first"},
+                    "ready": {"type": "boolean", "description": "List only tasks that can be started"},
+                    "owner": {"type": "string", "description": "Who works on the task"},
+                },
+                ["action"],
+            ),
+            "task",
+            dict,
+            _task_reply,
+        ),
+        DialectEntry(
+            "TodoWrite",
+            "Manage the todo list. Only ONE item can be in_progress at any time.",
+            _object(
+                {
+                    "todos": {"type": "array", "items": _TODO, "description": "Todo list"},
+                    "merge": {"type": "boolean", "description": "Merge update"},
+                },
+                ["todos"],
+            ),
+            "todo_write",
+            dict,
+            _same,
+        ),
+        DialectEntry(
+            "TodoRead",
+            "Read the current todo list. Returns id, content, and status for all items.",
+            _object({}, []),
+            "todo_read",
             dict,
             _same,
         ),

@@ -1,0 +1,1 @@
+"""Agents: a conversation with a model that works with the tools of a runtime."""
