@@ -765,8 +765,9 @@ def _request(
         raise ToolError(
             "invalid_args", f"An argument or variable of {os.path.basename(argv[0])!r} contains a NUL character."
         )
-    if invalid_name := next((name for name in variables if not name or b"=" in name), None):
-        raise ToolError("invalid_args", f"Invalid variable name: {os.fsdecode(invalid_name)!r}.")
+    for name in variables:
+        if not name or b"=" in name:
+            raise ToolError("invalid_args", f"Invalid variable name: {os.fsdecode(name)!r}.")
     rlimits = {}
     if any(maximum is not None for maximum in (limits.address_space, limits.data, limits.processes, limits.file_size)):
         import resource
