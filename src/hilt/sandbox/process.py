@@ -125,6 +125,8 @@ class Confined(NamedTuple):
     notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run; complete after the block
     look: Callable[[], None] = lambda: None  # disarms that while the program runs; for background jobs
     repeated: Callable[[], str] = lambda: ""  # what it wrote again after that was disarmed
+    changes: Callable[[], tuple[int, float]] = lambda: (-1, inf)  # descriptor that reports changes; when to poll it
+    look_at_changes: Callable[[], None] = lambda: None  # disarms what has just changed
 
 
 class Finished(NamedTuple):
