@@ -102,20 +102,33 @@ def test_a_changed_repository_is_reported_and_other_files_in_it_are_not(tmp_path
 def test_folders_above_the_maximum_are_not_watched(tmp_path):
     for name in ("a/b/c", "d"):
         (tmp_path / name).mkdir(parents=True)
-    events = RepositoryEvents(most_folders=3)
+    events = RepositoryEvents(most_folders=6)
     events.add_tree(str(tmp_path))
 
     (tmp_path / "a/b/.git").mkdir()
     assert events.read() == set()
     (tmp_path / "a/.git").mkdir()
     assert events.read() == {str(tmp_path / "a/.git")}
+    events.close()
 
-    (tmp_path / "d").rmdir()
+
+def test_new_folders_are_watched_when_there_are_many_old_ones(tmp_path):
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    events = RepositoryEvents(most_folders=4)
+    events.add_tree(str(tmp_path))
+    for name in ("new", "newer", "newest"):
+        (tmp_path / name).mkdir()
+        events.read()
+
+    for name in ("new", "newer", "newest"):
+        (tmp_path / name / ".git").mkdir()
+    assert events.read() == {str(tmp_path / name / ".git") for name in ("new", "newer")}
+
+    (tmp_path / "newer/.git").rmdir()
+    (tmp_path / "newer").rmdir()
     assert events.read() == set()
-    (tmp_path / "new").mkdir()
-    events.read()
-    (tmp_path / "new/.git").mkdir()
-    assert events.read() == {str(tmp_path / "new/.git")}
+    (tmp_path / "last/.git").mkdir(parents=True)
+    assert events.read() == {str(tmp_path / "last/.git")}
     events.close()
 
 

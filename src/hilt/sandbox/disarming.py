@@ -121,7 +121,7 @@ class GitWatch:
         self._sequences: set[str] = set()  # rebases, picks and reverts that were in progress
         self._disabled: dict[str, list[_Burst]] = {}  # by path
         self._locks: set[Stamp] = set()  # of git processes that were writing something when it was disabled
-        self.git_folders: dict[str, GitFolder] = {}  # that were checked
+        self.git_folders: dict[str, GitFolder] = {}  # that the last check has opened
 
     @classmethod
     def begin(cls, profile: Profile, found: Found, guard: Guard) -> GitWatch:
@@ -170,6 +170,7 @@ class GitWatch:
         `is_over`. In one that was in progress before, new steps of that kind are disabled at once.
         """
         began = len(self._notes)
+        self.git_folders.clear()
         try:
             for root in self.before.roots:
                 found = search.find_all(root, is_sensitive, self._skipped)
@@ -186,6 +187,7 @@ class GitWatch:
     def check(self, paths: Collection[str]) -> tuple[str, ...]:
         """Check these repositories and absent names while the program runs; return notes on what was disabled."""
         began = len(self._notes)
+        self.git_folders.clear()
         with suppress(OSError):  # `settle` reports it
             self._check([path for path in paths if path not in self.before.absent], is_over=False)
         return tuple(self._notes[began:])

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.disarming import GitFolder
 
-MOST_FOLDERS = 4096  # each takes about 1 KB of kernel memory
+MOST_FOLDERS = 4096  # each takes about 1 KB of kernel memory; half of them are for folders that appear later
 
 _MODIFY, _ATTRIB, _MOVED_TO, _CREATE = 0x2, 0x4, 0x80, 0x100
 _OVERFLOW, _IGNORED, _IS_FOLDER = 0x4000, 0x8000, 0x4000_0000
@@ -53,34 +53,15 @@ class RepositoryEvents:
         """Stop watching."""
         os.close(self.fd)
 
-    def add_tree(self, top: str, skipped: Collection[str] = ()) -> list[str]:
-        """Watch a folder and those below it, the outermost first; return the repositories in them."""
-        repositories = []
-        pending = deque([top])
-        while pending:
-            folder = pending.popleft()
-            # watched before it is listed, so that nothing is missed in between
-            if folder in skipped or not self._watch(folder, _NEW):
-                continue
-            self._outside.add(folder)
-            with suppress(OSError), os.scandir(folder) as entries:
-                names = set()
-                for entry in entries:
-                    folded = entry.name.lower()
-                    names.add(folded)
-                    if folded == ".git":
-                        repositories.append(entry.path)
-                    elif entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-                if is_repository(names):
-                    repositories.append(folder)
-        return repositories
+    def add_tree(self, top: str, skipped: Collection[str] = ()) -> None:
+        """Watch a folder and those below it, the outermost first."""
+        self._add_tree(top, skipped, self._most_folders // 2)
 
     def add_git_folders(self, folders: Mapping[str, GitFolder]) -> set[str]:
         """Watch folders in repositories; return the repositories with new ones, which may have changed before that."""
         added: set[str] = set()
         for path, folder in folders.items():
-            if path not in self._inside and self._watch(path, _CHANGED):
+            if path not in self._inside and self._watch(path, _CHANGED, self._most_folders):
                 self._inside[path] = folder
                 added.add(folder.repository)
         return added
@@ -122,14 +103,37 @@ class RepositoryEvents:
         if folded == ".git" or path in self._absent:
             yield path
         elif is_folder:
-            yield from self.add_tree(path)
+            yield from self._add_tree(path, (), self._most_folders)
         if folded in REPOSITORY_PARTS:
             with suppress(OSError):
                 if is_repository({name.lower() for name in os.listdir(folder)}):
                     yield folder
 
-    def _watch(self, path: str, mask: int) -> bool:
-        if len(self._paths) >= self._most_folders and path not in self._watches:
+    def _add_tree(self, top: str, skipped: Collection[str], most_folders: int) -> list[str]:
+        """Watch a folder and those below it; return the repositories in them."""
+        repositories = []
+        pending = deque([top])
+        while pending:
+            folder = pending.popleft()
+            # watched before it is listed, so that nothing is missed in between
+            if folder in skipped or not self._watch(folder, _NEW, most_folders):
+                continue
+            self._outside.add(folder)
+            with suppress(OSError), os.scandir(folder) as entries:
+                names = set()
+                for entry in entries:
+                    folded = entry.name.lower()
+                    names.add(folded)
+                    if folded == ".git":
+                        repositories.append(entry.path)
+                    elif entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                if is_repository(names):
+                    repositories.append(folder)
+        return repositories
+
+    def _watch(self, path: str, mask: int, most_folders: int) -> bool:
+        if len(self._paths) >= most_folders and path not in self._watches:
             return False
         watch = self._add_watch(self.fd, os.fsencode(path), mask)
         if watch < 0:
