@@ -366,7 +366,7 @@ class Server:
                 env=_environment(request),
                 stdin=null,
                 stdout=writing,
-                stderr=writing,
+                stderr=null,  # an error message does not mean that it is ready
                 confined=confined,
             )
             stack.enter_context(child)

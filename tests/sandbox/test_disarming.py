@@ -496,6 +496,8 @@ AGAIN = {
     "in a loop": "git init -q sub; cp sub/.git/config c; monitor >> c; while :; do cp c sub/.git/config; done",
     "behind a lock": "git init -q sub; touch sub/.git/config.lock; cp sub/.git/config c; monitor >> c;"
     " while :; do cp c sub/.git/config; done",
+    "behind new locks": "git init -q sub; cp sub/.git/config c; monitor >> c;"
+    " while :; do touch sub/.git/config.lock; cp c sub/.git/config; rm sub/.git/config.lock; done",
     "a hook": "git init -q sub; while :; do cp -n evil sub/.git/hooks/post-commit; done",
     "ever new names": "git init -q sub; for i in {1..100000}; do git -C sub config alias.a$i '!x' 2> no; done",
     "ever new repositories": "git init -q sub; cp sub/.git/config c; monitor >> c;"
@@ -531,6 +533,8 @@ ONCE = {
     " sleep 0.3",
     "husky and large files": "git clone -q . sub; cd sub; git config core.hooksPath .husky/_; sleep 0.5;"
     " git config filter.lfs.clean 'git-lfs clean'; sleep 0.5",
+    "settings in a row": "git init -q sub; cd sub; for key in clean smudge process x y z; do"
+    " git config filter.lfs.$key git-lfs; done; sleep 0.5",
     "two clones": "for at in a b; do git clone -q -c core.hooksPath=.husky/_ . $at; sleep 0.3; done",
     "a hook": "git init -q sub; cp evil sub/.git/hooks/post-commit; sleep 0.5; cp evil sub/.git/hooks/pre-push;"
     " sleep 0.3",
