@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hilt.policy.hook_protocol import Hook, HookProblem
     from hilt.processes.children import Processes
     from hilt.processes.jobs import Jobs
+    from hilt.skills.library import SkillLibrary
     from hilt.state.approvals import Asked, UserAnswer
     from hilt.state.memory import Memory
     from hilt.web.client import Web
@@ -134,6 +135,7 @@ class Context:
         "_memory",
         "_principal",
         "_processes",
+        "_skills",
         "_web",
         "attendant",
         "catalog",
@@ -160,6 +162,7 @@ class Context:
         fence: Fence,
         memory: Callable[[], Memory],
         knowledge: Callable[[], Knowledge],
+        skills: Callable[[], SkillLibrary],
         processes: Callable[[Fence], Processes],
         jobs: Callable[[], Jobs],
         principal: Callable[[Context], Principal],
@@ -176,6 +179,7 @@ class Context:
         self.fence = fence
         self._memory = memory
         self._knowledge = knowledge
+        self._skills = skills
         self._processes = processes
         self._jobs = jobs
         self._principal = principal
@@ -196,6 +200,11 @@ class Context:
     def knowledge(self) -> Knowledge:
         """The user's knowledge entries, skills, agents and commands, ranked."""
         return self._knowledge()
+
+    @property
+    def skills(self) -> SkillLibrary:
+        """The skills and commands of the workspace and the user."""
+        return self._skills()
 
     @property
     def processes(self) -> Processes:
