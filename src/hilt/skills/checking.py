@@ -8,7 +8,7 @@ from typing import Any
 
 from hilt.formats import strict_yaml
 from hilt.places import utf8_path
-from hilt.skills.folder_contents import Unreadable, file_bytes, opened
+from hilt.skills.folder_contents import UnusableFile, file_bytes, opened
 from hilt.skills.skill import DEFINITIONS, DESCRIPTION_CHARACTERS, NAME_CHARACTERS
 
 FILE_BYTES = 16 << 20
@@ -28,7 +28,7 @@ def check(path: str) -> list[str]:
     try:
         with opened(path, None) as handle:
             data = file_bytes(handle, definition, limit=FILE_BYTES, follow=True)
-    except Unreadable as error:
+    except UnusableFile as error:
         return [str(error)]
     return check_definition(data, os.path.basename(os.path.abspath(path)))
 

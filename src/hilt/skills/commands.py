@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from hilt.skills.folder_contents import Unreadable
+from hilt.skills.folder_contents import UnusableFile
 from hilt.skills.skill import described, mixes_scripts, normal, one_line
 from hilt.skills.sources import Origin
 from hilt.skills.substitution import fill_in
@@ -47,9 +47,11 @@ def command_name(relative: str) -> str:
     for part in parts:
         is_plain = all(character.isalnum() or character in "-_." for character in part)
         if not 0 < len(part) <= PART_CHARACTERS or not is_plain:
-            raise Unreadable(f"Each part of its name must have 1 to {PART_CHARACTERS} letters, digits, -, _ and dots.")
+            raise UnusableFile(
+                f"Each part of its name must have 1 to {PART_CHARACTERS} letters, digits, -, _ and dots."
+            )
         if mixes_scripts(part):
-            raise Unreadable("Its name mixes letters of several scripts, and may look like another name.")
+            raise UnusableFile("Its name mixes letters of several scripts, and may look like another name.")
     return ":".join(parts)
 
 
@@ -57,7 +59,7 @@ def parse(name: str, data: bytes, source: Origin, path: str) -> PromptCommand:
     """Return the command of a file."""
     fields, body = described(data)
     if not body.strip():
-        raise Unreadable("The command has no text.")
+        raise UnusableFile("The command has no text.")
     description = fields.get("description") or one_line(next(line for line in body.split("\n") if line.strip()))
     hint = fields.get("argument_hint", "")
     return PromptCommand(

@@ -24,7 +24,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Unreadable(Exception):
+class UnusableFile(Exception):
     """Why a file or folder cannot be used."""
 
 
@@ -51,7 +51,7 @@ def opened(path: str, anchor: str | None) -> Iterator[int]:
                 handle = inner
         yield handle
     except OSError as error:
-        raise Unreadable(_reason(error, "The folder")) from None
+        raise UnusableFile(_reason(error, "The folder")) from None
     finally:
         if handle >= 0:
             os.close(handle)
@@ -63,16 +63,16 @@ def file_bytes(folder: int, name: str, *, limit: int = MAX_BYTES, follow: bool =
     try:
         with open(os.open(name, _FILE | (0 if follow else os.O_NOFOLLOW), dir_fd=folder), "rb", buffering=0) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Unreadable(f"{shown} is not a regular file.")
+                raise UnusableFile(f"{shown} is not a regular file.")
             pieces: list[bytes] = []
             left = limit + 1
             while left > 0 and (piece := file.read(left)):
                 pieces.append(piece)
                 left -= len(piece)
     except OSError as error:
-        raise Unreadable(_reason(error, shown)) from None
+        raise UnusableFile(_reason(error, shown)) from None
     if left <= 0:
-        raise Unreadable(f"{shown} has more than {limit:,} bytes.")
+        raise UnusableFile(f"{shown} has more than {limit:,} bytes.")
     return b"".join(pieces)
 
 
@@ -89,7 +89,7 @@ def whole_folder(handle: int) -> WholeFolder:
     for inner, parent, entry in _walk(handle, folders):
         name = inner + entry.name
         if len(files) + len(links) >= FILES_MAX:
-            raise Unreadable(f"The folder has more than {FILES_MAX} files, too many to review.")
+            raise UnusableFile(f"The folder has more than {FILES_MAX} files, too many to review.")
         if entry.is_symlink():
             links[name] = os.path.normpath(os.path.join(inner, os.readlink(entry.name, dir_fd=parent)))
             continue
@@ -98,11 +98,11 @@ def whole_folder(handle: int) -> WholeFolder:
             programs.add(name)
         total += len(files[name])
         if total > TOTAL_BYTES:
-            raise Unreadable(f"The folder has more than {TOTAL_BYTES >> 20} MiB, too much to review.")
+            raise UnusableFile(f"The folder has more than {TOTAL_BYTES >> 20} MiB, too much to review.")
     for name, target in links.items():
         # reached without another link: a chain of links may lead out although each one looks harmless
         if target not in files and target not in folders:
-            raise Unreadable(f"{utf8_path(name)} is a link that leads out of the folder, or nowhere.")
+            raise UnusableFile(f"{utf8_path(name)} is a link that leads out of the folder, or nowhere.")
     return WholeFolder(dict(sorted(files.items())), frozenset(programs), tuple(links))
 
 
@@ -117,7 +117,7 @@ def file_below(handle: int, name: str) -> bytes:
             folder = deeper
         return file_bytes(folder, last)
     except OSError as error:
-        raise Unreadable(_reason(error, utf8_path(name))) from None
+        raise UnusableFile(_reason(error, utf8_path(name))) from None
     finally:
         os.close(folder)
 
@@ -130,7 +130,7 @@ def file_names(handle: int) -> list[str]:
 
 def matching_files(
     handle: int, matches: Callable[[str], bool], *, follow: bool
-) -> Iterator[tuple[str, bytes | Unreadable]]:
+) -> Iterator[tuple[str, bytes | UnusableFile]]:
     """Yield the files below an open folder whose relative names match, or why one cannot be read.
 
     With `follow`, links to files count too.
@@ -142,7 +142,7 @@ def matching_files(
         if matches(name):
             try:
                 yield name, file_bytes(parent, entry.name, follow=follow)
-            except Unreadable as error:
+            except UnusableFile as error:
                 yield name, error
 
 
@@ -154,7 +154,7 @@ def _walk(handle: int, folders: set[str]) -> Iterator[tuple[str, int, os.DirEntr
             inner, parent = waiting.pop()
             try:
                 if inner.count("/") > DEPTH_MAX:
-                    raise Unreadable(f"The folder is nested more than {DEPTH_MAX} levels deep.")
+                    raise UnusableFile(f"The folder is nested more than {DEPTH_MAX} levels deep.")
                 with os.scandir(parent) as listing:
                     entries = sorted(listing, key=lambda entry: entry.name)
                 for entry in entries:
@@ -163,11 +163,11 @@ def _walk(handle: int, folders: set[str]) -> Iterator[tuple[str, int, os.DirEntr
                         continue
                     folders.add(inner + entry.name)
                     if len(folders) > FILES_MAX:
-                        raise Unreadable(f"The folder has more than {FILES_MAX} folders, too many to review.")
+                        raise UnusableFile(f"The folder has more than {FILES_MAX} folders, too many to review.")
                     opened = os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
                     waiting.append((f"{inner}{entry.name}/", opened))
             except OSError as error:
-                raise Unreadable(_reason(error, utf8_path(inner) or "The folder")) from None
+                raise UnusableFile(_reason(error, utf8_path(inner) or "The folder")) from None
             finally:
                 os.close(parent)
     finally:

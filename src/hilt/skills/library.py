@@ -18,7 +18,7 @@ from hilt.places import SKILL_FOLDERS, command, utf8_path
 from hilt.skills import commands
 from hilt.skills.commands import PromptCommand, is_command
 from hilt.skills.folder_contents import (
-    Unreadable,
+    UnusableFile,
     file_below,
     file_bytes,
     file_names,
@@ -159,7 +159,7 @@ class SkillLibrary:
                     continue
                 try:
                     item = self._skill(place, entry, trusted)
-                except Unreadable as error:
+                except UnusableFile as error:
                     path = utf8_path(os.path.join(place.path, entry))
                     message = f"The skill {wanted} in {path} is invalid: {error}"
                     reasons.append(ToolError("tool_invalid", message, suggestion="Use another skill, or fix this one."))
@@ -178,10 +178,10 @@ class SkillLibrary:
         path = f"{skill.path}/{relative}"
         try:
             if relative not in skill.files:
-                raise Unreadable("There is no such file.")
+                raise UnusableFile("There is no such file.")
             with opened(skill.path, self._root if skill.source == "project" else None) as handle:
                 data = file_below(handle, relative)
-        except Unreadable as error:
+        except UnusableFile as error:
             message = f"{utf8_path(relative)[:200]} of the skill {skill.name} cannot be read: {error}"
             raise ToolError("file_not_found", message, suggestion="Use a path that load_skill lists.") from None
         if skill.source == "project" and self._trusted().differing("skill", path, sha256(data)):
@@ -236,7 +236,7 @@ class SkillLibrary:
             for entry in self._entries(place, problems):
                 try:
                     item = self._skill(place, entry, trusted)
-                except Unreadable as error:
+                except UnusableFile as error:
                     problems.append(LibraryProblem(os.path.join(place.path, entry), str(error)))
                     continue
                 if item is not None:
@@ -247,7 +247,7 @@ class SkillLibrary:
         try:
             with opened(place.path, self._anchor(place)) as handle, os.scandir(handle) as listing:
                 names = sorted(entry.name for entry in listing if entry.is_dir() and not entry.name.startswith("."))
-        except Unreadable as error:
+        except UnusableFile as error:
             if os.path.lexists(place.path):
                 problems.append(LibraryProblem(place.path, str(error)))
             return []
@@ -291,7 +291,9 @@ class SkillLibrary:
 
     def _check_own(self, path: str) -> None:
         if self._territory.holds(os.path.realpath(path)):
-            raise Unreadable("It is inside the workspace, where tools can write; only the project's own folders count.")
+            raise UnusableFile(
+                "It is inside the workspace, where tools can write; only the project's own folders count."
+            )
 
     def _found_commands(
         self, trusted: TrustedFiles, problems: list[LibraryProblem]
@@ -306,16 +308,16 @@ class SkillLibrary:
                         path = os.path.join(place.path, file)
                         try:
                             yield self._command(place, file, path, data, trusted)
-                        except Unreadable as error:
+                        except UnusableFile as error:
                             problems.append(LibraryProblem(path, str(error)))
-            except Unreadable as error:
+            except UnusableFile as error:
                 if os.path.lexists(place.path):
                     problems.append(LibraryProblem(place.path, str(error)))
 
     def _command(
-        self, place: LibraryPlace, file: str, path: str, data: bytes | Unreadable, trusted: TrustedFiles
+        self, place: LibraryPlace, file: str, path: str, data: bytes | UnusableFile, trusted: TrustedFiles
     ) -> PromptCommand | Unreviewed:
-        if isinstance(data, Unreadable):
+        if isinstance(data, UnusableFile):
             raise data
         name = commands.command_name(file)
         if place.source != "project":
@@ -345,7 +347,7 @@ def reviewable(folder: str) -> list[str]:
                 with os.scandir(handle) as listing:
                     inner = sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False))
                 return [file for name in inner for file in reviewable(os.path.join(folder, name))]
-    except Unreadable:
+    except UnusableFile:
         return []
     return [os.path.join(folder, name) for name in names]
 
@@ -370,7 +372,7 @@ def _check_name(name: str) -> None:
     if reason is None and mixes_scripts(name):
         reason = "it mixes letters of several scripts, and may look like another name"
     if reason is not None:
-        raise Unreadable(f"The name of the folder is invalid: {reason}.")
+        raise UnusableFile(f"The name of the folder is invalid: {reason}.")
 
 
 def _exists(folder: int, name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hilt.formats import front_matter
 from hilt.formats.front_matter import BadFrontMatter
-from hilt.skills.folder_contents import Unreadable
+from hilt.skills.folder_contents import UnusableFile
 from hilt.skills.sources import Origin
 from hilt.state.trust import MAX_BYTES
 from hilt.web.invisible import visible
@@ -75,11 +75,11 @@ def described(data: bytes) -> Described:
     Front matter that is not valid YAML is common in skills: then the simple lines of it count.
     """
     if len(data) > MAX_BYTES:
-        raise Unreadable(f"It has more than {MAX_BYTES:,} bytes.")
+        raise UnusableFile(f"It has more than {MAX_BYTES:,} bytes.")
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        raise Unreadable(f"It is not UTF-8: byte 0x{data[error.start]:02x}.") from None
+        raise UnusableFile(f"It is not UTF-8: byte 0x{data[error.start]:02x}.") from None
     try:
         strict = front_matter.read(text.encode(), limit=MAX_BYTES)
     except BadFrontMatter:
@@ -96,7 +96,7 @@ def parse(path: str, data: bytes, source: Origin, definition: str, files: tuple[
     """Return the skill of a folder from the bytes of its SKILL.md and the names of its other files."""
     fields, body = described(data)
     if not fields.get("description"):
-        raise Unreadable("SKILL.md has no description in its front matter.")
+        raise UnusableFile("SKILL.md has no description in its front matter.")
     values = {key: fields.get(key, "") for key in _KEYS}
     values["description"] = values["description"][:DESCRIPTION_CHARACTERS]
     return Skill(

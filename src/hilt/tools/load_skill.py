@@ -15,9 +15,9 @@ FILES_LISTED = 100
 
 @tool(effects="read")
 def load_skill(ctx: Context, name: str, arguments: str = "") -> Output:
-    """Load a skill: instructions for one kind of task, and the paths of its further files.
+    """Load a skill: instructions for one kind of task, and the paths of further files for read_file.
 
-    Read those with read_file when needed. A skill grants no permissions. related_context finds skills by subject.
+    Built in: hilt, skill-creator, tool-creator; related_context finds others. A skill grants no permissions.
 
     Details:
     Skills are folders with a SKILL.md, of the project (.hilt/skills, .claude/skills, .agents/skills, .jcli/skills), of

@@ -222,7 +222,7 @@ def _install(options: Options, arguments: Namespace) -> int:
 def _checked(path: str) -> tuple[WholeFolder, str]:
     """Return the files of a valid skill, read once, and its name."""
     from hilt.skills.checking import check_definition
-    from hilt.skills.folder_contents import Unreadable, opened, whole_folder
+    from hilt.skills.folder_contents import UnusableFile, opened, whole_folder
     from hilt.skills.skill import DEFINITIONS, normal
 
     if os.path.isfile(path) and os.path.basename(path).lower() == "skill.md":
@@ -230,10 +230,10 @@ def _checked(path: str) -> tuple[WholeFolder, str]:
     folder = os.path.basename(os.path.abspath(path))
     try:
         if os.path.islink(path.rstrip("/")):
-            raise Unreadable("It is a link.")
+            raise UnusableFile("It is a link.")
         with opened(path, None) as handle:
             whole = whole_folder(handle)
-    except Unreadable as error:
+    except UnusableFile as error:
         raise ToolError(
             "tool_invalid", f"{one_line(path)}: {error}", suggestion="Pass the folder of a skill, without links."
         ) from None
