@@ -604,12 +604,8 @@ class Runtime:
 
     def _skill_roots(self) -> list[Root]:
         """Return the folders of the user's skills, which tools may read, unless they are in the workspace anyway."""
-        folders = [path for path in places.skill_dirs(self._environ) if os.path.isdir(path)]
-        return [
-            Root(path, label=path, writable=False, is_library=True)
-            for path in folders
-            if not places.is_below(os.path.realpath(path), self.root)
-        ]
+        roots = [Root(path, label=path, writable=False, is_library=True) for path in places.skill_dirs(self._environ)]
+        return [root for root in roots if not places.is_below(root.real, self.root)]
 
     def _root(self, path: str, label: str | None) -> Root:
         """Return a folder that an agent may use, with the paths in it that tools may not write."""

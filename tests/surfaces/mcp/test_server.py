@@ -652,10 +652,10 @@ def test_long_output_and_snapshots_are_resources(command, kind):
                     await client.read_resource(uri, meta=meta)
 
         assert {one.uri_template.partition("{")[0] for one in templates} == {
-        "hilt://overflow/",
-        "hilt://snapshots/",
-        "hilt://skills/",
-    }
+            "hilt://overflow/",
+            "hilt://snapshots/",
+            "hilt://skills/",
+        }
         assert f"{3999:0100}" in long.text
         assert before.text == "before\n"
 

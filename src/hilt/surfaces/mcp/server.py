@@ -87,7 +87,7 @@ class Serving:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stops = [runtime.listen(lambda: self._from_thread("tools"))]
         self._stops += [provider.listen(self._from_thread) for provider in providers]
-        self._hears_skills = False
+        self._hearing: asyncio.Future[Any] | None = None
         self.server = self._server(completes=bool(providers))
 
     def close(self) -> None:
@@ -206,7 +206,7 @@ class Serving:
 
     async def _list_resources(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
         _refuse_cursor(params)
-        self._hear_skills()
+        await self._hear_skills()
         session = self._session(ctx).name
         return {**COMPLETE, "resources": await self.offload(lambda: self._resources.all(session))}
 
@@ -235,7 +235,7 @@ class Serving:
 
     async def _list_prompts(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
         _refuse_cursor(params)
-        self._hear_skills()
+        await self._hear_skills()
         return {**COMPLETE, "prompts": await self.offload(self._resources.prompts)}
 
     async def _get_prompt(self, ctx: Ctx, params: types.GetPromptRequestParams) -> dict[str, Any]:
@@ -255,18 +255,19 @@ class Serving:
         completion = {"values": values[:COMPLETIONS_MAX], "total": len(values)}
         return {**COMPLETE, "completion": {**completion, "hasMore": len(values) > COMPLETIONS_MAX}}
 
-    def _hear_skills(self) -> None:
+    async def _hear_skills(self) -> None:
         """Watch the skills from the first time that a client lists them: scanning would slow down every start."""
-        if not self._hears_skills:
-            self._hears_skills = True
-            self._threads.put(self._start_hearing)
+        if self._hearing is None:
+            self._hearing = self.offload(self._start_hearing)
+        await self._hearing
 
     def _start_hearing(self) -> None:
         def changed() -> None:
             self._from_thread("prompts")
             self._from_thread("resources")
 
-        self._stops.append(self._runtime.listen_to_skills(changed))
+        with suppress(ToolError, OSError):
+            self._stops.append(self._runtime.listen_to_skills(changed))
 
     # --- notifications --------------------------------------------------------------------------------------------
 

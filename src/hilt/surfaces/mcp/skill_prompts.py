@@ -12,7 +12,7 @@ from urllib.parse import quote
 from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.skills.library import one_word
+from hilt.skills.library import NOTHING, LibraryContents, one_word
 
 PREFIX = "command:"  # of a command that has the name of a skill
 
@@ -32,7 +32,7 @@ class SkillPrompts:
                 "description": skill.description,
                 "mimeType": "text/markdown",
             }
-            for skill in self._runtime.skills().current().skills.values()
+            for skill in self._contents().skills.values()
         ]
 
     def text(self, session: str, name: str, arguments: str) -> str:
@@ -44,13 +44,19 @@ class SkillPrompts:
 
     def prompts(self) -> list[dict[str, Any]]:
         """Return the skills and commands as prompts."""
-        contents = self._runtime.skills().current()
+        contents = self._contents()
         listed = [_prompt(skill.name, skill.description, "") for skill in contents.skills.values()]
         listed += [
             _prompt(f"{PREFIX}{name}" if name in contents.skills else name, found.description, found.argument_hint)
             for name, found in contents.commands.items()
         ]
         return listed
+
+    def _contents(self) -> LibraryContents:
+        try:
+            return self._runtime.skills().current()
+        except ToolError:
+            return NOTHING  # without them, the other resources are still listed
 
     def prompt(self, session: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
         """Return a skill or command with its arguments filled in."""
