@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import strictyaml
+import strictyaml  # type: ignore[import-untyped]
 from hypothesis import example, given, reject
 from hypothesis import strategies as st
 

@@ -20,7 +20,7 @@ GOOD = "---\nname: pdf\ndescription: Works with PDF files.\n---\nBody\n"
 def reference(path: Path) -> bool:
     """Return whether the reference validator accepts a skill; where it falls over, it does not."""
     try:
-        return validate(path) == []
+        return not validate(path)
     except NotImplementedError:
         reject()  # it mixes up comments of its own making
     except Exception:  # noqa: BLE001

@@ -89,7 +89,7 @@ def test_files_in_a_broken_place_do_not_matter(user):
 
 
 @pytest.fixture
-def project(user) -> SkillUser:
+def project(user: SkillUser) -> SkillUser:
     """A project with a skill of three files, all of them trusted."""
     user.workspace.write(".hilt/skills/pdf/SKILL.md", text("pdf"))
     user.workspace.write(".hilt/skills/pdf/references/deep/a.md", "a\n")

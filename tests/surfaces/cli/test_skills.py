@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,40 +147,29 @@ def test_an_installed_skill_is_replaced_only_by_force_and_kept(command):
     assert "One." in Folder(kept).read("SKILL.md")
 
 
-INVALID = {
-    "no SKILL.md": lambda folder: folder.write("pdf/other.md", ""),
-    "another name": lambda folder: folder.write("pdf/SKILL.md", text("docx")),
-    "an unknown field": lambda folder: folder.write("pdf/SKILL.md", text("pdf", more="version: 1\n")),
-    "missing": lambda folder: None,
-    "a file": lambda folder: folder.write("pdf", "text"),
-    "a link inside": lambda folder: (
-        folder.write("pdf/SKILL.md", text("pdf")),
-        os.symlink("SKILL.md", folder.join("pdf/a.md")),
-    ),
-    "a link out": lambda folder: (
-        folder.write("pdf/SKILL.md", text("pdf")),
-        os.symlink("/etc/hostname", folder.join("pdf/a.md")),
-    ),
-    "a linked SKILL.md": lambda folder: (
-        folder.write("real.md", text("pdf")),
-        os.mkdir(folder.join("pdf")),
-        os.symlink("../real.md", folder.join("pdf/SKILL.md")),
-    ),
-    "a linked folder": lambda folder: (
-        folder.write("real/pdf/SKILL.md", text("pdf")),
-        os.symlink("real/pdf", folder.join("pdf")),
-    ),
-    "a pipe": lambda folder: (folder.write("pdf/SKILL.md", text("pdf")), os.mkfifo(folder.join("pdf/pipe"))),
-    "too large": lambda folder: (
-        folder.write("pdf/SKILL.md", text("pdf")),
-        folder.write("pdf/assets/a.bin", b"x" * ((1 << 20) + 1)),
-    ),
+# files of the folder pdf, and links: a target in place of contents
+INVALID: dict[str, dict[str, str | bytes | Path]] = {
+    "no SKILL.md": {"pdf/other.md": ""},
+    "another name": {"pdf/SKILL.md": text("docx")},
+    "an unknown field": {"pdf/SKILL.md": text("pdf", more="version: 1\n")},
+    "missing": {},
+    "a file": {"pdf": "text"},
+    "a link inside": {"pdf/SKILL.md": text("pdf"), "pdf/a.md": Path("SKILL.md")},
+    "a link out": {"pdf/SKILL.md": text("pdf"), "pdf/a.md": Path("/etc/hostname")},
+    "a linked SKILL.md": {"real.md": text("pdf"), "pdf/b.md": "", "pdf/SKILL.md": Path("../real.md")},
+    "a linked folder": {"real/pdf/SKILL.md": text("pdf"), "pdf": Path("real/pdf")},
+    "a device": {"pdf/SKILL.md": text("pdf"), "pdf/scripts": Path("/dev/null")},
+    "too large": {"pdf/SKILL.md": text("pdf"), "pdf/assets/a.bin": b"x" * ((1 << 20) + 1)},
 }
 
 
-@pytest.mark.parametrize("write", INVALID.values(), ids=INVALID)
-def test_only_valid_skills_are_installed(command, write):
-    write(command.folder)
+@pytest.mark.parametrize("files", INVALID.values(), ids=INVALID)
+def test_only_valid_skills_are_installed(command, files):
+    for name, contents in files.items():
+        if isinstance(contents, Path):
+            os.symlink(contents, command.folder.join(name))
+        else:
+            command.folder.write(name, contents)
 
     assert failed(command, "install", "pdf") == "tool_invalid"
     assert not os.path.exists(config(command).join("skills/pdf"))
@@ -234,6 +224,13 @@ def test_a_removed_skill_can_be_installed_again(command):
     restore = done.rpartition(": ")[2].strip()
     assert subprocess.run(["sh", "-c", restore], env=command.environ, cwd=command.folder.path).returncode == 0
     assert config(command).tree() == before
+
+
+def test_a_pipe_is_not_installed(command):
+    command.folder.write("pdf/SKILL.md", text("pdf"))
+    os.mkfifo(command.folder.join("pdf/pipe"))
+
+    assert failed(command, "install", "pdf") == "tool_invalid"
 
 
 @pytest.mark.parametrize("name", ["pfd", "../pdf", "..", ".", "", "skill-creator", "/etc"])
