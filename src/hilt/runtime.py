@@ -591,7 +591,7 @@ class Runtime:
                 full = os.path.realpath(os.path.expanduser(path))
                 roots.append(self._root(full, full))
             roots.append(Root(overflow.directory, label=overflow.directory, writable=False))
-            roots += self._skill_roots()
+            roots += self._skill_roots(roots)
             locks = os.path.join(self.state, "locks")
             door = Door(roots, self._rules, marked=self.marked)
             store = Store(self.id, door, self.history, self._journal, self.trail, locks)
@@ -602,10 +602,10 @@ class Runtime:
                 self._stores[session] = found
         return found
 
-    def _skill_roots(self) -> list[Root]:
-        """Return the folders of the user's skills, which tools may read, unless they are in the workspace anyway."""
+    def _skill_roots(self, others: Sequence[Root]) -> list[Root]:
+        """Return the folders of the user's skills, which tools may read, unless another root contains them."""
         roots = [Root(path, label=path, writable=False, is_library=True) for path in places.skill_dirs(self._environ)]
-        return [root for root in roots if not places.is_below(root.real, self.root)]
+        return [root for root in roots if not any(places.is_below(root.real, other.real) for other in others)]
 
     def _root(self, path: str, label: str | None) -> Root:
         """Return a folder that an agent may use, with the paths in it that tools may not write."""

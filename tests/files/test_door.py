@@ -21,7 +21,7 @@ from hilt.testing import environment
 RULES = PathRules(SENSITIVE, READABLE, PROTECTED)
 
 
-def door_to(path: str, **own: list[str]) -> Door:
+def door_to(path: str, **own: Any) -> Door:
     return Door([Root(path, label=None, writable=True, **own)], RULES)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 from pathlib import Path
 
@@ -490,3 +491,53 @@ def test_changes_are_noticed_and_reported(user):
         stop()
 
         assert "pdf" not in runtime.skills().current(look=True).skills
+
+
+def test_a_users_own_skill_may_be_large_and_hold_libraries(user):
+    user.config.write("skills/pdf/SKILL.md", text("pdf"))
+    user.config.write("skills/pdf/scripts/run.mjs", "")
+    user.config.write("skills/pdf/.git/config", "")
+    user.config.write("skills/pdf/scripts/" + "node_modules/x/" * 20 + "a.js", "")
+    for number in range(FILES_MAX + 10):
+        user.config.write(f"skills/pdf/zzz/{number}/a.md", "")
+
+    skill = contents(user).skills["pdf"]
+
+    assert load(user, "pdf") == "Do it."
+    assert skill.files[0] == "scripts/run.mjs"
+    assert len(skill.files) <= FILES_MAX
+
+
+def test_a_folder_with_many_folders_holds_few_files_open(user):
+    """A project must not be able to use up the descriptors of hilt."""
+    user.workspace.write(".hilt/skills/pdf/SKILL.md", text("pdf"))
+    for number in range(FILES_MAX - 10):
+        os.makedirs(user.workspace.join(f".hilt/skills/pdf/{number}"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with user.runtime(HILT_TRUST="all") as runtime:
+        assert runtime.call("load_skill", name="hilt").ok  # everything is imported and open
+        used = len(os.listdir("/dev/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 60, hard))
+        try:
+            assert runtime.call("load_skill", name="pdf").ok
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_folder_with_very_many_entries_is_not_read_to_its_end(user):
+    user.workspace.write(".hilt/skills/pdf/SKILL.md", text("pdf"))
+    for number in range(3 * FILES_MAX):
+        user.workspace.write(f".hilt/skills/pdf/{number}", "")
+
+    assert load(user, "pdf", HILT_TRUST="all") == "tool_invalid"
+
+
+def test_an_extra_folder_of_the_workspace_stays_writable(user):
+    user.config.write("config.toml", f'[workspace]\nroots = ["{user.home.path}/.agents"]\n')
+    user.home.write(".agents/skills/pdf/SKILL.md", text("pdf"))
+    with user.runtime() as runtime:
+        written = runtime.call("write_file", path=user.home.join(".agents/skills/pdf/a.md"), content="x")
+        loaded = runtime.call("load_skill", name="pdf")
+
+    assert written.ok, written.error
+    assert loaded.error is not None  # what tools can write is not the user's own text

@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ FILES_MAX = 500  # in one folder, with its subfolders
 TOTAL_BYTES = 8 << 20
 DEPTH_MAX = 16
 
+_LIBRARIES = ("node_modules", "__pycache__")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -122,10 +123,19 @@ def file_below(handle: int, name: str) -> bytes:
         os.close(folder)
 
 
-def file_names(handle: int) -> list[str]:
-    """Return the relative names of the regular files below an open folder, the first FILES_MAX of them."""
-    regular = (inner + entry.name for inner, _, entry in _walk(handle, set()) if entry.is_file(follow_symlinks=False))
-    return sorted(islice(regular, FILES_MAX))
+def file_names(handle: int, *, hidden: bool) -> list[str]:
+    """Return the relative names of the regular files below an open folder, the first FILES_MAX of them.
+
+    Unless `hidden` is set, names that begin with a dot and the libraries of programs are left out.
+    """
+    names: list[str] = []
+    with suppress(UnusableFile):  # what is deeper or comes later is not listed
+        for inner, _, entry in _walk(handle, set(), skips_hidden=not hidden):
+            if entry.is_file(follow_symlinks=False):
+                names.append(inner + entry.name)
+            if len(names) == FILES_MAX:
+                break
+    return sorted(names)
 
 
 def matching_files(
@@ -146,33 +156,34 @@ def matching_files(
                 yield name, error
 
 
-def _walk(handle: int, folders: set[str]) -> Iterator[tuple[str, int, os.DirEntry[str]]]:
-    """Yield everything below a folder but the folders, with its open parent; add those to `folders`."""
-    waiting = [("", os.dup(handle))]
+def _walk(
+    handle: int, folders: set[str], inner: str = "", *, skips_hidden: bool = False
+) -> Iterator[tuple[str, int, os.DirEntry[str]]]:
+    """Yield everything below an open folder but the folders, with its open parent; add those to `folders`.
+
+    One descriptor per level is open at a time.
+    """
     try:
-        while waiting:
-            inner, parent = waiting.pop()
+        if inner.count("/") > DEPTH_MAX:
+            raise UnusableFile(f"The folder is nested more than {DEPTH_MAX} levels deep.")
+        with os.scandir(handle) as listing:
+            entries = sorted(islice(listing, 2 * FILES_MAX), key=lambda entry: entry.name)
+        for entry in entries:
+            if skips_hidden and (entry.name.startswith(".") or entry.name in _LIBRARIES):
+                continue
+            if not entry.is_dir(follow_symlinks=False):
+                yield inner, handle, entry
+                continue
+            folders.add(inner + entry.name)
+            if len(folders) > FILES_MAX:
+                raise UnusableFile(f"The folder has more than {FILES_MAX} folders, too many to review.")
+            deeper = os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
             try:
-                if inner.count("/") > DEPTH_MAX:
-                    raise UnusableFile(f"The folder is nested more than {DEPTH_MAX} levels deep.")
-                with os.scandir(parent) as listing:
-                    entries = sorted(listing, key=lambda entry: entry.name)
-                for entry in entries:
-                    if not entry.is_dir(follow_symlinks=False):
-                        yield inner, parent, entry
-                        continue
-                    folders.add(inner + entry.name)
-                    if len(folders) > FILES_MAX:
-                        raise UnusableFile(f"The folder has more than {FILES_MAX} folders, too many to review.")
-                    opened = os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
-                    waiting.append((f"{inner}{entry.name}/", opened))
-            except OSError as error:
-                raise UnusableFile(_reason(error, utf8_path(inner) or "The folder")) from None
+                yield from _walk(deeper, folders, f"{inner}{entry.name}/", skips_hidden=skips_hidden)
             finally:
-                os.close(parent)
-    finally:
-        for _, left in waiting:
-            os.close(left)
+                os.close(deeper)
+    except OSError as error:
+        raise UnusableFile(_reason(error, utf8_path(inner) or "The folder")) from None
 
 
 def _reason(error: OSError, name: str) -> str:

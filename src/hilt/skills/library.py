@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from hilt.errors import ToolError
@@ -246,7 +247,8 @@ class SkillLibrary:
         """Return the names of the folders in a place that may be skills, each name once."""
         try:
             with opened(place.path, self._anchor(place)) as handle, os.scandir(handle) as listing:
-                names = sorted(entry.name for entry in listing if entry.is_dir() and not entry.name.startswith("."))
+                folders = (entry.name for entry in listing if entry.is_dir() and not entry.name.startswith("."))
+                names = sorted(islice(folders, ENTRIES_MAX + 1))
         except UnusableFile as error:
             if os.path.lexists(place.path):
                 problems.append(LibraryProblem(place.path, str(error)))
@@ -286,7 +288,7 @@ class SkillLibrary:
             self._check_own(path)
             self._check_own(os.path.join(path, definition))
         data = file_bytes(handle, definition, follow=True)
-        others = tuple(file for file in file_names(handle) if file != definition)
+        others = tuple(file for file in file_names(handle, hidden=False) if file != definition)
         return parse(path, data, place.source, definition, others)
 
     def _check_own(self, path: str) -> None:
@@ -342,7 +344,7 @@ def reviewable(folder: str) -> list[str]:
     kind = kind_of(f"{folder}/.")
     try:
         with opened(folder, None) as handle:
-            names = [name for name in file_names(handle) if kind == "skill" or is_command(name)]
+            names = [name for name in file_names(handle, hidden=True) if kind == "skill" or is_command(name)]
             if kind == "skill" and folder.endswith(SKILL_FOLDERS):
                 with os.scandir(handle) as listing:
                     inner = sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False))

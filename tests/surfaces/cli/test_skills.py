@@ -259,8 +259,11 @@ def test_a_tool_cannot_change_the_users_skills(command, words):
     command.folder.write("pdf/SKILL.md", text("pdf"))
     config(command).write("config.toml", '[shell]\nsandbox = "full"\n')
 
-    reply = command.run("call", "run_shell", f"command={HILT} skills {words}", "--approve", "once")
+    line = ("call", "run_shell", f"command={HILT} skills {words}", "--approve", "once")
+    blocked = command.run(*line)
+    reply = command.run(*line, "force=true")
 
+    assert blocked.stderr.startswith(b"command_blocked")
     assert f"denied: hilt skills {words.split()[0]} requires a person" in reply.stdout.decode().replace("\n", " ")
     assert not os.path.exists(config(command).join("skills"))
 
