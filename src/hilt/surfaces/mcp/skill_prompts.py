@@ -12,7 +12,10 @@ from urllib.parse import quote
 from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
-from hilt.skills.library import NOTHING, LibraryContents, one_word
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.skills.library import LibraryContents
 
 PREFIX = "command:"  # of a command that has the name of a skill
 
@@ -56,6 +59,8 @@ class SkillPrompts:
         try:
             return self._runtime.skills().current()
         except ToolError:
+            from hilt.skills.library import NOTHING
+
             return NOTHING  # without them, the other resources are still listed
 
     def prompt(self, session: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
@@ -68,7 +73,7 @@ class SkillPrompts:
         elif command is not None:
             text, description = command.expand(passed), command.description
         else:
-            raise ToolError("not_found", f"Unknown prompt: {one_word(name)}")
+            raise ToolError("not_found", f"Unknown prompt: {name[:100]}")
         message = {"role": "user", "content": {"type": "text", "text": text}}
         return {"description": description, "messages": [message]}
 
