@@ -27,7 +27,7 @@ LAYERS: tuple[set[str], ...] = (
     WORDS,
     {"text", "commands", "policy", "sandbox", "output", "state", "knowledge", "web"},
     {"config", "catalog", "telemetry"},
-    {"files", "processes"},
+    {"files", "processes", "skills"},
     {"context"},
     {"pipeline", "search"},
     {"authority", "running"},

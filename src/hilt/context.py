@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hilt.policy.hook_protocol import Hook, HookProblem
     from hilt.processes.children import Processes
     from hilt.processes.jobs import Jobs
+    from hilt.skills.library import SkillLibrary
     from hilt.state.approvals import Asked, UserAnswer
     from hilt.state.board import Board
     from hilt.state.memory import Memory
@@ -137,6 +138,7 @@ class Context:
         "_memory",
         "_principal",
         "_processes",
+        "_skills",
         "_todos",
         "_web",
         "attendant",
@@ -166,6 +168,7 @@ class Context:
         knowledge: Callable[[], Knowledge],
         board: Callable[[], Board],
         todos: Callable[[], TodoLists],
+        skills: Callable[[], SkillLibrary],
         processes: Callable[[Fence], Processes],
         jobs: Callable[[], Jobs],
         principal: Callable[[Context], Principal],
@@ -184,6 +187,7 @@ class Context:
         self._knowledge = knowledge
         self._board = board
         self._todos = todos
+        self._skills = skills
         self._processes = processes
         self._jobs = jobs
         self._principal = principal
@@ -214,6 +218,11 @@ class Context:
     def todos(self) -> TodoLists:
         """The todo lists of the sessions."""
         return self._todos()
+
+    @property
+    def skills(self) -> SkillLibrary:
+        """The skills and commands of the workspace and the user."""
+        return self._skills()
 
     @property
     def processes(self) -> Processes:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hilt.authority.explanation import Explanation
     from hilt.authority.principal import Questioner, SessionPrincipal
     from hilt.custom.layers import CustomTools
+    from hilt.custom.watching import FolderWatch
     from hilt.knowledge.related import Knowledge
     from hilt.processes.children import Processes
     from hilt.processes.confinement import CallScope, Confinement
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Sandbox
     from hilt.servers.tools import Servers
+    from hilt.skills.library import SkillLibrary
     from hilt.state.board import Board
     from hilt.state.history import History
     from hilt.state.memory import Memory
@@ -132,6 +134,8 @@ class Runtime:
         self.knowledge = Lazy(self._open_knowledge)
         self._board = Lazy(self._open_board)
         self._todos = Lazy(self._open_todos)
+        self.skills = Lazy(self._open_skills)
+        self._skill_watch = Lazy(self._open_skill_watch)
         self._pages = Lazy(self._open_pages)
         self._pages_file = os.path.join(self.state, "cache", "web.db")
         self._confinement = Lazy(self._open_confinement)
@@ -188,7 +192,16 @@ class Runtime:
         self.trail.close()
         self.end_telemetry()
         self.authority.close()
-        for part in (self.history, self.memory, self.knowledge, self._board, self._todos, self._pages):
+        for part in (
+            self._skill_watch,
+            self.skills,
+            self.history,
+            self.memory,
+            self.knowledge,
+            self._board,
+            self._todos,
+            self._pages,
+        ):
             part.close()
 
     def end_telemetry(self) -> None:
@@ -244,6 +257,31 @@ class Runtime:
         from hilt.state.todos import TodoLists
 
         return TodoLists(self.state, self.id)
+
+    def _open_skills(self) -> SkillLibrary:
+        from hilt.skills import sources
+        from hilt.skills.library import SkillLibrary
+        from hilt.state.trust import Trust, trusts_all
+
+        roots = [self.root, *(os.path.expanduser(path) for path in self.settings["workspace.roots"])]
+        return SkillLibrary(
+            self.root,
+            sources.skill_places(self.root, self._environ),
+            sources.command_places(self.root, self._environ),
+            sources.territory(roots, self._environ),
+            Trust(self.state),
+            trusts_everything=trusts_all(self._environ),
+            also=[os.path.join(self.state, "state.db"), os.path.join(self.state, "state.db-wal")],
+        )
+
+    def _open_skill_watch(self) -> FolderWatch:
+        from hilt.custom.watching import FolderWatch
+
+        return FolderWatch(self.skills())
+
+    def listen_to_skills(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback`, from any thread, when skills or commands change; return a function that stops this."""
+        return self._skill_watch().add(callback)
 
     def _open_pages(self) -> PageCache:
         from hilt.state.db import Database
@@ -537,6 +575,7 @@ class Runtime:
             knowledge=self.knowledge,
             board=self._board,
             todos=self._todos,
+            skills=self.skills,
             processes=lambda fence: self._processes(fence, active.session, ctx.door),
             jobs=self.jobs,
             principal=lambda ctx: self._principal(ctx, active),
@@ -578,6 +617,7 @@ class Runtime:
                 full = os.path.realpath(os.path.expanduser(path))
                 roots.append(self._root(full, full))
             roots.append(Root(overflow.directory, label=overflow.directory, writable=False))
+            roots += self._skill_roots(roots)
             locks = os.path.join(self.state, "locks")
             door = Door(roots, self._rules, marked=self.marked)
             store = Store(self.id, door, self.history, self._journal, self.trail, locks)
@@ -587,6 +627,11 @@ class Runtime:
                     del self._stores[next(iter(self._stores))]
                 self._stores[session] = found
         return found
+
+    def _skill_roots(self, others: Sequence[Root]) -> list[Root]:
+        """Return the folders of the user's skills, which tools may read, unless another root contains them."""
+        roots = [Root(path, label=path, writable=False, is_library=True) for path in places.skill_dirs(self._environ)]
+        return [root for root in roots if not any(places.is_below(root.real, other.real) for other in others)]
 
     def _root(self, path: str, label: str | None) -> Root:
         """Return a folder that an agent may use, with the paths in it that tools may not write."""

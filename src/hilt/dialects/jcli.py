@@ -177,6 +177,18 @@ def _search_reply(output: Output, args: Args, root: str) -> Output:
     return output._replace(text="\n".join(lines if found else ["No results."]), data=None)
 
 
+def _skill_reply(output: Output, args: Args, root: str) -> Output:
+    """Name the tool that reads further files in this dialect."""
+    head, mark, rest = output.text.rpartition("\n[Further files, for read_file: ")
+    return output._replace(text=f"{head}\n[Further files, for Read: {rest}") if mark else output
+
+
+def _skill_failure(error: ToolError, args: Args) -> ToolError:
+    return ToolError(
+        error.code, error.message, suggestion=error.suggestion.replace("load_skill", "LoadSkill"), **error.details
+    )
+
+
 _QUESTION = _object(
     {
         "header": {"type": "string", "description": "Short tag"},
@@ -537,6 +549,21 @@ ENTRIES: dict[str, DialectEntry] = {
             _exit_plan,
             _same,
             _plan_failure,
+        ),
+        DialectEntry(
+            "LoadSkill",
+            "Load specified skill into context.",
+            _object(
+                {
+                    "name": {"type": "string", "description": "Skill name"},
+                    "arguments": {"type": "string", "description": "Arguments to pass to skill"},
+                },
+                ["name"],
+            ),
+            "load_skill",
+            dict,
+            _skill_reply,
+            _skill_failure,
         ),
         DialectEntry(
             "RegisterHook",
