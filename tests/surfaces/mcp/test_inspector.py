@@ -1,3 +1,5 @@
+"""The MCP Inspector, another program, as a host."""
+
 from __future__ import annotations
 
 import json
