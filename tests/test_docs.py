@@ -190,7 +190,8 @@ def test_a_tool_is_added_with_one_file_as_the_guide_says(tmp_path):
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT / "src", checkout / "src", ignore=shutil.ignore_patterns("__pycache__"))
     (checkout / "tests").mkdir()
-    shutil.copy(ROOT / "tests/conftest.py", checkout / "tests")
+    for name in ("conftest.py", "probed.py"):
+        shutil.copy(ROOT / "tests" / name, checkout / "tests")
     shutil.copy(ROOT / "pyproject.toml", checkout)
     before = contents(checkout / "src")
     env = {**own_environment(tmp_path), "PYTHONPATH": str(checkout / "src"), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from hilt.testing import Folder, environment
@@ -30,7 +31,7 @@ def forked(*words: str, session: bool = False) -> list[str]:
     With `session`, standard input is a terminal, and becomes the controlling one.
     """
     way = "session" if session else "launch"
-    return [sys.executable, "-I", "-S", stand_in.__file__, _fork_server(), way, *words]
+    return [sys.executable, "-I", "-S", stand_in.__file__, _fork_server(_mounts()), way, *words]
 
 
 def can_fork(environ: Mapping[str, str]) -> bool:
@@ -39,9 +40,16 @@ def can_fork(environ: Mapping[str, str]) -> bool:
     return usual and not any(name.startswith(("PYTHON", "LC_")) for name in environ)
 
 
+def _mounts() -> str:
+    """Name what this process sees mounted: a test may have changed that since the process that forks was started."""
+    with suppress(OSError):
+        return os.readlink("/proc/self/ns/mnt")
+    return ""
+
+
 @functools.cache
-def _fork_server() -> str:
-    """Start the process that forks, once for all tests of this process, and return its address."""
+def _fork_server(mounts: str) -> str:
+    """Start the process that forks, once for all tests that see the same mounts, and return its address."""
     folder = tempfile.mkdtemp(prefix="hilt-", dir="/tmp")
     atexit.register(shutil.rmtree, folder)
     path = os.path.join(folder, "socket")
