@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from hilt.runtime import Runtime
@@ -45,6 +45,3 @@ class SkillUser:
         if os.path.isfile(path):
             return [path]
         return [os.path.join(folder, file) for folder, _, files in os.walk(path) for file in files]
-
-
-Write = Callable[[SkillUser], object]

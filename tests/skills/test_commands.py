@@ -71,6 +71,7 @@ def test_a_subfolder_is_a_namespace(user):
     user.config.write("commands/backend/db/migrate.md", "Migrate.\n")
     user.config.write("commands/README.md", "Not a command.\n")
     user.config.write("commands/notes.txt", "Not a command.\n")
+    user.config.write("commands/.git/hidden.md", "Not a command.\n")
 
     assert list(contents(user).commands) == ["backend:db:migrate", "backend:test", "frontend:test"]
     assert expand(user, "frontend:test") == "Test the frontend."

@@ -541,3 +541,39 @@ def test_an_extra_folder_of_the_workspace_stays_writable(user):
 
     assert written.ok, written.error
     assert loaded.error is not None  # what tools can write is not the user's own text
+
+
+def make_folder(path: str) -> None:
+    os.makedirs(path)
+
+
+def link_inside(path: str) -> None:
+    with open(os.path.join(os.path.dirname(path), "other.md"), "w") as file:
+        file.write(text("pdf"))
+    os.symlink("other.md", path)
+
+
+@pytest.mark.parametrize("make", [make_folder, link_inside])
+@pytest.mark.parametrize("source", ["project", "personal"])
+def test_a_definition_that_is_not_a_file_breaks_nothing_else(user, make, source):
+    folder = user.workspace.join(".hilt/skills") if source == "project" else user.config.join("skills")
+    os.makedirs(f"{folder}/pdf")
+    make(f"{folder}/pdf/SKILL.md")
+    user.config.write("skills/docx/SKILL.md", text("docx"))
+
+    found = own(user, HILT_TRUST="all")
+
+    is_usable = source == "personal" and make is link_inside
+    assert found == {"docx": "personal", **({"pdf": "personal"} if is_usable else {})}
+    assert load(user, "pdf", HILT_TRUST="all") == ("Do it." if is_usable else "tool_invalid")
+
+
+@pytest.mark.parametrize("place", [".hilt/skills", ".hilt/commands"])
+def test_a_link_to_itself_breaks_nothing_else(user, place):
+    user.workspace.write(f"{place}/pdf/SKILL.md", text("pdf"))
+    os.symlink("loop", user.workspace.join(f"{place}/loop"))
+    os.symlink("loop.md", user.workspace.join(f"{place}/loop.md"))
+
+    found = contents(user, HILT_TRUST="all")
+
+    assert "pdf" in found.skills or "pdf:SKILL" in found.commands

@@ -37,8 +37,9 @@ class PromptCommand(NamedTuple):
 
 def is_command(relative: str) -> bool:
     """Whether a file in a folder of commands is one, by its path in the folder."""
-    name = relative.rpartition("/")[2].lower()
-    return name.endswith(SUFFIX) and name != "readme.md" and not name.startswith(".")
+    *folders, name = relative.lower().split("/")
+    is_hidden = any(part.startswith(".") for part in (*folders, name))
+    return name.endswith(SUFFIX) and name != "readme.md" and not is_hidden
 
 
 def command_name(relative: str) -> str:

@@ -247,7 +247,7 @@ class SkillLibrary:
         """Return the names of the folders in a place that may be skills, each name once."""
         try:
             with opened(place.path, self._anchor(place)) as handle, os.scandir(handle) as listing:
-                folders = (entry.name for entry in listing if entry.is_dir() and not entry.name.startswith("."))
+                folders = (entry.name for entry in listing if _is_folder(entry) and not entry.name.startswith("."))
                 names = sorted(islice(folders, ENTRIES_MAX + 1))
         except UnusableFile as error:
             if os.path.lexists(place.path):
@@ -273,6 +273,8 @@ class SkillLibrary:
             if place.source != "project":
                 return self._own_skill(place, path, handle, definition)
             files = whole_folder(handle).files
+        if definition not in files:
+            raise UnusableFile(f"{definition} is not a regular file.")
         differing = [
             f"{path}/{file}"
             for file, content in files.items()
@@ -375,6 +377,13 @@ def _check_name(name: str) -> None:
         reason = "it mixes letters of several scripts, and may look like another name"
     if reason is not None:
         raise UnusableFile(f"The name of the folder is invalid: {reason}.")
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False  # a link to itself
 
 
 def _exists(folder: int, name: str) -> bool:

@@ -18,6 +18,7 @@ NAME_CHARACTERS = 64
 DESCRIPTION_CHARACTERS = 1024
 
 _KEYS = ("description", "license", "compatibility", "allowed_tools")
+_LOOSE = ("name", *_KEYS, "argument_hint")
 _WITH_LATIN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO")
 
 
@@ -89,16 +90,12 @@ def described(data: bytes) -> Described:
     return Described(fields, visible(strict.body))
 
 
-_LOOSE = ("name", *_KEYS, "argument_hint")
-
-
 def parse(path: str, data: bytes, source: Origin, definition: str, files: tuple[str, ...]) -> Skill:
     """Return the skill of a folder from the bytes of its SKILL.md and the names of its other files."""
     fields, body = described(data)
     if not fields.get("description"):
         raise UnusableFile("SKILL.md has no description in its front matter.")
-    values = {key: fields.get(key, "") for key in _KEYS}
-    values["description"] = values["description"][:DESCRIPTION_CHARACTERS]
+    values = {key: fields.get(key, "")[:DESCRIPTION_CHARACTERS] for key in _KEYS}
     return Skill(
         name=normal(os.path.basename(path)),
         source=source,

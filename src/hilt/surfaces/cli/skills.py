@@ -227,11 +227,9 @@ def _checked(path: str) -> tuple[WholeFolder, str]:
 
     if os.path.isfile(path) and os.path.basename(path).lower() == "skill.md":
         path = os.path.dirname(path) or "."
-    folder = os.path.basename(os.path.abspath(path))
+    above, folder = os.path.split(os.path.abspath(path))
     try:
-        if os.path.islink(path.rstrip("/")):
-            raise UnusableFile("It is a link.")
-        with opened(path, None) as handle:
+        with opened(os.path.join(above, folder), above) as handle:
             whole = whole_folder(handle)
     except UnusableFile as error:
         raise ToolError(
