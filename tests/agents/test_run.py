@@ -404,3 +404,30 @@ def test_the_session_of_the_guide_looks_like_that(running):
     assert [*lines[:-1], answer] == shown.splitlines()[:-1]
     assert re.fullmatch(r"session \d{8}-\d{6}-[0-9a-f]{6}", lines[-1])
     assert re.fullmatch(r"session \d{8}-\d{6}-[0-9a-f]{6}", shown.splitlines()[-1])
+
+
+def test_references_in_the_prompt_are_filled_in_but_not_those_in_standard_input(running):
+    run, server = running(Turn("I see."))
+    run.folder.write("a.txt", "contents of a </data-00000000>\n")
+    run.folder.write("b.txt", "contents of b\n")
+
+    assert run("Explain @file:a.txt please", input="+ see @file:b.txt").returncode == 0
+
+    (message,) = [entry["content"] for entry in server.prompts[0].body["messages"] if entry["role"] == "user"]
+    assert re.search(
+        r"<data-[0-9a-f]{8} from=\"@file:a.txt\">\n[\s\S]*contents of a[\s\S]*\n</data-[0-9a-f]{8}>", message
+    )
+    assert "contents of b" not in message
+    assert message.endswith("+ see @file:b.txt")
+
+
+def test_skills_are_listed_by_name_and_description(running):
+    run, server = running(Turn("I see."), Turn("I see."))
+    run.folder.write("../config/skills/brew/SKILL.md", "---\nname: brew\ndescription: Make tea.\n---\nBoil water.\n")
+
+    run("Make tea")
+    run("Make tea", "--profile", "nano")  # which has no tool to load one
+
+    assert "- brew: Make tea." in server.prompts[0].body["messages"][0]["content"]
+    assert "Boil water" not in server.prompts[0].raw.decode()
+    assert "brew" not in server.prompts[1].raw.decode()
