@@ -49,6 +49,11 @@ def _stricter(choices: Sequence[str]) -> Callable[[str, str], str]:
     return lambda own, project: min(own, project, key=choices.index)
 
 
+def _smaller(own: float | None, project: float) -> float:
+    """Return the smaller limit; None is no limit."""
+    return project if own is None else min(own, project)
+
+
 _PROFILES = ("read-only", "workspace-write", "full")
 _NETWORKS = ("none", "loopback", "full")
 _READS = ("workspace", "all")
@@ -93,6 +98,14 @@ KEYS: dict[str, Key] = {
     "web.search_provider": Key(str, None, choices=_PROVIDERS),
     "web.base_urls": Key(dict, {}),
     "web.allow_private": Key(list, (), separator=",", variable="HILT_ALLOW_PRIVATE"),
+    "model.name": Key(str, None, variable="HILT_MODEL"),
+    "model.base_url": Key(str, None),
+    "model.api_key_env": Key(str, None),
+    "model.context_tokens": Key(int, None),
+    "agents.keep_days": Key(int, 30),
+    "agents.keep_mb": Key(int, 500),
+    "agents.max_cost_day": Key(float, None, _smaller),
+    "agents.prices": Key(dict, {}),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 
@@ -311,6 +324,10 @@ def checked(name: str, value: Any, shown: str) -> Any:
         if isinstance(value, dict):
             return value
         raise _broken(shown, f"{name} must be a table, not {value!r}")
+    if key.type is float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MOST:
+            return float(value)
+        raise _broken(shown, f"{name} must be a number above 0, at most {MOST}, not {value!r}")
     if not isinstance(value, key.type) or isinstance(value, bool):
         raise _broken(shown, f"{name} must be {'an integer' if key.type is int else 'a string'}, not {value!r}")
     if key.choices and value not in key.choices:
@@ -329,6 +346,9 @@ def from_text(name: str, text: str) -> Any:
         return [item.strip() for item in text.split(KEYS[name].separator)]
     if kind is int and text.isdecimal() and len(text) < 20:
         return int(text)
+    if kind is float:
+        with suppress(ValueError):
+            return float(text)
     if kind is dict:
         with suppress(ValueError, RecursionError):
             return json.loads(text)

@@ -121,6 +121,9 @@ class Attendant(Protocol):
     def require(self, capability: str) -> None:
         """Raise unless the client has a capability: elicitation, sampling or roots."""
 
+    def compact(self, focus: str) -> str | None:
+        """Shorten the client's conversation after this call; return what will happen."""
+
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Report the progress of the call."""
 

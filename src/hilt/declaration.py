@@ -43,6 +43,8 @@ class Traits(_Declared):
     finds: bool = False  # finds other tools: available in every mode and profile, listed only with --search
     forwards: bool = False  # calls the tool that its arguments name
     frees: bool = False  # frees disk space, so it also runs when the disk is full
+    polls: bool = False  # is called again and again to wait for something
+    lasting: Literal["", "last", "each"] = ""  # the results that a compacted conversation keeps word for word
     unhooked: bool = False  # skips the session's hooks, because it manages them
     ruled_as: str = ""  # another tool whose rules also apply to this one
     refuses: Callable[[dict[str, Any]], str | None] | None = None  # why arguments are rejected even with force

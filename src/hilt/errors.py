@@ -53,6 +53,11 @@ CODES: dict[str, str] = {
     "stale_elements": "Take a new screenshot, then use its numbers.",
     "limit_exceeded": "Wait for running work to finish, then send the call again.",
     "busy": "Send the call again in a moment.",
+    "no_model": "Set model.name in config.toml, HILT_MODEL or --model.",
+    "model_error": "Send the message again later; the session continues with {hilt} run --continue.",
+    "budget_exceeded": "Raise the limit, then continue the session with {hilt} run --continue.",
+    "loop_detected": "Change the approach; the same call gives the same result.",
+    "outcome_unknown": "Check what the call changed before you repeat it.",
     "internal": "This is a bug in hilt; report the incident id.",
 }
 

@@ -14,7 +14,7 @@ from hilt import config, pipeline, places
 from hilt.authority import rulebook
 from hilt.authority.authority import Authority, only_reads, vote_on_reading
 from hilt.authority.path_vote import vote_on_paths
-from hilt.call import Call, Result
+from hilt.call import Call, Json, Result
 from hilt.catalog import Catalog, FoundTool, built_in_names
 from hilt.config import RuntimePaths
 from hilt.context import Attendant, Context
@@ -38,6 +38,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.authority.consent import Asker
     from hilt.authority.explanation import Explanation
+    from hilt.authority.hooks import EventResult
     from hilt.authority.principal import Questioner, SessionPrincipal
     from hilt.custom.layers import CustomTools
     from hilt.custom.watching import FolderWatch
@@ -125,7 +126,7 @@ class Runtime:
             sandbox=self.settings["custom.sandbox"],
             confine_module=self._confine_module,
         )
-        self._environ = env
+        self.environ = env
         self._shared = shared
         self._keeps_jobs = keeps_jobs
         self._servers = Lazy(self._open_servers)
@@ -244,7 +245,7 @@ class Runtime:
         from hilt.state.db import Database
 
         paths, is_sensitive = self.settings["related_context.paths"], self._rules.is_sensitive
-        found = KnowledgePlaces(self._environ, self._config, paths, self.root, is_sensitive)
+        found = KnowledgePlaces(self.environ, self._config, paths, self.root, is_sensitive)
         spare = os.path.join(self.state, "cache")
         return Knowledge(found, spare, lambda path: Database(path, MIGRATIONS, durable=False))
 
@@ -266,11 +267,11 @@ class Runtime:
         roots = [self.root, *(os.path.expanduser(path) for path in self.settings["workspace.roots"])]
         return SkillLibrary(
             self.root,
-            sources.skill_places(self.root, self._environ),
-            sources.command_places(self.root, self._environ),
-            sources.territory(roots, self._environ),
+            sources.skill_places(self.root, self.environ),
+            sources.command_places(self.root, self.environ),
+            sources.territory(roots, self.environ),
             Trust(self.state),
-            trusts_everything=trusts_all(self._environ),
+            trusts_everything=trusts_all(self.environ),
             also=[os.path.join(self.state, "state.db"), os.path.join(self.state, "state.db-wal")],
         )
 
@@ -308,8 +309,8 @@ class Runtime:
                 fence=active.fence,
                 admit=partial(admit, prepared, ctx, self._voters),
                 contacted=active.contacts.append,
-                tls=partial(trusted, self._environ),
-                secret=partial(own_variable, self._environ),
+                tls=partial(trusted, self.environ),
+                secret=partial(own_variable, self.environ),
                 base_urls=self.settings["web.base_urls"],
             )
         )
@@ -333,11 +334,24 @@ class Runtime:
         jobs = self._jobs.part if self._shared is None else self._shared.jobs
         return jobs is not None and jobs.busy
 
-    def fire(self, event: str) -> None:
-        """Run the session's hooks for an event, if any; their answers are ignored."""
-        ctx = self._context(self._active(Call(event)))
-        if self.authority.has_hooks(ctx.session):
-            self.authority.session_hooks().of(ctx).event(event)
+    def fire(
+        self, event: str, *, arguments: Json = None, result: Json = None, fence: Fence | None = None
+    ) -> EventResult | None:
+        """Run the session's hooks for an event and return their combined answer; None without hooks.
+
+        Giving up `fence` ends the hooks.
+        """
+        if not self.authority.has_hooks(self.session):
+            return None
+        active = self._active(Call(event))
+        active.fence = fence or active.fence
+        return self.authority.session_hooks().of(self._context(active)).event(event, arguments=arguments, result=result)
+
+    def keep_text(self, text: str, label: str) -> str | None:
+        """Save a text in the session's overflow folder, where `read_file` can open it; None if that fails."""
+        from hilt.output.overflow import broken
+
+        return self._store(self.session)[1].try_save(broken(text), label)
 
     def end_session(self, session: str) -> bool:
         """End the jobs of a session and forget what it has read; return whether the session existed."""
@@ -364,17 +378,17 @@ class Runtime:
         named = self.settings["mcp.servers"] or any(
             os.path.lexists(os.path.join(self.root, name)) for name in (".mcp.json", config.FOREIGN)
         )
-        return self._servers() if named and not self._environ.get("HILT_NESTED") else None
+        return self._servers() if named and not self.environ.get("HILT_NESTED") else None
 
     def _open_servers(self) -> Servers:
         from hilt.servers.tools import Servers
 
         return Servers(
             self.root,
-            self._environ,
+            self.environ,
             self.state,
             personal=self.settings["mcp.servers"],
-            trusts=partial(trusts_file, self.state, self._environ),
+            trusts=partial(trusts_file, self.state, self.environ),
         )
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -399,7 +413,7 @@ class Runtime:
         shared = self._shared.sandbox if self._shared else None
         authority = self.authority
         return Confinement(
-            authority.place, self.settings, self._environ, self._rules, authority.mode, authority.bars, shared
+            authority.place, self.settings, self.environ, self._rules, authority.mode, authority.bars, shared
         )
 
     def _take_notes(self) -> tuple[str, ...]:
@@ -630,7 +644,7 @@ class Runtime:
 
     def _skill_roots(self, others: Sequence[Root]) -> list[Root]:
         """Return the folders of the user's skills, which tools may read, unless another root contains them."""
-        roots = [Root(path, label=path, writable=False, is_library=True) for path in places.skill_dirs(self._environ)]
+        roots = [Root(path, label=path, writable=False, is_library=True) for path in places.skill_dirs(self.environ)]
         return [root for root in roots if not any(places.is_below(root.real, other.real) for other in others)]
 
     def _root(self, path: str, label: str | None) -> Root:
@@ -644,7 +658,7 @@ class Runtime:
             closed=[self.state],
             kept=[self._config],
             installed=places.installation(path, writable),
-            asked=[os.path.join(home, name) for home in places.homes(self._environ) for name in names],
+            asked=[os.path.join(home, name) for home in places.homes(self.environ) for name in names],
         )
 
     def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:

@@ -219,7 +219,12 @@ def refusal(name: str) -> str | None:
 
 def own_variable(environ: Mapping[str, str], name: str) -> str | None:
     """Return a variable of the user's for hilt itself: from the environment, else from hilt's own `.env`."""
-    return environ.get(name) or dict(_entries(env_files(environ)[0])).get(name)
+    return environ.get(name) or own_variables(environ).get(name)
+
+
+def own_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of hilt's own `.env`."""
+    return dict(_entries(env_files(environ)[0]))
 
 
 def env_files(environ: Mapping[str, str]) -> list[str]:

@@ -60,6 +60,10 @@ CREATE TABLE todos (
          workspace TEXT NOT NULL, session TEXT NOT NULL, items TEXT NOT NULL, at INTEGER NOT NULL,
          PRIMARY KEY (workspace, session)) WITHOUT ROWID;
 CREATE INDEX todos_by_age ON todos (workspace, at)""",
+    """CREATE TABLE spending (
+         day TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, unpriced INTEGER NOT NULL,
+         input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, nanodollars INTEGER NOT NULL,
+         PRIMARY KEY (day, model)) WITHOUT ROWID""",
 )
 
 

@@ -21,6 +21,10 @@ PROJECT_FILES = {
     ".jcli/permissions.yaml": "rules",
     ".hilt/hooks.yaml": "hooks",
     ".mcp.json": "servers",
+    "AGENTS.md": "instructions",
+    "CLAUDE.md": "instructions",
+    "AGENT.md": "instructions",
+    ".hilt/AGENTS.md": "instructions",
     "agents.config.json": "config",
 }
 

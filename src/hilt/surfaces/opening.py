@@ -26,15 +26,17 @@ def open_runtime(
     keeps_jobs: bool = True,
     asker: Asker | None = None,
     questioner: Questioner | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Runtime:
     """Return the runtime for the workspace and session in the options and the environment.
 
     `shared` is for a process with several runtimes; a process that exits with its answer sets `keeps_jobs` to False.
+    `settings` are those of a command's own options.
     """
     env = os.environ if environ is None else environ
     folder = _working_directory() if cwd is None else cwd
     workspace = os.path.join(folder, options.get("workspace") or places.workspace_dir(env, folder))
-    flags = settings_of(options, folder)
+    flags = {**settings_of(options, folder), **(settings or {})}
     runtime = Runtime(
         workspace,
         session=options.get("session"),

@@ -51,7 +51,7 @@ below it is the fix. The exit status is 1 if anything is wrong."""
 
 
 def _run(options: Options, arguments: Namespace) -> int:
-    checks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _limits, _packages, _servers, _resident)
+    checks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _limits, _packages, _model, _servers, _resident)
     findings = [finding for check in checks for finding in check(options)]
     if arguments.json:
         sys.stdout.write(json.dumps([finding._asdict() for finding in findings], ensure_ascii=False) + "\n")
@@ -195,6 +195,8 @@ _PACKAGES = (
     ("opentelemetry", "opentelemetry.sdk", "sends spans", "otel"),
     ("pypdfium2", "pypdfium2", "reads PDF", "documents"),
     ("pillow", "PIL", "scales large images", "documents"),
+    ("pydantic-ai", "pydantic_ai", "talks to models", "agents"),
+    ("prompt-toolkit", "prompt_toolkit", "the input line of hilt chat", "agents"),
 )
 
 
@@ -209,6 +211,38 @@ def _packages(options: dict[str, str]) -> list[Finding]:
         else:
             findings.append(Finding("ok", name, use))
     return findings
+
+
+def _model(options: dict[str, str]) -> list[Finding]:
+    """Check the model of the settings: its key, and whether its server accepts it."""
+    from hilt.agents.starting import COMMAND, choose_model
+
+    try:
+        with open_runtime(options) as runtime:
+            if runtime.environ.get(COMMAND):
+                return [Finding("ok", "model", f"the program in {COMMAND}")]
+            if not runtime.settings["model.name"]:
+                fact = "none is set; hilt run and hilt chat need one"
+                return [Finding("missing", "model", fact, "export HILT_MODEL=PROVIDER:MODEL")]
+            choice = choose_model(runtime)
+    except ToolError as error:
+        if error.code != "no_model":
+            return []  # _settings reports it
+        return [Finding("wrong", "model", inert(error.message), "export the key, or unset HILT_MODEL")]
+    try:
+        from hilt.agents.endpoint import check_endpoint
+
+        state = check_endpoint(choice)
+    except ImportError:
+        return [Finding("missing", "model", inert(choice.name), "pip install 'hilt[agents]'")]
+    level, remedy = {
+        "ok": ("ok", ""),
+        "unchecked": ("ok", ""),
+        "unreachable": ("missing", "check the network and model.base_url"),
+        "refused": ("wrong", f"export {choice.key_variable or 'model.api_key_env'}=KEY with a valid key"),
+        "unlisted": ("missing", "check the name in model.name or HILT_MODEL"),
+    }[state.kind]
+    return [Finding(level, "model", inert(state.fact), inert(remedy))]
 
 
 def _servers(options: dict[str, str]) -> list[Finding]:

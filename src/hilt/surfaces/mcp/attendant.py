@@ -150,6 +150,10 @@ class Attending:
             self.missing = capability
             raise ToolError("no_one_to_ask", f"The client does not support {capability}.")
 
+    def compact(self, focus: str) -> str | None:
+        """Return None: the host shortens its conversation itself."""
+        return None
+
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Report progress, validated and rate-limited: a tool may send anything, any number of times."""
         if _is_number(done) and self._allowance.take():

@@ -1,0 +1,59 @@
+"""The limits of a run: model requests, tokens and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+
+MAX_TURNS = 50
+
+
+class RunLimits(NamedTuple):
+    """The limits of a run; None is no limit. Tokens count input and output."""
+
+    turns: int | None = MAX_TURNS
+    tokens: int | None = None
+    seconds: float | None = None
+
+
+class Budget:
+    """What a run has used of its limits."""
+
+    def __init__(self, limits: RunLimits, clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._began = clock()
+        self.turns = 0
+        self.tokens = 0
+
+    def take_turn(self) -> None:
+        """Count one more request to the model, or raise if a limit is reached."""
+        limits = self._limits
+        if limits.turns is not None and self.turns >= limits.turns:
+            raise _exceeded(f"The run has used its {limits.turns} turns.", "--max-turns")
+        if limits.tokens is not None and self.tokens >= limits.tokens:
+            raise _exceeded(f"The run has used {self.tokens:,} of {limits.tokens:,} tokens.", "--max-tokens")
+        self.seconds_left()
+        self.turns += 1
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds that are left, None without a limit; raise if there are none."""
+        if self._limits.seconds is None:
+            return None
+        left = self._limits.seconds - (self._clock() - self._began)
+        if left <= 0:
+            raise self.out_of_time()
+        return left
+
+    def out_of_time(self) -> ToolError:
+        """Return the error of a run that took too long."""
+        return _exceeded(f"The run took longer than {self._limits.seconds:g} s.", "--max-seconds")
+
+
+def _exceeded(message: str, option: str) -> ToolError:
+    from hilt.places import command
+
+    advice = f"Raise {option}, then continue the session with {command('run', '--continue')}."
+    return ToolError("budget_exceeded", message, suggestion=advice, limit=option.removeprefix("--"))

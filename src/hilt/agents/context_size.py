@@ -1,0 +1,61 @@
+"""How many tokens a conversation takes: what the provider counted, and an estimate of what came after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+CHARACTERS_PER_TOKEN = 4
+IMAGE_TOKENS = 1500
+MESSAGE_TOKENS = 4
+
+
+class ContextSize:
+    """The size of one conversation."""
+
+    def __init__(self, messages: Sequence[ModelMessage]) -> None:
+        self._counted = 0  # tokens that the provider counted
+        self._of = 0  # how many messages those are
+        for number, message in enumerate(messages, 1):
+            if isinstance(message, ModelResponse) and message.usage.input_tokens:
+                self._counted, self._of = message.usage.input_tokens + message.usage.output_tokens, number
+
+    def answered(self, response: ModelResponse, number: int) -> None:
+        """Take over what the provider counted for an answer, which is this message, counted from 1."""
+        self._counted, self._of = response.usage.input_tokens + response.usage.output_tokens, number
+
+    def of(self, messages: Sequence[ModelMessage], overhead: int = 0) -> int:
+        """Return the tokens that the messages take; `overhead` is for what the provider counts besides them."""
+        if not self._counted:
+            return overhead + self.estimate(messages)
+        return self._counted + self.estimate(messages[self._of :])
+
+    @staticmethod
+    def estimate(messages: Iterable[ModelMessage]) -> int:
+        """Return about how many tokens the messages take."""
+        return sum(MESSAGE_TOKENS + sum(map(_tokens, message.parts)) for message in messages)
+
+
+def _tokens(part: object) -> int:
+    match part:
+        case TextPart(content=text) | ThinkingPart(content=text):
+            return len(text) // CHARACTERS_PER_TOKEN
+        case ToolCallPart(tool_name=name, args=args):
+            return (len(name) + len(args if isinstance(args, str) else str(args or ""))) // CHARACTERS_PER_TOKEN
+        case ToolReturnPart(content=content) | UserPromptPart(content=content):
+            items = [content] if isinstance(content, str) else content if isinstance(content, list | tuple) else []
+            return sum(
+                IMAGE_TOKENS if isinstance(item, BinaryContent) else len(str(item)) // CHARACTERS_PER_TOKEN
+                for item in items
+            )
+    return 0

@@ -1,0 +1,575 @@
+"""A conversation: the loop in which a model answers, calls tools, sees their results and answers again.
+
+How to use it from another surface:
+
+    with open_runtime(...) as runtime:
+        conversation = Conversation(runtime, model, transcript, emit, ...)
+        ended = await conversation.send("Fix the test.")     # a RunEnded, which is also the last event
+        ended = await conversation.send("Now the docs.")     # the same conversation goes on
+        await conversation.close()
+
+- `emit` receives every event (see `events`) on the thread of the event loop, in order.
+- `cancel()` may be called from any thread: it ends the current turn and everything that it runs. The conversation can
+  go on afterwards.
+- People answer approvals and questions through the `asker` and `questioner` of the runtime, on its own threads.
+- `send(None)` goes on with what was interrupted, after a crash too.
+- `compact(focus)` shortens the conversation between turns.
+
+Everything is in the transcript before the next request is made: `hilt run --continue` can go on after a kill at any
+time. One conversation belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.usage import RequestUsage
+
+from hilt.agents import compaction
+from hilt.agents.asking import Clock, ask
+from hilt.agents.budgets import Budget, RunLimits
+from hilt.agents.calls import MadeCall, TurnCalls, made_calls, result_part
+from hilt.agents.context_size import CHARACTERS_PER_TOKEN, ContextSize
+from hilt.agents.events import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    OVER_BUDGET,
+    UNAPPROVED,
+    CallFinished,
+    CallStarted,
+    Event,
+    Notice,
+    RunEnded,
+    TokensUsed,
+)
+from hilt.agents.marks import Marks
+from hilt.agents.messages import Content, answer_record, content_record, messages_of, result_record
+from hilt.agents.model import LanguageModel, ModelFault, ModelInput, OfferedTool
+from hilt.agents.prompts import Instructions, ListedSkill, project_instructions, system_prompt
+from hilt.agents.repetition import END_AT, LoopGuard
+from hilt.agents.transcripts import Transcript, current
+from hilt.authority.visibility import shown
+from hilt.call import Json, Result
+from hilt.declaration import Tool
+from hilt.errors import ToolError
+from hilt.fence import Fence
+from hilt.places import command
+from hilt.runtime import Runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.agents.prices import CostMeter
+    from hilt.authority.hooks import EventResult
+
+T = TypeVar("T")
+
+_MISSING_APPROVALS = ("approval_required", "approval_timeout")
+
+
+class Conversation:
+    """One agent's conversation with a model, in the session of a runtime."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        model: LanguageModel,
+        transcript: Transcript,
+        emit: Callable[[Event], None],
+        *,
+        marks: Marks,
+        limits: RunLimits = RunLimits(),  # noqa: B008
+        asks_person: bool = False,
+        skills: Sequence[ListedSkill] = (),
+        meter: CostMeter | None = None,
+        clock: Clock = Clock(),  # noqa: B008
+    ) -> None:
+        """Continue the transcript, which may only have its first record; see `starting.open_conversation`.
+
+        `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask. `meter` counts the cost.
+        """
+        self.runtime = runtime
+        self.model = model
+        self.messages: list[ModelMessage] = messages_of(current(transcript.records()))
+        self.size = ContextSize(self.messages)
+        self._transcript = transcript
+        self._emit = emit
+        self._marks = marks
+        self._limits = limits
+        self._skills = skills
+        self._meter = meter
+        self._clock = clock
+        self._asks_person = asks_person
+        self._budget = Budget(limits, clock.now)
+        self._guard = LoopGuard()
+        self._calls = TurnCalls(
+            runtime, emit, client=model.name, asks_person=asks_person, plan_compaction=self._plan_compaction
+        )
+        self._instructions: Instructions | None = None
+        self._tools: dict[str, Tool] = {}
+        self._offered: list[OfferedTool] | None = None
+        self._focus: str | None = None  # of a compaction planned by the tool
+        self._unapproved = False
+        self._has_started = False
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: ToolError | None = None  # why the current turn is to end
+        self._task: asyncio.Future[Any] | None = None
+        self._fence = Fence()
+        runtime.watch_deadlines()
+        self._unlisten = runtime.listen(self._forget_tools)
+
+    # --- for surfaces -------------------------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> str:
+        """The id of the session."""
+        return self.runtime.session
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether something is left to go on with: the last message is not an answer without calls."""
+        last = self.messages[-1] if self.messages else None
+        return last is not None and (not isinstance(last, ModelResponse) or bool(last.tool_calls))
+
+    async def send(self, content: Content | None) -> RunEnded:
+        """Send a message and return after the model's last answer; None goes on with what was interrupted."""
+        self._loop = asyncio.get_running_loop()
+        self._budget = Budget(self._limits, self._clock.now)
+        self._guard = LoopGuard()
+        self._unapproved = False
+        with self._lock:
+            self._stop, self._fence = None, Fence()
+        alarm = None
+        if self._limits.seconds is not None:
+            alarm = self._loop.call_later(self._limits.seconds, self._end_turn, self._budget.out_of_time())
+        try:
+            text = await self._run(content)
+            ended = RunEnded(UNAPPROVED if self._unapproved else DONE, self.session, text)
+        except ToolError as error:
+            ended = RunEnded(_status_of(error), self.session, self._last_text(), error)
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+        code = None if ended.error is None else ended.error.code
+        self._transcript.append("ended", status=ended.status, error_code=code)
+        self._emit(ended)
+        return ended
+
+    def cancel(self) -> None:
+        """End the current turn and everything that it runs; may be called from any thread."""
+        self._end_turn(ToolError("cancelled", "The run was interrupted."))
+
+    async def compact(self, focus: str = "") -> bool:
+        """Shorten the conversation; return whether it changed. On failure nothing changes, and a notice says why."""
+        self._loop = asyncio.get_running_loop()
+        return await self._compact(focus, automatic=False)
+
+    async def close(self) -> None:
+        """End the session's hooks, the connections and the transcript."""
+        self._unlisten()
+        if self._has_started:
+            await self._offload(lambda: self.runtime.fire("session_end"))
+        await self.model.close()
+        self._transcript.close()
+        if self._meter is not None:
+            self._meter.close()
+
+    async def prompt(self) -> ModelInput:
+        """Return what the next request would send."""
+        tools = await self._list_tools()
+        return ModelInput(self._system(), self.messages, tools)
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
+
+    async def _run(self, content: Content | None) -> str:
+        await self._start()
+        if content is not None:
+            content = await self._before_message(content)
+        self._settle_calls()
+        if content is not None:
+            self._add_user(content)
+        elif not self.is_interrupted:
+            raise ToolError(
+                "invalid_request",
+                "The session was not interrupted, so there is nothing to go on with.",
+                suggestion="Pass a prompt.",
+            )
+        while True:
+            response = await self._turn()
+            parts = response.tool_calls
+            if parts:
+                await self._perform(parts)
+                continue
+            text = response.text or ""
+            answer = await self._fire("stop")
+            if answer is None or answer.decision != "deny":
+                return await self._after_message(text)
+            self._add_user(f"A hook of the user says that you are not done: {answer.reason}")
+
+    async def _start(self) -> None:
+        """Fire the hooks of a session's start, and read the project's instructions."""
+        if self._has_started:
+            return
+        self._has_started = True
+        answer = await self._fire("session_start", arguments={"model": self.model.name})
+        if answer is not None and answer.decision == "stop":
+            raise _blocked("session_start", answer)
+        self._instructions = await self._offload(lambda: project_instructions(self.runtime))
+        for path in self._instructions.unused:
+            self._emit(Notice(f"{path} is not used, because it is not trusted: {command('trust', path)}"))
+
+    async def _turn(self) -> ModelResponse:
+        """Make one request, and return the answer once it is in the transcript."""
+        self._check_stopped()
+        self._budget.take_turn()
+        await self._check_cost()
+        await self._compact_if_needed()
+        request = await self._before_request(await self.prompt())
+        try:
+            response = await self._ask(request)
+        except ModelFault as fault:
+            if not fault.too_long or not await self._compact("", automatic=True, needed=True):
+                raise _model_error(fault) from fault
+            try:
+                response = await self._ask(await self._before_request(await self.prompt()))
+            except ModelFault as again:
+                raise _model_error(again) from again
+        response = await self._after_response(_with_unique_ids(response, self.messages))
+        self._check_stopped()
+        self.messages.append(response)
+        self._transcript.append("answer", **answer_record(response))
+        return response
+
+    async def _ask(self, request: ModelInput) -> ModelResponse:
+        response = await self._interruptible(ask(self.model, request, self._emit, self._clock))
+        self.size.answered(response, len(self.messages) + 1)
+        await self._count(response.usage)
+        return response
+
+    async def _count(self, usage: RequestUsage) -> None:
+        self._budget.tokens += usage.input_tokens + usage.output_tokens
+        meter = self._meter
+        cost = None if meter is None else await self._offload(lambda: meter.add(usage))
+        context = self.size.of(self.messages), self.model.context_tokens
+        self._emit(TokensUsed(usage.input_tokens, usage.output_tokens, cost, *context))
+
+    async def _check_cost(self) -> None:
+        if self._meter is not None:
+            await self._offload(self._meter.check)
+
+    async def _perform(self, parts: Sequence[ToolCallPart]) -> None:
+        """Run the calls of an answer; each result is in the transcript as soon as it comes."""
+        calls = made_calls(parts)
+        for call in calls:
+            self._emit(CallStarted(call.id, call.tool, call.args))
+        results: dict[int, ToolReturnPart] = {}
+        self._guard.begin_turn()
+        ending: ToolError | None = None
+
+        def finished(call: MadeCall, result: Result) -> None:
+            nonlocal ending
+            repetition = None
+            if result.error is None or result.error.code != "cancelled":
+                polls = call.tool in self._tools and self._tools[call.tool].traits.polls
+                repetition = self._guard.add(call.place, call.tool, call.args, result, polls=polls)
+            if repetition is not None and repetition.times >= END_AT:
+                ending = ToolError(
+                    "loop_detected",
+                    f"{call.tool} was called {repetition.times} times in a row with the same result.",
+                )
+            part = result_part(call, result, self._marks, "" if repetition is None else repetition.hint)
+            results[call.place] = part
+            self._transcript.append("result", **result_record(part))
+            self._emit(CallFinished(call.id, call.tool, result))
+            if result.error is not None and result.error.code in _MISSING_APPROVALS:
+                self._unapproved = True
+            ending = ending or _stopped_by_hook(result)
+            if call.tool in self._tools and self._tools[call.tool].traits.sets_mode:
+                self._forget_tools()
+
+        await self._calls.run(calls, finished)
+        self.messages.append(ModelRequest(parts=[results[index] for index in sorted(results)]))
+        self._check_stopped()
+        if ending is not None:
+            raise ending
+
+    def _settle_calls(self) -> None:
+        """Give each call that has no result one: hilt was killed before it was recorded."""
+        last = self.messages[-1] if self.messages else None
+        answered = {part.tool_call_id for part in last.parts if isinstance(part, ToolReturnPart)} if last else set()
+        response = self.messages[-2] if answered and len(self.messages) > 1 else last
+        if not isinstance(response, ModelResponse):
+            return
+        missing = [call for call in made_calls(response.tool_calls) if call.id not in answered]
+        parts = []
+        for call in missing:
+            error = ToolError(
+                "outcome_unknown",
+                f"hilt was stopped before the result of this call of {call.tool} was recorded; it may have run.",
+            )
+            parts.append(result_part(call, Result(error=error), self._marks))
+            self._transcript.append("result", **result_record(parts[-1]))
+            self._emit(CallFinished(call.id, call.tool, Result(error=error)))
+        if answered and isinstance(last, ModelRequest):
+            last.parts = [*last.parts, *parts]
+        elif parts:
+            self.messages.append(ModelRequest(parts=parts))
+
+    def _add_user(self, content: Content) -> None:
+        self.messages.append(ModelRequest(parts=[UserPromptPart(content)]))
+        self._transcript.append("user", content=content_record(content))
+
+    # --- what is sent -------------------------------------------------------------------------------------------------
+
+    def _system(self) -> str:
+        instructions = self._instructions.text if self._instructions is not None else ""
+        return system_prompt(self.runtime, self._marks, instructions, self._skills)
+
+    def _forget_tools(self) -> None:
+        self._offered = None
+
+    async def _list_tools(self) -> list[OfferedTool]:
+        if self._offered is None:
+            tools = await self._offload(
+                lambda: shown(self.runtime.authority, session=self.session, client_asks=self._asks_person)
+            )
+            self._tools = {tool.name: tool.tool for tool in tools}
+            self._offered = [OfferedTool(tool.name, tool.description, tool.schema) for tool in tools]
+        return self._offered
+
+    # --- compaction ---------------------------------------------------------------------------------------------------
+
+    def _plan_compaction(self, focus: str) -> str:
+        self._focus = focus
+        return "The conversation will be compacted before your next answer."
+
+    async def _compact_if_needed(self) -> None:
+        if self._focus is not None:
+            focus, self._focus = self._focus, None
+            await self._compact(focus, automatic=False)
+            return
+        request = await self.prompt()
+        schemas = sum(len(str(tool.schema)) + len(tool.description) for tool in request.tools)
+        overhead = (len(request.system) + schemas) // CHARACTERS_PER_TOKEN
+        if self.size.of(self.messages, overhead) >= self.model.context_tokens * compaction.FULL:
+            await self._compact("", automatic=True)
+
+    async def _compact(self, focus: str, *, automatic: bool, needed: bool = False) -> bool:
+        """Compact the messages; `needed`: the model has refused them. Return whether they changed."""
+        before = await self._fire("pre_compact", arguments={"focus": focus, "automatic": automatic})
+        if before is not None:
+            if before.decision == "stop":
+                raise _blocked("pre_compact", before)
+            if before.decision is not None and before.decision != "allow":
+                self._emit(Notice(f"Not compacted: {before.reason}", "compaction"))
+                return False
+            changed = before.arguments if isinstance(before.arguments, dict) else {}
+            focus = str(changed.get("focus", focus))
+        plan = compaction.plan(
+            self.messages,
+            room=int(self.model.context_tokens * compaction.TARGET),
+            lasting=lambda tool: self._tools[tool].traits.lasting if tool in self._tools else "",
+            summarise=not automatic or needed,
+        )
+        if plan is None:
+            self._emit(Notice("Nothing to compact.", "compaction"))
+            return False
+        messages = plan.messages
+        if plan.old:
+            path = await self._offload(self._save_readable)
+            try:
+                response = await self._interruptible(
+                    ask(self.model, compaction.request(plan.old, focus, self._marks), _no_text(self._emit), self._clock)
+                )
+            except ModelFault as fault:
+                self._emit(Notice(f"Not compacted: {fault.message}", "compaction"))
+                return False
+            await self._count(response.usage)
+            summary = (response.text or "").strip()
+            if not summary:
+                self._emit(Notice("Not compacted: the model's summary is empty.", "compaction"))
+                return False
+            messages = compaction.joined(plan, summary, path)
+        sizes = self.size.estimate(self.messages), self.size.estimate(messages)
+        self._transcript.append("compacted", records=compaction.records_of(messages))
+        self.messages = messages
+        self.size = ContextSize(messages)
+        self._emit(Notice(f"Compacted: about {sizes[0]:,} tokens became {sizes[1]:,}.", "compaction"))
+        after = await self._fire("post_compact", result={"tokens_before": sizes[0], "tokens_after": sizes[1]})
+        if after is not None and after.decision in ("deny", "stop"):
+            raise _blocked("post_compact", after)
+        return True
+
+    def _save_readable(self) -> str | None:
+        """Save the whole transcript where `read_file` can open it; return its path."""
+        from hilt.agents.reading import as_markdown
+
+        return self.runtime.keep_text(as_markdown(self._transcript.records()), "transcript.md")
+
+    # --- hooks --------------------------------------------------------------------------------------------------------
+
+    async def _fire(self, event: str, *, arguments: Json = None, result: Json = None) -> EventResult | None:
+        if not self.runtime.authority.has_hooks(self.session):
+            return None
+        fence = self._fence
+        try:
+            return await self._offload(
+                lambda: self.runtime.fire(event, arguments=arguments, result=result, fence=fence)
+            )
+        except ToolError:
+            self._check_stopped()
+            raise
+
+    async def _before_message(self, content: Content) -> Content:
+        text = content if isinstance(content, str) else "\n".join(item for item in content if isinstance(item, str))
+        answer = await self._fire("pre_send_message", arguments={"message": text})
+        if answer is None:
+            return content
+        if answer.decision not in (None, "allow"):
+            raise _blocked("pre_send_message", answer)
+        changed = answer.arguments.get("message") if isinstance(answer.arguments, dict) else None
+        if isinstance(changed, str) and changed != text:
+            others = [] if isinstance(content, str) else [item for item in content if not isinstance(item, str)]
+            content = [changed, *others] if others else changed
+        if answer.context:
+            content = [*([content] if isinstance(content, str) else content), answer.context]
+        return content
+
+    async def _before_request(self, request: ModelInput) -> ModelInput:
+        if not self.runtime.authority.has_hooks(self.session):
+            return request
+        arguments = {"model": self.model.name, "system": request.system, "messages": len(request.messages)}
+        answer = await self._fire("pre_llm_request", arguments=arguments)
+        if answer is None:
+            return request
+        if answer.decision not in (None, "allow"):
+            raise _blocked("pre_llm_request", answer)
+        changed = answer.arguments if isinstance(answer.arguments, dict) else {}
+        system = str(changed.get("system", request.system))
+        return request._replace(system=f"{system}\n\n{answer.context}" if answer.context else system)
+
+    async def _after_response(self, response: ModelResponse) -> ModelResponse:
+        if not self.runtime.authority.has_hooks(self.session):
+            return response
+        calls = [{"id": call.id, "tool": call.tool, "arguments": call.args} for call in made_calls(response.tool_calls)]
+        result = {"text": response.text or "", "tool_calls": calls}
+        answer = await self._fire("post_llm_response", result=result)
+        if answer is None:
+            return response
+        if answer.decision not in (None, "allow"):
+            raise _blocked("post_llm_response", answer)
+        text = answer.result.get("text") if isinstance(answer.result, dict) else answer.result
+        if not isinstance(text, str) or text == result["text"]:
+            return response
+        others = [part for part in response.parts if not isinstance(part, TextPart)]
+        return replace(response, parts=[TextPart(text), *others])
+
+    async def _after_message(self, text: str) -> str:
+        answer = await self._fire("post_send_message", result=text)
+        if answer is None:
+            return text
+        if answer.decision not in (None, "allow"):
+            raise _blocked("post_send_message", answer)
+        return answer.result if isinstance(answer.result, str) else text
+
+    # --- interruption -------------------------------------------------------------------------------------------------
+
+    def _end_turn(self, reason: ToolError) -> None:
+        with self._lock:
+            if self._stop is not None or self._loop is None:
+                return
+            self._stop = reason
+        self._fence.give_up(ToolError("cancelled", "The turn was interrupted."))
+        self._calls.stop()
+        self._loop.call_soon_threadsafe(self._cancel_task)
+
+    def _cancel_task(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _check_stopped(self) -> None:
+        if self._stop is not None:
+            raise self._stop
+
+    async def _interruptible(self, work: Awaitable[T]) -> T:
+        """Await work that `cancel` ends."""
+        task = asyncio.ensure_future(work)
+        self._task = task
+        try:
+            if self._stop is not None:
+                task.cancel()
+            return await task
+        except asyncio.CancelledError:
+            self._check_stopped()
+            raise
+        finally:
+            self._task = None
+
+    async def _offload(self, work: Callable[[], T]) -> T:
+        """Run blocking work on another thread."""
+        return await asyncio.get_running_loop().run_in_executor(None, work)
+
+    def _last_text(self) -> str:
+        for message in reversed(self.messages):
+            if isinstance(message, ModelResponse):
+                return message.text or ""
+        return ""
+
+
+def _status_of(error: ToolError) -> int:
+    if error.code == "cancelled":
+        return INTERRUPTED
+    return OVER_BUDGET if error.code == "budget_exceeded" else FAILED
+
+
+def _stopped_by_hook(result: Result) -> ToolError | None:
+    """Return the error of a run that a hook of a call ends."""
+    reason = result.meta.get("stop")
+    if reason is None and result.error is not None and result.error.details.get("stop"):
+        reason = result.error.message
+    return None if reason is None else ToolError("hook_blocked", f"A hook stopped the agent: {reason}")
+
+
+def _blocked(event: str, answer: EventResult) -> ToolError:
+    reason = answer.reason or f"its decision is {answer.decision}"
+    return ToolError("hook_blocked", f"A hook of {event} ended the run: {reason}", event=event)
+
+
+def _model_error(fault: ModelFault) -> ToolError:
+    return ToolError("model_error", fault.message, suggestion=fault.suggestion)
+
+
+def _no_text(emit: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Return an `emit` that passes on notices only: a summary is not part of the answer."""
+    return lambda event: emit(event) if isinstance(event, Notice) else None
+
+
+def _with_unique_ids(response: ModelResponse, messages: Sequence[ModelMessage]) -> ModelResponse:
+    """Return the answer with a different id for each call; some servers repeat ids."""
+    last = next((message for message in reversed(messages) if isinstance(message, ModelResponse)), None)
+    used = {part.tool_call_id for part in last.tool_calls} if last is not None else set[str]()
+    parts = []
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            id, count = part.tool_call_id, 1
+            while id in used:
+                count += 1
+                id = f"{part.tool_call_id}-{count}"
+            used.add(id)
+            part = part if id == part.tool_call_id else replace(part, tool_call_id=id)
+        parts.append(part)
+    return replace(response, parts=parts)

@@ -1,0 +1,114 @@
+"""The system prompt: what an agent is told about its work, the workspace, the project and its skills."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from hilt.agents.marks import Marks
+from hilt.authority.rulebook import upward
+from hilt.runtime import Runtime, trusts_file
+from hilt.state.trust import MAX_BYTES, kind_of
+
+INSTRUCTION_BYTES = 32 * 1024  # of all project instructions together
+INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md", "AGENT.md", ".hilt/AGENTS.md")
+_SUMMARY_CHARACTERS = 300  # of a skill's description
+
+_WORK = """\
+You are an agent that works for the user with the tools of hilt. You act only through these tools.
+
+- Look before you change: read the files that a change touches, and follow the style around it.
+- Do what was asked, no more. Run the project's own checks when you changed code.
+- A failed call says why and what to do next. Do not repeat a call that gave the same result.
+- A call may need the user's approval, or be denied. Do not work around a denial; say what you could not do.
+- Calls that do not depend on each other can be made in one turn; they run at the same time.
+- Changes to files can be undone with undo.
+- End with a short message: what you did, what you found, what is left."""
+
+_MODES = {
+    "plan": "Plan mode: look and plan, change nothing. Submit the plan with exit_plan_mode.",
+    "scheduler": "Scheduler mode: nobody can be asked or approve. Work with what you may do; say what is left.",
+}
+
+
+class ListedSkill(NamedTuple):
+    """A skill as the prompt lists it."""
+
+    name: str
+    description: str
+
+
+class Instructions(NamedTuple):
+    """The project's instructions: the text for the prompt, and the files that are not used, with the reason."""
+
+    text: str = ""
+    unused: tuple[str, ...] = ()
+
+
+def system_prompt(runtime: Runtime, marks: Marks, instructions: str = "", skills: Sequence[ListedSkill] = ()) -> str:
+    """Return the system prompt of a session as it is now."""
+    mode = runtime.authority.mode(runtime.session)
+    parts = [_WORK, marks.rule, f"Workspace: {runtime.root}\nMode: {mode}"]
+    if mode in _MODES:
+        parts.append(_MODES[mode])
+    if skills:
+        listed = "\n".join(
+            f"- {skill.name}: {' '.join(skill.description.split())[:_SUMMARY_CHARACTERS]}" for skill in skills
+        )
+        parts.append(f"Skills; load one with load_skill when a task matches its description:\n{listed}")
+    if instructions:
+        parts.append(f"Instructions of the project, which the user trusts:\n\n{instructions}")
+    return "\n\n".join(parts)
+
+
+def project_instructions(runtime: Runtime) -> Instructions:
+    """Read the project's instruction files, from the root of the repository down to the workspace.
+
+    Only files whose content the user trusts are used.
+    """
+    texts: list[str] = []
+    unused: list[str] = []
+    room = INSTRUCTION_BYTES
+    seen: set[bytes] = set()
+    for path in _instruction_files(runtime):
+        data = _read(path)
+        shown = os.path.relpath(path, runtime.root)
+        if data is None or not data.strip() or data in seen:
+            continue  # CLAUDE.md is often a link to AGENTS.md, or a copy
+        seen.add(data)
+        if not trusts_file(runtime.state, runtime.environ, kind_of(path), path, data):
+            unused.append(shown)
+            continue
+        text = data[:room].decode("utf-8", "replace").strip()
+        if len(data) > room:
+            text += f"\n[… {len(data) - room:,} more bytes; read {shown} with read_file]"
+        room = max(0, room - len(data))
+        texts.append(f"## {shown}\n\n{text}")
+    return Instructions("\n\n".join(texts), tuple(unused))
+
+
+def _instruction_files(runtime: Runtime) -> Iterator[str]:
+    folders = [runtime.root]
+    for folder in upward(runtime.root, runtime.authority.place.home):
+        if folder != runtime.root:
+            folders.append(folder)
+        if os.path.lexists(os.path.join(folder, ".git")):
+            break
+    else:
+        folders = [runtime.root]  # not in a repository
+    for folder in reversed(folders):
+        for name in INSTRUCTION_FILES:
+            path = os.path.join(folder, name)
+            if os.path.lexists(path):
+                yield path
+
+
+def _read(path: str) -> bytes | None:
+    # opening a pipe without a writer must not block
+    with suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read(MAX_BYTES + 1)
+    return None

@@ -1,0 +1,161 @@
+"""Starts and continues conversations: the model of the settings, and a new transcript or an earlier one.
+
+Importing this module is cheap, and works without the extra `agents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from hilt.agents.marks import Marks
+from hilt.agents.redaction import Redactor
+from hilt.agents.transcripts import TITLE_CHARACTERS, Transcript, Transcripts
+from hilt.errors import ToolError
+from hilt.places import command, config_dir
+from hilt.runtime import Runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.agents.asking import Clock
+    from hilt.agents.budgets import RunLimits
+    from hilt.agents.conversation import Conversation
+    from hilt.agents.events import Event
+    from hilt.agents.model import LanguageModel
+    from hilt.agents.prompts import ListedSkill
+
+COMMAND = "HILT_AGENT_COMMAND"
+# the variable that a provider's own library reads; others are reported by the library itself
+KEY_VARIABLES = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "openai-chat": "OPENAI_API_KEY",
+    "openai-responses": "OPENAI_API_KEY",
+    "openrouter": "OPENROUTER_API_KEY",
+}
+
+# the models are those of the extra `agents`, which needs no further package for them
+_SETUP = """\
+Choose a model and set its key, for example one of these:
+  export HILT_MODEL=anthropic:claude-sonnet-5-5 ANTHROPIC_API_KEY=...
+  export HILT_MODEL=openai:gpt-5 OPENAI_API_KEY=...
+  export HILT_MODEL=openrouter:anthropic/claude-sonnet-5 OPENROUTER_API_KEY=...
+  export HILT_MODEL=openai:NAME HILT_MODEL_BASE_URL=http://localhost:11434/v1   # a local server, such as Ollama
+To keep it, write [model] with name = "..." to config.toml, and the key to .env, both in {config}.
+To check it: {doctor}"""
+
+
+class ModelChoice(NamedTuple):
+    """Which model to use: its name, where it is, the variable with its key, and the key."""
+
+    name: str
+    base_url: str | None
+    key_variable: str | None
+    key: str | None
+
+
+def transcripts_of(runtime: Runtime) -> Transcripts:
+    """Return the transcripts of a runtime's workspace."""
+    named = runtime.settings["model.api_key_env"]
+    return Transcripts(runtime.state, runtime.id, Redactor(_secrets(runtime), [named] if named else []))
+
+
+def _secrets(runtime: Runtime) -> dict[str, str]:
+    from hilt.custom.launching import own_variables
+
+    return {**own_variables(runtime.environ), **runtime.environ}
+
+
+def choose_model(runtime: Runtime) -> ModelChoice:
+    """Return the model of the settings with its key; raise no_model without one."""
+    from hilt.custom.launching import own_variable
+
+    settings = runtime.settings
+    name, base_url = settings["model.name"], settings["model.base_url"]
+    if not name:
+        raise _no_model("No model is set.", runtime)
+    variable = settings["model.api_key_env"] or KEY_VARIABLES.get(name.partition(":")[0])
+    key = own_variable(runtime.environ, variable) if variable else None
+    if variable and not key and (base_url is None or settings["model.api_key_env"]):
+        raise _no_model(f"The model {name} needs a key, and {variable} is not set.", runtime)
+    return ModelChoice(name, base_url, variable, key)
+
+
+def _no_model(message: str, runtime: Runtime) -> ToolError:
+    advice = _SETUP.format(config=config_dir(runtime.environ), doctor=command("doctor"))
+    return ToolError("no_model", message, suggestion=advice)
+
+
+def open_model(runtime: Runtime, program: str | None = None) -> LanguageModel:
+    """Return the model of a runtime's settings; `program` or HILT_AGENT_COMMAND names a program in its place."""
+    program = program or runtime.environ.get(COMMAND)
+    choice = None if program else choose_model(runtime)
+    context = runtime.settings["model.context_tokens"]
+    try:
+        if choice is None:
+            from hilt.agents.program_model import ProgramModel
+
+            assert program is not None  # noqa: S101
+            return ProgramModel(program, cwd=runtime.root, environ=runtime.environ, context_tokens=context)
+        from hilt.agents.providers import ProviderModel
+
+        return ProviderModel(choice.name, base_url=choice.base_url, key=choice.key, context_tokens=context)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "hilt":
+            raise
+        raise ToolError(
+            "runtime_missing",
+            f"The agent loop needs the extra agents: {error.name} is not installed.",
+            suggestion="Install it: pip install 'hilt[agents]'",
+        ) from error
+
+
+def open_transcript(runtime: Runtime, model: str, title: str, *, is_new: bool) -> tuple[Transcript, Marks]:
+    """Return the transcript of the runtime's session, new or continued, with the marks of its conversation."""
+    transcripts = transcripts_of(runtime)
+    if is_new:
+        marks = Marks()
+        transcripts.prune(days=runtime.settings["agents.keep_days"], megabytes=runtime.settings["agents.keep_mb"])
+        line = " ".join(title.split())[:TITLE_CHARACTERS]
+        facts = {"workspace": runtime.root, "model": model, "title": line, "word": marks.word}
+        return transcripts.create(runtime.session, **facts), marks
+    word = transcripts.find(runtime.session).head.get("word")
+    return transcripts.open(runtime.session), Marks(word if isinstance(word, str) else None)
+
+
+def open_conversation(
+    runtime: Runtime,
+    emit: Callable[[Event], None],
+    *,
+    title: str = "",
+    is_new: bool = True,
+    program: str | None = None,
+    limits: RunLimits | None = None,
+    asks_person: bool = False,
+    skills: Sequence[ListedSkill] = (),
+    clock: Clock | None = None,
+) -> Conversation:
+    """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use."""
+    model = open_model(runtime, program)
+    from hilt.agents.asking import Clock
+    from hilt.agents.budgets import RunLimits
+    from hilt.agents.conversation import Conversation
+
+    meter = None
+    if not (program or runtime.environ.get(COMMAND)):  # a program has no price
+        from hilt.agents.prices import CostMeter
+
+        meter = CostMeter(model.name, runtime.settings["model.base_url"], runtime.settings, runtime.state)
+    transcript, marks = open_transcript(runtime, model.name, title, is_new=is_new)
+    return Conversation(
+        runtime,
+        model,
+        transcript,
+        emit,
+        marks=marks,
+        limits=limits or RunLimits(),
+        asks_person=asks_person,
+        skills=skills,
+        meter=meter,
+        clock=clock or Clock(),
+    )

@@ -1,0 +1,72 @@
+"""What models have cost per day, counted across processes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hilt.state.tables import open_state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+KEPT_DAYS = 400
+
+_NANO = 1_000_000_000  # amounts are stored as whole billionths of a dollar, so that sums are exact
+
+
+class ModelSpending(NamedTuple):
+    """The requests to one model on one day; `cost` is in dollars, without the unpriced requests."""
+
+    model: str
+    requests: int
+    unpriced: int
+    input_tokens: int
+    output_tokens: int
+    cost: float
+
+
+class Spending:
+    """The spending of the user on models, by day (YYYY-MM-DD) and model."""
+
+    def __init__(self, directory: str) -> None:
+        self._db = open_state(directory)
+
+    def add(self, day: str, model: str, *, input_tokens: int, output_tokens: int, cost: Decimal | None) -> None:
+        """Count one request; a cost of None is unknown."""
+        amount = 0 if cost is None else int((cost * _NANO).to_integral_value())
+        row = (day, model, 1, int(cost is None), input_tokens, output_tokens, amount)
+        query = """INSERT INTO spending VALUES (?,?,?,?,?,?,?) ON CONFLICT (day, model) DO UPDATE SET
+                     requests=requests+1, unpriced=unpriced+excluded.unpriced,
+                     input_tokens=input_tokens+excluded.input_tokens,
+                     output_tokens=output_tokens+excluded.output_tokens, nanodollars=nanodollars+excluded.nanodollars"""
+        self._db.write(
+            lambda db: (db.execute(query, row), db.execute("DELETE FROM spending WHERE day<?", (_first(day),)))
+        )
+
+    def total(self, day: str) -> float:
+        """Return what all models have cost on a day, in dollars."""
+        if not self._db.exists():
+            return 0.0
+        query = "SELECT coalesce(sum(nanodollars), 0) FROM spending WHERE day=?"
+        return int(self._db.read(lambda db: db.execute(query, (day,)).fetchone()[0])) / _NANO
+
+    def models(self, day: str) -> list[ModelSpending]:
+        """Return the models used on a day, the most expensive first."""
+        if not self._db.exists():
+            return []
+        query = """SELECT model, requests, unpriced, input_tokens, output_tokens, nanodollars FROM spending
+                   WHERE day=? ORDER BY nanodollars DESC, model"""
+        rows = self._db.read(lambda db: db.execute(query, (day,)).fetchall())
+        return [ModelSpending(*row)._replace(cost=row[-1] / _NANO) for row in rows]
+
+    def close(self) -> None:
+        """Close the database; the next use opens it again."""
+        self._db.close()
+
+
+def _first(day: str) -> str:
+    """Return the first day that is kept on a day."""
+    from datetime import date, timedelta
+
+    return str(date.fromisoformat(day) - timedelta(days=KEPT_DAYS))

@@ -1,0 +1,278 @@
+"""`hilt run`: give a model one task, and let it work with the tools until it is done."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import sys
+from typing import Any
+
+from hilt.agents import events
+from hilt.agents.budgets import MAX_TURNS, RunLimits
+from hilt.agents.starting import open_conversation, transcripts_of
+from hilt.agents.transcripts import new_id
+from hilt.errors import ToolError
+from hilt.surfaces.cli import Usage
+from hilt.surfaces.cli.person import person
+from hilt.surfaces.oneshot import ENDING_SECONDS
+from hilt.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from hilt.agents.conversation import Conversation
+    from hilt.runtime import Runtime
+    from hilt.surfaces.cli.parsing import Options, Parser
+
+_PROMPT_BYTES = 16 << 20  # of standard input
+_ID = re.compile(r"\d{8}-[\w-]*")  # what ids of sessions look like
+
+
+def build(parser: Parser) -> None:
+    """Declare the arguments of the command."""
+    parser.run = _run
+    parser.details = """The model answers, calls tools, sees their results and goes on until it is done. Its calls go
+through the same permissions, sandbox, undo and audit as any other. Standard input, unless it is a terminal, is appended
+to the prompt. Without a terminal, standard output is the last message, and everything else goes to standard error.
+
+Exit status: 0 done, 1 failed, 2 wrong usage or no model, 3 a limit was reached, 4 an approval is missing, 130
+interrupted."""
+    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="The task")
+    parser.add_argument("--model", metavar="NAME", help="The model, as PROVIDER:MODEL")
+    parser.add_argument("--base-url", metavar="URL", help="The address of its server")
+    parser.add_argument("--agent-command", metavar="CMD", help="A program that reads the prompt and prints the answer")
+    parser.add_argument(
+        "--continue",
+        dest="continued",
+        metavar="ID",
+        nargs="?",
+        const="",
+        help="Continue a session, by default the newest; without a prompt, go on where it was interrupted",
+    )
+    parser.add_argument("--json", action="store_true", help="Print one event per line as JSON")
+    parser.add_argument("--show-prompt", action="store_true", help="Print what would be sent, and send nothing")
+    parser.add_argument(
+        "--max-turns", metavar="N", type=_count, default=MAX_TURNS, help=f"Most requests to the model ({MAX_TURNS})"
+    )
+    parser.add_argument("--max-tokens", metavar="N", type=_count, help="Most tokens, input and output together")
+    parser.add_argument("--max-seconds", metavar="N", type=_seconds, help="Most seconds")
+    parser.examples = [
+        ("hilt run 'Why does the test in tests/test_api.py fail?'", "Give it a task"),
+        ("git diff | hilt run 'Review this change' --mode plan", "Let it look, but change nothing"),
+        ("hilt run --continue", "Go on after an interruption"),
+        ("hilt run 'Update the changelog' --json --max-turns 20", "Run it from a program"),
+    ]
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 16 and int(text)):
+        raise Usage(f"a limit must be a positive integer, not {text[:100]!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < 1e9:
+        raise Usage(f"a limit must be a positive number of seconds, not {text[:100]!r}")
+    return seconds
+
+
+def _run(options: Options, arguments: Namespace) -> int:
+    prompt = "\n\n".join(part for part in (arguments.prompt or "", _standard_input()) if part)
+    if not prompt.strip() and arguments.continued is None and not arguments.show_prompt:
+        raise Usage("hilt run needs a prompt")
+    printer = JsonPrinter() if arguments.json else Printer()
+    try:
+        status = _in_session(options, arguments, prompt, printer.show)
+    except ToolError as error:
+        if error.code not in ("no_model", "runtime_missing") and not arguments.json:
+            raise
+        status = events.USAGE if error.code in ("no_model", "runtime_missing") else events.FAILED
+        printer.show(events.RunEnded(status, "", error=error))
+    printer.close()
+    # threads that wait for a person or a program must not hold up the exit
+    os._exit(status)
+
+
+def _in_session(options: Options, arguments: Namespace, prompt: str, emit: Callable[[events.Event], None]) -> int:
+    named = {"model.name": arguments.model, "model.base_url": arguments.base_url}
+    settings = {name: value for name, value in named.items() if value is not None}
+    if arguments.continued is None:
+        session = options.get("session") or new_id()
+    else:
+        session, extra = _continued(options, arguments.continued, may_be_prompt=arguments.prompt is None)
+        prompt = "\n\n".join(part for part in (extra, prompt) if part)
+    people = person()
+    gc.disable()  # imports create no garbage worth collecting
+    with open_runtime({**options, "session": session}, settings=settings, **people) as runtime:
+        if arguments.show_prompt:
+            return _show_prompt(runtime, prompt, as_json=arguments.json)
+        conversation = open_conversation(
+            runtime,
+            emit,
+            title=prompt,
+            is_new=arguments.continued is None,
+            program=arguments.agent_command,
+            limits=RunLimits(arguments.max_turns, arguments.max_tokens, arguments.max_seconds),
+            asks_person="asker" in people,
+        )
+        try:
+            import asyncio
+
+            gc.freeze()
+            gc.enable()
+            return asyncio.run(_send(conversation, prompt)).status
+        finally:
+            runtime.give_up(ENDING_SECONDS)
+
+
+def _continued(options: Options, wanted: str, *, may_be_prompt: bool) -> tuple[str, str]:
+    """Return the id of the session to continue, and the prompt if that is what follows --continue."""
+    with open_runtime(options) as runtime:
+        transcripts = transcripts_of(runtime)
+        if not wanted:
+            return transcripts.newest().id, ""
+        try:
+            return transcripts.find(wanted).id, ""
+        except ToolError as error:
+            if error.code != "not_found" or not may_be_prompt or _ID.fullmatch(wanted):
+                raise
+            return transcripts.newest().id, wanted
+
+
+async def _send(conversation: Conversation, prompt: str) -> events.RunEnded:
+    """Send the prompt; the first signal interrupts the turn, the second ends the process."""
+    import asyncio
+    import signal
+
+    loop = asyncio.get_running_loop()
+
+    def interrupt() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        conversation.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            loop.add_signal_handler(number, interrupt)
+    try:
+        return await conversation.send(prompt or None)
+    finally:
+        await conversation.close()
+
+
+def _standard_input() -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    data = sys.stdin.buffer.read(_PROMPT_BYTES + 1)
+    if len(data) > _PROMPT_BYTES:
+        raise Usage(f"standard input is longer than {_PROMPT_BYTES >> 20} MB")
+    return data.decode("utf-8", "replace").strip("\n")
+
+
+def _show_prompt(runtime: Runtime, prompt: str, *, as_json: bool) -> int:
+    """Print the system prompt and the message as they would be sent."""
+    from hilt.agents.marks import Marks
+    from hilt.agents.prompts import project_instructions, system_prompt
+    from hilt.authority.visibility import definition, shown
+
+    transcripts = transcripts_of(runtime)
+    word = transcripts.find(runtime.session).head["word"] if transcripts.exists(runtime.session) else None
+    system = system_prompt(runtime, Marks(word), project_instructions(runtime).text)
+    if as_json:
+        tools = [definition(tool) for tool in shown(runtime.authority, session=runtime.session)]
+        text = json.dumps({"system": system, "prompt": prompt, "tools": tools}, ensure_ascii=False)
+    else:
+        text = f"{system}\n\n---\n\n{prompt}" if prompt else system
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+    return events.DONE
+
+
+class JsonPrinter:
+    """Prints events for programs; notices go to standard error."""
+
+    def show(self, event: events.Event) -> None:
+        """Print one event."""
+        if isinstance(event, events.Notice):
+            sys.stderr.write(f"{event.text}\n")
+        data = events.as_json(event)
+        if data is not None:
+            sys.stdout.write(json.dumps(data, ensure_ascii=False, default=repr) + "\n")
+            sys.stdout.flush()
+
+    def close(self) -> None:
+        """Send what was written."""
+        sys.stdout.flush()
+
+
+class Printer:
+    """Prints events for a person: the answer as it streams on a terminal, only the last message elsewhere."""
+
+    def __init__(self) -> None:
+        self._streams = sys.stdout.isatty()
+        self._at_start = True  # of a line
+
+    def show(self, event: events.Event) -> None:
+        """Print one event."""
+        match event:
+            case events.TextPiece(text, restart):
+                if self._streams:
+                    if restart:
+                        self._line("(starting over)")
+                    self._write(text)
+            case events.CallStarted(_, tool, args):
+                self._line(f"• {tool} {_brief(args)}")
+            case events.CallFinished(_, tool, result) if result.error is not None:
+                self._line(f"  {tool}: {result.error.code}: {result.error.message}")
+            case events.ApprovalAsked(_, tool):
+                self._line(f"  {tool} needs approval")
+            case events.Notice(text):
+                self._line(text)
+            case events.RunEnded(_, session, text, error):
+                self._end(session, text, error)
+
+    def _end(self, session: str, text: str, error: ToolError | None) -> None:
+        if not self._streams and text and error is None:
+            self._write(text)
+        if not self._at_start:
+            self._write("\n")
+        if error is not None:
+            self._line(f"{error.code}: {error.message}")
+            self._line(error.suggestion)
+        if session:
+            self._line(f"session {session}")
+
+    def _write(self, text: str) -> None:
+        from hilt.output.terminal import inert
+
+        sys.stdout.write(inert(text) if self._streams else text)
+        sys.stdout.flush()
+        self._at_start = text.endswith("\n") if text else self._at_start
+
+    def _line(self, text: str) -> None:
+        from hilt.output.terminal import inert
+
+        if self._streams and not self._at_start:
+            self._write("\n")
+        sys.stderr.write(f"{inert(text)}\n")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Send what was written."""
+        sys.stdout.flush()
+
+
+def _brief(args: dict[str, Any] | str) -> str:
+    """Return arguments on one short line."""
+    text = args if isinstance(args, str) else ", ".join(f"{name}={value!r}" for name, value in args.items())
+    line = " ".join(text.split())
+    return line if len(line) <= 100 else line[:99] + "…"
