@@ -478,7 +478,7 @@ def test_without_the_extra_it_says_which_one_to_install(base, tmp_path):
     assert run("--show-prompt", "Hi").returncode == 0
 
 
-@pytest.mark.parametrize("words", [["sessions"], ["run", "--help"], ["run", "Hi", "--show-prompt"], ["doctor"]])
+@pytest.mark.parametrize("words", [["sessions"], ["run", "--help"], ["run", "Hi", "--show-prompt"]])
 def test_other_commands_do_not_load_the_libraries_of_models(base, words):
     run = Run(base, None)
     code = f"import sys; from hilt.surfaces.cli import main\ntry: main({words!r})\nfinally: print(*sys.modules)"
