@@ -74,7 +74,7 @@ class TurnCalls:
         """`client` is the name of the model, for the record. `asks_person`: somebody can be asked."""
         self._runtime = runtime
         self._emit = emit
-        self._client = client
+        self.client = client
         self._asks_person = asks_person
         self._plan_compaction = plan_compaction
         self._active: list[ActiveCall] = []
@@ -107,7 +107,7 @@ class TurnCalls:
                     stopped = ToolError("cancelled", f"The call of {call.tool} did not run: the turn was interrupted.")
                     deliver(call, Result(error=call.error or stopped))
                     continue
-                request = Call(call.tool, call.args, id=call.id, client=self._client)
+                request = Call(call.tool, call.args, id=call.id, client=self.client)
                 attendant = CallAttendant(call, report, self._plan_compaction, asks_person=self._asks_person)
                 self._runtime.submit(request, partial(deliver, call), began=self._active.append, attendant=attendant)
             if self._stopped:

@@ -61,6 +61,8 @@ from hilt.agents.model import LanguageModel, ModelFault, ModelInput, OfferedTool
 from hilt.agents.prompts import Instructions, Skill, project_instructions, system_prompt
 from hilt.agents.repetition import END_AT, LoopGuard
 from hilt.agents.transcripts import Transcript, current
+from hilt.authority.authority import MODE
+from hilt.authority.principal import Values
 from hilt.authority.visibility import shown
 from hilt.call import Json, Result
 from hilt.declaration import Tool
@@ -71,6 +73,7 @@ from hilt.runtime import Runtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.agents.prices import CostMeter
     from hilt.authority.hooks import EventResult
 
 T = TypeVar("T")
@@ -92,6 +95,7 @@ class Conversation:
         limits: RunLimits = RunLimits(),  # noqa: B008
         asks_person: bool = False,
         skills: Sequence[Skill] = (),
+        costs: CostMeter | None = None,
         clock: Clock = Clock(),  # noqa: B008
     ) -> None:
         """Continue the transcript, which may only have its first record; see `opening.open_conversation`.
@@ -107,6 +111,7 @@ class Conversation:
         self._marks = marks
         self._limits = limits
         self._skills = skills
+        self._costs = costs
         self._clock = clock
         self._asks_person = asks_person
         self._budget = Budget(limits, clock.now)
@@ -174,6 +179,21 @@ class Conversation:
         self._loop = asyncio.get_running_loop()
         return await self._compact(focus, automatic=False)
 
+    def set_mode(self, mode: str | None) -> None:
+        """Change the mode of the session on behalf of the person; None restores the mode of the settings."""
+        Values(self.runtime.authority, self.session).set(MODE, mode)
+        self._forget_tools()
+
+    async def change_model(self, model: LanguageModel, costs: CostMeter | None) -> None:
+        """Go on with another model; the one before is closed."""
+        before, before_costs = self.model, self._costs
+        self.model, self._costs = model, costs
+        self._calls.client = model.name
+        self.size = ContextSize(self.messages)
+        await before.close()
+        if before_costs is not None:
+            before_costs.close()
+
     async def close(self) -> None:
         """End the session's hooks, the connections and the transcript."""
         self._unlisten()
@@ -181,6 +201,8 @@ class Conversation:
             await self._offload(lambda: self.runtime.fire("session_end"))
         await self.model.close()
         self._transcript.close()
+        if self._costs is not None:
+            self._costs.close()
 
     async def prompt(self) -> ModelInput:
         """Return what the next request would send."""
@@ -230,6 +252,8 @@ class Conversation:
         """Make one request, and return the answer once it is in the transcript."""
         self._check_stopped()
         self._budget.take_turn()
+        if self._costs is not None:
+            self._costs.check()
         await self._compact_if_needed()
         request = await self._before_request(await self.prompt())
         try:
@@ -256,8 +280,9 @@ class Conversation:
     def _count(self, response: ModelResponse) -> None:
         usage = response.usage
         self._budget.tokens += usage.input_tokens + usage.output_tokens
+        cost = None if self._costs is None else self._costs.add(usage)
         context = self.size.of(self.messages), self.model.context_tokens
-        self._emit(TokensUsed(usage.input_tokens, usage.output_tokens, None, *context))
+        self._emit(TokensUsed(usage.input_tokens, usage.output_tokens, cost, *context))
 
     async def _perform(self, parts: Sequence[ToolCallPart]) -> None:
         """Run the calls of an answer; each result is in the transcript as soon as it comes."""
