@@ -278,7 +278,7 @@ def test_the_end_of_a_session_ends_its_jobs_and_no_others(short, mark):
     start(short, mark)
     other = start(short, mark, session="other")
 
-    done = short.run("session", "end")
+    done = short.run("sessions", "end")
 
     assert (done.returncode, done.stdout) == (0, b"session default ended\n1 background job ended with it\n")
     assert jobs(short) == []
@@ -290,7 +290,7 @@ def test_settings_that_cannot_be_read_do_not_hide_behind_the_end_of_a_session(sh
     start(short, mark)
     short.folder.write(".hilt/config.toml", "nothing = 1\n")
 
-    done = short.run("session", "end")
+    done = short.run("sessions", "end")
 
     assert (done.returncode, done.stderr.partition(b":")[0]) == (1, b"denied")
 

@@ -50,7 +50,7 @@ async def ask(model: LanguageModel, request: ModelInput, emit: Callable[[Event],
 def pause_before(attempt: int, wish: float | None, jitter: float) -> float:
     """Return the seconds to wait after this many attempts: doubling, or as the provider wishes; `jitter` is 0 to 1."""
     if wish is not None:
-        return min(wish, LONGEST_WISH) * (1 + jitter / 10)
+        return min(wish * (1 + jitter / 10), LONGEST_WISH)
     longest: float = min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE)
     return longest * (0.5 + jitter / 2)
 

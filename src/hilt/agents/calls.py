@@ -70,19 +70,22 @@ class TurnCalls:
         client: str,
         asks_person: bool,
         plan_compaction: Callable[[str], str],
+        is_stopped: Callable[[], bool],
     ) -> None:
-        """`client` is the name of the model, for the record. `asks_person`: somebody can be asked."""
+        """`client` is the name of the model, for the record. `asks_person`: somebody can be asked.
+
+        Once `is_stopped`, no further call starts.
+        """
         self._runtime = runtime
         self._emit = emit
         self.client = client
         self._asks_person = asks_person
         self._plan_compaction = plan_compaction
+        self._is_stopped = is_stopped
         self._active: list[ActiveCall] = []
-        self._stopped = False
 
     def stop(self) -> None:
         """Cancel the calls that run; those that commit still end by themselves."""
-        self._stopped = True
         for active in list(self._active):
             active.cancel()
 
@@ -91,7 +94,6 @@ class TurnCalls:
         loop = asyncio.get_running_loop()
         results: asyncio.Queue[tuple[MadeCall, Result]] = asyncio.Queue()
         self._active.clear()
-        self._stopped = False
 
         def deliver(call: MadeCall, result: Result) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -103,20 +105,24 @@ class TurnCalls:
 
         def submit() -> None:
             for call in calls:
-                if call.error is not None or self._stopped:
+                if call.error is not None or self._is_stopped():
                     stopped = ToolError("cancelled", f"The call of {call.tool} did not run: the turn was interrupted.")
                     deliver(call, Result(error=call.error or stopped))
                     continue
                 request = Call(call.tool, call.args, id=call.id, client=self.client)
                 attendant = CallAttendant(call, report, self._plan_compaction, asks_person=self._asks_person)
                 self._runtime.submit(request, partial(deliver, call), began=self._active.append, attendant=attendant)
-            if self._stopped:
+            if self._is_stopped():
                 self.stop()  # calls that began after it
 
-        # finding a tool that is not built in may be slow
-        await loop.run_in_executor(None, submit)
-        for _ in calls:
-            finished(*await results.get())
+        try:
+            # finding a tool that is not built in may be slow
+            await loop.run_in_executor(None, submit)
+            for _ in calls:
+                finished(*await results.get())
+        except BaseException:
+            self.stop()  # nobody takes their results any more
+            raise
 
 
 class CallAttendant:

@@ -146,6 +146,7 @@ def _uncounted(message: ModelMessage) -> ModelMessage:
 class _OldResult(NamedTuple):
     call: ToolCallPart
     text: str
+    ok: bool
 
 
 def _results(messages: Sequence[ModelMessage]) -> dict[str, _OldResult]:
@@ -158,7 +159,9 @@ def _results(messages: Sequence[ModelMessage]) -> dict[str, _OldResult]:
         else:
             for part in message.parts:
                 if isinstance(part, ToolReturnPart) and part.tool_call_id in calls:
-                    results[part.tool_call_id] = _OldResult(calls[part.tool_call_id], _text(part.content))
+                    results[part.tool_call_id] = _OldResult(
+                        calls[part.tool_call_id], _text(part.content), part.outcome == "success"
+                    )
     return results
 
 
@@ -213,7 +216,7 @@ def _lasting(
     for result in results.values():
         tool = result.call.tool_name
         kind = lasting(tool)
-        if kind:
+        if kind and result.ok:
             args = result.call.args_as_dict()
             label = tool if kind == "last" else f"{tool} {json.dumps(args, ensure_ascii=False, sort_keys=True)}"
             shown = f"{json.dumps(args, ensure_ascii=False)}\n" if kind == "last" and args else ""

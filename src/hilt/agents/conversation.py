@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -36,6 +37,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.usage import RequestUsage
 
 from hilt.agents import compaction
 from hilt.agents.asking import Clock, ask
@@ -95,12 +97,12 @@ class Conversation:
         limits: RunLimits = RunLimits(),  # noqa: B008
         asks_person: bool = False,
         skills: Sequence[Skill] = (),
-        costs: CostMeter | None = None,
+        meter: CostMeter | None = None,
         clock: Clock = Clock(),  # noqa: B008
     ) -> None:
-        """Continue the transcript, which may only have its first record; see `opening.open_conversation`.
+        """Continue the transcript, which may only have its first record; see `starting.open_conversation`.
 
-        `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask.
+        `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask. `meter` counts the cost.
         """
         self.runtime = runtime
         self.model = model
@@ -111,13 +113,18 @@ class Conversation:
         self._marks = marks
         self._limits = limits
         self._skills = skills
-        self._costs = costs
+        self._meter = meter
         self._clock = clock
         self._asks_person = asks_person
         self._budget = Budget(limits, clock.now)
         self._guard = LoopGuard()
         self._calls = TurnCalls(
-            runtime, emit, client=model.name, asks_person=asks_person, plan_compaction=self._plan_compaction
+            runtime,
+            emit,
+            client=model.name,
+            asks_person=asks_person,
+            plan_compaction=self._plan_compaction,
+            is_stopped=lambda: self._stop is not None,
         )
         self._instructions: Instructions | None = None
         self._tools: dict[str, Tool] = {}
@@ -166,7 +173,8 @@ class Conversation:
             if alarm is not None:
                 alarm.cancel()
         code = None if ended.error is None else ended.error.code
-        self._transcript.append("ended", status=ended.status, error_code=code)
+        with suppress(ToolError):  # the disk is full: the messages so far are there
+            self._transcript.append("ended", status=ended.status, error_code=code)
         self._emit(ended)
         return ended
 
@@ -184,15 +192,15 @@ class Conversation:
         Values(self.runtime.authority, self.session).set(MODE, mode)
         self._forget_tools()
 
-    async def change_model(self, model: LanguageModel, costs: CostMeter | None) -> None:
+    async def change_model(self, model: LanguageModel, meter: CostMeter | None) -> None:
         """Go on with another model; the one before is closed."""
-        before, before_costs = self.model, self._costs
-        self.model, self._costs = model, costs
+        before, before_meter = self.model, self._meter
+        self.model, self._meter = model, meter
         self._calls.client = model.name
         self.size = ContextSize(self.messages)
         await before.close()
-        if before_costs is not None:
-            before_costs.close()
+        if before_meter is not None:
+            before_meter.close()
 
     async def close(self) -> None:
         """End the session's hooks, the connections and the transcript."""
@@ -201,8 +209,8 @@ class Conversation:
             await self._offload(lambda: self.runtime.fire("session_end"))
         await self.model.close()
         self._transcript.close()
-        if self._costs is not None:
-            self._costs.close()
+        if self._meter is not None:
+            self._meter.close()
 
     async def prompt(self) -> ModelInput:
         """Return what the next request would send."""
@@ -252,8 +260,7 @@ class Conversation:
         """Make one request, and return the answer once it is in the transcript."""
         self._check_stopped()
         self._budget.take_turn()
-        if self._costs is not None:
-            self._costs.check()
+        await self._check_cost()
         await self._compact_if_needed()
         request = await self._before_request(await self.prompt())
         try:
@@ -274,15 +281,19 @@ class Conversation:
     async def _ask(self, request: ModelInput) -> ModelResponse:
         response = await self._interruptible(ask(self.model, request, self._emit, self._clock))
         self.size.answered(response, len(self.messages) + 1)
-        self._count(response)
+        await self._count(response.usage)
         return response
 
-    def _count(self, response: ModelResponse) -> None:
-        usage = response.usage
+    async def _count(self, usage: RequestUsage) -> None:
         self._budget.tokens += usage.input_tokens + usage.output_tokens
-        cost = None if self._costs is None else self._costs.add(usage)
+        meter = self._meter
+        cost = None if meter is None else await self._offload(lambda: meter.add(usage))
         context = self.size.of(self.messages), self.model.context_tokens
         self._emit(TokensUsed(usage.input_tokens, usage.output_tokens, cost, *context))
+
+    async def _check_cost(self) -> None:
+        if self._meter is not None:
+            await self._offload(self._meter.check)
 
     async def _perform(self, parts: Sequence[ToolCallPart]) -> None:
         """Run the calls of an answer; each result is in the transcript as soon as it comes."""
@@ -392,6 +403,7 @@ class Conversation:
                 return False
             changed = before.arguments if isinstance(before.arguments, dict) else {}
             focus = str(changed.get("focus", focus))
+        await self._list_tools()
         plan = compaction.plan(
             self.messages,
             room=int(self.model.context_tokens * compaction.TARGET),
@@ -411,7 +423,7 @@ class Conversation:
             except ModelFault as fault:
                 self._emit(Notice(f"Not compacted: {fault.message}", "compaction"))
                 return False
-            self._count(response)
+            await self._count(response.usage)
             summary = (response.text or "").strip()
             if not summary:
                 self._emit(Notice("Not compacted: the model's summary is empty.", "compaction"))

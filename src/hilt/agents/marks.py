@@ -27,7 +27,8 @@ class Marks:
         return f'<{self.word} from="{self._safe(source)}">\n{self._cleared(text)}\n</{self.word}>'
 
     def _cleared(self, text: str) -> str:
-        return text.replace(self.word, self.word[: self.word.index("-")])
+        # what is put in its place is no digit, so that the pieces around it cannot form the word again
+        return text.replace(self.word.partition("-")[2], "…")
 
     def _safe(self, source: str) -> str:
         line = "".join(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 import httpx2
@@ -20,7 +21,9 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import (
     InstructionPart,
+    ModelMessage,
     ModelResponse,
+    ModelResponseStreamEvent,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
@@ -74,19 +77,31 @@ class ProviderModel:
         parameters = ModelRequestParameters(function_tools=tools, instruction_parts=system)
         messages = self._model.prepare_messages(list(request.messages), parameters)
         self._end.clear()
+        response = ModelResponse(parts=[], state="incomplete")
+        async with aclosing(self._events(messages, parameters)) as events:
+            async for event in events:
+                if isinstance(event, ModelResponse):
+                    response = event
+                else:
+                    _pass_on(event, listener)
+        if not is_whole(response) or (response.provider_name == "anthropic" and self._end.lacks(b"message_stop")):
+            raise ModelFault("The answer was cut off: the stream ended before the provider said that it was complete.")
+        return response
+
+    async def _events(
+        self, messages: list[ModelMessage], parameters: ModelRequestParameters
+    ) -> AsyncGenerator[ModelResponse | ModelResponseStreamEvent]:
+        """Yield the events of an answer, and last the answer; raise ModelFault for anything that goes wrong."""
         try:
             async with self._model.request_stream(messages, _SETTINGS, parameters) as stream:
                 async for event in stream:
-                    _pass_on(event, listener)
-                response = stream.get()
+                    yield event
+                yield stream.get()
         except AgentRunError as error:
             raise fault_of(error) from error
         except (httpx2.HTTPError, httpx2.StreamError, OSError, ValueError, KeyError, TypeError) as error:
             # a provider's library that meets a malformed answer may raise anything of these
             raise ModelFault(f"The answer cannot be read: {_short(str(error) or type(error).__name__)}") from error
-        if not is_whole(response) or (response.provider_name == "anthropic" and self._end.lacks(b"message_stop")):
-            raise ModelFault("The answer was cut off: the stream ended before the provider said that it was complete.")
-        return response
 
 
 def is_whole(response: ModelResponse) -> bool:
@@ -152,6 +167,7 @@ def _pass_on(event: object, listener: Listener) -> None:
 
 def _build(name: str, base_url: str | None, key: str | None, http: httpx2.AsyncClient) -> Model[Any]:
     kind, model_name = parse_model_id(name)
+    key = key or (_NO_KEY if base_url else None)
     if kind is None:
         raise _unusable(name, "It has no provider.")
     try:
@@ -167,7 +183,7 @@ def _openai(kind: str, name: str, base_url: str | None, key: str | None, http: h
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    provider = OpenAIProvider(base_url=base_url, api_key=key or (_NO_KEY if base_url else None), http_client=http)
+    provider = OpenAIProvider(base_url=base_url, api_key=key, http_client=http)
     if kind == "openai-responses" or (kind == "openai" and base_url is None):
         return OpenAIResponsesModel(name, provider=provider)
     return OpenAIChatModel(name, provider=provider)

@@ -119,7 +119,7 @@ def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice
         ) from error
 
 
-def open_costs(runtime: Runtime, program: str | None = None, choice: ModelChoice | None = None) -> CostMeter | None:
+def open_meter(runtime: Runtime, program: str | None = None, choice: ModelChoice | None = None) -> CostMeter | None:
     """Return what counts the costs of a model; None for a program, which has no price."""
     if choice is None and (program or runtime.environ.get(COMMAND)):
         return None
@@ -171,6 +171,6 @@ def open_conversation(
         limits=limits or RunLimits(),
         asks_person=asks_person,
         skills=skills,
-        costs=open_costs(runtime, program, choice),
+        meter=open_meter(runtime, program, choice),
         clock=clock or Clock(),
     )

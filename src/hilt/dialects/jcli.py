@@ -467,6 +467,14 @@ ENTRIES: dict[str, DialectEntry] = {
             _plan_failure,
         ),
         DialectEntry(
+            "Compact",
+            "Compress conversation context to free up context window.",
+            _object({}, []),
+            "compact",
+            dict,
+            _same,
+        ),
+        DialectEntry(
             "RegisterHook",
             "Register, list or remove session-level hooks.",
             _object(

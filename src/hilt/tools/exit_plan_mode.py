@@ -36,7 +36,7 @@ class Prompt(NamedTuple):
 @tool(
     effects="control",
     timeout=CALL_SECONDS,
-    traits=Traits(plan=True, asks_person=True, asks_itself=True, sets_mode=True),
+    traits=Traits(plan=True, asks_person=True, asks_itself=True, sets_mode=True, lasting="last"),
 )
 def exit_plan_mode(
     ctx: Context,

@@ -32,8 +32,8 @@ def chat(command: Command) -> Iterator[Callable[..., ChatScreen]]:
 
 @pytest.fixture
 def asks(command: Command) -> None:
-    """Calls that change something need approval."""
+    """The command touch needs approval."""
     rules = os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml")
     os.makedirs(os.path.dirname(rules), exist_ok=True)
     with open(rules, "w", encoding="utf-8") as file:
-        file.write("ask: ['Bash(touch marker)']\n")
+        file.write("ask: ['Bash(touch:*)']\n")

@@ -191,7 +191,7 @@ def test_control_characters_are_inert(command):
         assert b"\x1b" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("words", [["tools"], ["undo"], ["session", "end"], ["call", "list_dir"]])
+@pytest.mark.parametrize("words", [["tools"], ["undo"], ["sessions", "end"], ["call", "list_dir"]])
 def test_broken_settings_are_told_without_a_traceback(command, words):
     command.folder.write(".hilt/config.toml", "bogus = 1\n")
 

@@ -8,7 +8,7 @@ from tests.surfaces.commands import HILT, Command
 
 READ = '{"tool": "read_file", "args": {"path": "a.txt"}}'
 COMMANDS = ["", "stdio", "call list_dir", "tools", "--schema", "doctor", "audit", "stats", "undo", "config show",
-            "grants", "trust list", "resident status", "session end", "approve", "mcp list"]  # fmt: skip
+            "grants", "trust list", "resident status", "sessions end", "sessions", "approve", "mcp list"]  # fmt: skip
 
 
 @pytest.mark.parametrize("words", COMMANDS)

@@ -124,7 +124,7 @@ def test_a_mistake_is_answered_with_what_was_probably_meant(command, words, mess
 
 
 def test_options_of_every_command_go_before_and_after_it(command):
-    for words in (["--session", "s", "session", "end"], ["session", "end", "--session=s"]):
+    for words in (["--session", "s", "sessions", "end"], ["sessions", "end", "--session=s"]):
         assert command.run(*words).stdout == b"session s has not been used here\n"
 
 

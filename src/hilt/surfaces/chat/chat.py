@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from hilt.agents.prices import dollars
-from hilt.agents.starting import COMMAND, choose_model, open_conversation, open_costs, open_model, transcripts_of
+from hilt.agents.starting import COMMAND, choose_model, open_conversation, open_meter, open_model, transcripts_of
 from hilt.agents.transcripts import new_id
 from hilt.authority.authority import MODE
 from hilt.authority.principal import Values
@@ -280,7 +280,7 @@ class Chat:
         if self._conversation is None:
             await model.close()
         else:
-            await self._conversation.change_model(model, open_costs(self.runtime, choice=choice))
+            await self._conversation.change_model(model, open_meter(self.runtime, choice=choice))
         self._choice, self.model = choice, choice.name
 
     async def compact(self, focus: str) -> None:

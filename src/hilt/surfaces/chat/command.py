@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from hilt.runtime import Runtime
     from hilt.surfaces.cli.parsing import Options, Parser
 
-_NEWEST = "\0newest"  # the value of --continue without an id
-
 
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
@@ -35,7 +33,7 @@ works. Ctrl-C stops the turn, twice it leaves. /help shows commands and keys."""
         dest="continued",
         metavar="ID",
         nargs="?",
-        const=_NEWEST,
+        const="",
         help="Continue a session, by default the newest",
     )
     parser.examples = [
@@ -75,7 +73,7 @@ def _chat(options: Options, arguments: Namespace, settings: dict[str, Any]) -> i
             choose_model(runtime)  # before anything slow is imported
         if arguments.continued is not None:
             transcripts, wanted = transcripts_of(runtime), arguments.continued
-            session = (transcripts.newest() if wanted == _NEWEST else transcripts.find(wanted)).id
+            session = (transcripts.find(wanted) if wanted else transcripts.newest()).id
         past = os.path.join(runtime.state, "chat", f"{runtime.id}.history")
         redactor = redactor_of(runtime)
 

@@ -110,10 +110,10 @@ class InputLine:
     def exit(self) -> None:
         """End `run`; what is typed and not sent goes to the history."""
         app = self._prompts.app
-        if self.draft.strip():
-            self._prompts.history.append_string(self.draft)
-        self._give(self._answer, "")
+        self.refuse_answer()
         if app.is_running and not app.is_done:
+            if self.draft.strip():
+                self._prompts.history.append_string(self.draft)
             app.exit()
 
     def redraw(self) -> None:

@@ -24,6 +24,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
     "Run agents": {
         "run": CliCommand("Give a model a task, and let it work with the tools"),
         "chat": CliCommand("Talk with a model that works with the tools", "hilt.surfaces.chat.command"),
+        "sessions": CliCommand("List, show and end sessions of agents"),
     },
     "Call tools": {
         "call": CliCommand("Call a tool from the command line"),
@@ -35,7 +36,6 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
         "stdio": CliCommand("Serve requests as JSON lines until the input ends", "hilt.surfaces.stdio"),
         "mcp": CliCommand("Serve MCP, and connect MCP hosts and servers", "hilt.surfaces.mcp.command"),
         "resident": CliCommand("Manage the background process that speeds up calls", "hilt.surfaces.resident"),
-        "session": CliCommand("End a session"),
     },
     "Permissions": {
         "approve": CliCommand("Review calls that wait for approval"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import re
 import sys
 from typing import Any
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from hilt.surfaces.cli.parsing import Options, Parser
 
 _PROMPT_BYTES = 16 << 20  # of standard input
-_NEWEST = "\0newest"  # the value of --continue without an id
+_ID = re.compile(r"\d{8}-[\w-]*")  # what ids of sessions look like
 
 
 def build(parser: Parser) -> None:
@@ -48,7 +50,7 @@ interrupted."""
         dest="continued",
         metavar="ID",
         nargs="?",
-        const=_NEWEST,
+        const="",
         help="Continue a session, by default the newest; without a prompt, go on where it was interrupted",
     )
     parser.add_argument("--json", action="store_true", help="Print one event per line as JSON")
@@ -105,8 +107,10 @@ def _in_session(options: Options, arguments: Namespace, prompt: str, emit: Calla
     if arguments.continued is None:
         session = options.get("session") or new_id()
     else:
-        session = _continued(options, arguments.continued, settings)
+        session, extra = _continued(options, arguments.continued, may_be_prompt=arguments.prompt is None)
+        prompt = "\n\n".join(part for part in (extra, prompt) if part)
     people = person()
+    gc.disable()  # imports create no garbage worth collecting
     with open_runtime({**options, "session": session}, settings=settings, **people) as runtime:
         if arguments.show_prompt:
             return _show_prompt(runtime, prompt, as_json=arguments.json)
@@ -122,16 +126,25 @@ def _in_session(options: Options, arguments: Namespace, prompt: str, emit: Calla
         try:
             import asyncio
 
+            gc.freeze()
+            gc.enable()
             return asyncio.run(_send(conversation, prompt)).status
         finally:
             runtime.give_up(ENDING_SECONDS)
 
 
-def _continued(options: Options, wanted: str, settings: dict[str, Any]) -> str:
-    """Return the id of the session to continue."""
-    with open_runtime(options, settings=settings) as runtime:
+def _continued(options: Options, wanted: str, *, may_be_prompt: bool) -> tuple[str, str]:
+    """Return the id of the session to continue, and the prompt if that is what follows --continue."""
+    with open_runtime(options) as runtime:
         transcripts = transcripts_of(runtime)
-        return (transcripts.newest() if wanted == _NEWEST else transcripts.find(wanted)).id
+        if not wanted:
+            return transcripts.newest().id, ""
+        try:
+            return transcripts.find(wanted).id, ""
+        except ToolError as error:
+            if error.code != "not_found" or not may_be_prompt or _ID.fullmatch(wanted):
+                raise
+            return transcripts.newest().id, wanted
 
 
 async def _send(conversation: Conversation, prompt: str) -> events.RunEnded:
@@ -220,8 +233,6 @@ class Printer:
                 self._line(f"• {tool} {_brief(args)}")
             case events.CallFinished(_, tool, result) if result.error is not None:
                 self._line(f"  {tool}: {result.error.code}: {result.error.message}")
-            case events.ApprovalAsked(_, tool):
-                self._line(f"  {tool} needs approval")
             case events.Notice(text):
                 self._line(text)
             case events.RunEnded(_, session, text, error):

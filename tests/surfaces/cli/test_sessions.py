@@ -8,6 +8,6 @@ def test_the_end_of_a_session_forgets_what_it_read(command):
     stale = {"tool": "write_file", "args": {"path": "a.txt", "content": "x"}}
 
     assert command.ask(stale)[0]["error_code"] == "stale_file"
-    assert command.run("session", "end").stdout == b"session default ended\n"
+    assert command.run("sessions", "end").stdout == b"session default ended\n"
     assert command.ask(stale)[0]["ok"]
-    assert command.run("session", "end", "--session", "other").stdout == b"session other has not been used here\n"
+    assert command.run("sessions", "end", "--session", "other").stdout == b"session other has not been used here\n"

@@ -1,0 +1,128 @@
+"""`hilt sessions`: the conversations of agents in this folder, and the end of a session."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import SUPPRESS
+from contextlib import suppress
+from typing import Any
+
+from hilt.agents.reading import as_markdown
+from hilt.agents.starting import transcripts_of
+from hilt.agents.transcripts import SessionFile, read
+from hilt.errors import ToolError
+from hilt.formats.times import rfc3339
+from hilt.output.terminal import inert
+from hilt.surfaces.cli.grants import moment
+from hilt.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
+
+
+def build(parser: Parser) -> None:
+    """Declare the arguments of the command."""
+    parser.run = _list
+    parser.details = """Each run of an agent is a session with a transcript: every message as it was sent, without
+secrets. Transcripts are removed after agents.keep_days, and the oldest beyond agents.keep_mb. An ID may be shortened to
+its beginning."""
+    listing = parser.command("list", "List the sessions of this folder, the newest first", _list)
+    for below in (parser, listing):
+        below.add_argument("--json", action="store_true", help="Print the list as JSON")
+    showing = parser.command("show", "Show what was said in a session", _show)
+    exporting = parser.command("export", "Print the transcript of a session", _export)
+    exporting.add_argument("--format", choices=("md", "json"), default="md", help="Markdown (the default) or JSON")
+    ending = parser.command("end", "End a session and its background jobs, and forget what it has read", _end)
+    deleting = parser.command("delete", "Delete the transcript of a session", _delete)
+    for below in (showing, exporting, deleting):
+        below.add_argument("id", metavar="ID", help="The session")
+    ending.add_argument("id", metavar="ID", nargs="?", default=SUPPRESS, help="The session; by default --session")
+    parser.examples = [
+        ("hilt sessions", "List the sessions of this folder"),
+        ("hilt sessions show 20261116-0812", "Show what was said in one"),
+        ("hilt run --continue 20261116-0812 'And now the docs'", "Continue it"),
+    ]
+    ending.examples = [
+        ("hilt sessions end", "End the default session of this folder"),
+        ("hilt sessions end review", "End another one"),
+    ]
+
+
+def _list(options: Options, arguments: Namespace) -> int:
+    with open_runtime(options) as runtime:
+        files = transcripts_of(runtime).list()
+    if arguments.json:
+        sys.stdout.write(json.dumps([_data(file) for file in files], ensure_ascii=False) + "\n")
+        return 0
+    for file in files:
+        title = f"  {file.head['title']}" if file.head.get("title") else ""
+        line = f"{file.id}  {moment(int(file.changed * 1e9))}  {file.head.get('model', '')}{title}"
+        sys.stdout.write(inert(line).replace("\n", " ") + "\n")
+    if not files:
+        sys.stdout.write("No session in this folder has a transcript.\n")
+    return 0
+
+
+def _data(file: SessionFile) -> dict[str, Any]:
+    head = file.head
+    return {
+        "id": file.id,
+        "started": rfc3339(int(head.get("time", 0) * 1e9)),
+        "changed": rfc3339(int(file.changed * 1e9)),
+        "model": head.get("model"),
+        "title": head.get("title"),
+        "bytes": file.size,
+        "path": file.path,
+    }
+
+
+def _show(options: Options, arguments: Namespace) -> int:
+    with open_runtime(options) as runtime:
+        file = transcripts_of(runtime).find(arguments.id)
+    sys.stdout.write(inert(as_markdown(read(file.path))))
+    return 0
+
+
+def _export(options: Options, arguments: Namespace) -> int:
+    with open_runtime(options) as runtime:
+        file = transcripts_of(runtime).find(arguments.id)
+    records = list(read(file.path))
+    text = (
+        as_markdown(records) if arguments.format == "md" else json.dumps(records, ensure_ascii=False, indent=2) + "\n"
+    )
+    sys.stdout.write(text)
+    return 0
+
+
+def _delete(options: Options, arguments: Namespace) -> int:
+    with open_runtime(options) as runtime:
+        id = transcripts_of(runtime).delete(arguments.id)
+    sys.stdout.write(f"deleted the transcript of {inert(id)}\n")
+    return 0
+
+
+def _end(options: Options, arguments: Namespace) -> int:
+    from hilt.surfaces import resident
+
+    if "id" in arguments:
+        options = {**options, "session": _full_id(options, arguments.id)}
+    jobs = resident.end_session(options)
+    with open_runtime(options) as runtime:
+        runtime.fire("session_end")
+        ended = runtime.end_session(runtime.session)
+        name = inert(runtime.session)
+    sys.stdout.write(f"session {name} {'ended' if ended or jobs else 'has not been used here'}\n")
+    if jobs:
+        sys.stdout.write(f"{jobs} background job{'s' * (jobs != 1)} ended with it\n")
+    return 0
+
+
+def _full_id(options: Options, id: str) -> str:
+    """Return the id of the session whose transcript an id is the beginning of, else the id itself."""
+    with open_runtime(options) as runtime, suppress(ToolError):
+        return transcripts_of(runtime).find(id).id
+    return id
