@@ -368,15 +368,26 @@ def test_an_error_of_the_provider_is_shown_and_the_turn_can_go_on(chat):
     assert [message["content"] for message in messages(screen.server) if message["role"] == "user"] == ["Hello"]
 
 
-def test_a_cut_answer_starts_over(chat):
+def test_a_cut_answer_goes_on_in_the_next_attempt(chat):
     text = "A first paragraph.\n\nA second one."
-    screen = chat(Turn(text, finish=False), Turn(text))
+    screen = chat(Turn(text, finish=False), Turn(text + " And its end."))
 
     screen.send("Hello")
-    screen.expect("(the answer starts over)")
-    screen.expect("A second one.\n")
+    screen.expect("A first paragraph.\n")
+    screen.expect("Attempt 2 of 6")
+    rest = screen.expect("A second one. And its end.\n")
 
+    assert "A first paragraph." not in rest
     assert len(screen.server.prompts) == 2
+
+
+def test_a_cut_answer_that_comes_differently_starts_over(chat):
+    screen = chat(Turn("A first paragraph.\n\nA second one.", finish=False), Turn("Something else."))
+
+    screen.send("Hello")
+    screen.expect("Attempt 2 of 6")
+    screen.expect("(the answer starts over)")
+    screen.expect("Something else.\n")
 
 
 def test_the_cost_is_counted_with_the_price_of_the_settings(chat):
@@ -389,7 +400,7 @@ def test_the_cost_is_counted_with_the_price_of_the_settings(chat):
     screen.expect("Hi.\n")
     screen.expect("$2.00")
     screen.send("/cost")
-    screen.expect("Today, openai:scripted: 1 requests, 2.0k tokens in, 20 out, $2.00")
+    screen.expect("Today, openai:scripted: 1 request, 2.0k tokens in, 20 out, cost $2.00")
     screen.expect("Limit per day: $1.5")
     screen.send("More")
     screen.expect("budget_exceeded")

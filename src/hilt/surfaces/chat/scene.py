@@ -112,8 +112,9 @@ class Scene:
                 self._print(drawing.finished(ink, *call))
             case events.TokensUsed():
                 self.totals = self.totals.plus(event)
-            case events.Notice(text):
-                self._finish_text()
+            case events.Notice(text, kind):
+                if kind != "retry":  # the next attempt goes on with the text
+                    self._finish_text()
                 self._print(ink.paint(ink.clip(f"! {text}", ink.width * 3), YELLOW) + "\n")
             case events.RunEnded(status, _, _, error):
                 self._finish_text()

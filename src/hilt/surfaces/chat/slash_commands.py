@@ -23,7 +23,7 @@ Enter         send          Alt-Enter           new line (or \\ before Enter)
 Ctrl-C        stop the turn, twice: leave         Ctrl-D   leave
 Ctrl-O        open the last call, again: the one before it
 Tab           complete      Up, Down, Ctrl-R    what was typed before
-@file:PATH    a file or folder; also @file:PATH:10-40, @skill:NAME, @command:NAME"""
+@file:PATH    a file or folder, PATH:10-40 some lines; @skill:NAME, @command:NAME"""
 
 
 class SlashCommand(NamedTuple):
@@ -71,9 +71,8 @@ async def _tools(chat: Chat, argument: str) -> None:
     tools = await chat.tools()
     wanted = [tool for tool in tools if argument.casefold() in f"{tool.name} {tool.description}".casefold()]
     width = max((len(tool.name) for tool in wanted), default=0)
-    for tool in wanted:
-        chat.tell(f"{tool.name:<{width}}  {tool.description.partition(chr(10))[0]}")
-    chat.tell(f"{len(wanted)} of {len(tools)} tools")
+    lines = [f"{tool.name:<{width}}  {one_line(tool.description.partition(chr(10))[0])}" for tool in wanted]
+    chat.tell("\n".join([*lines, f"{len(wanted)} of {len(tools)} tools"]))
 
 
 async def _undo(chat: Chat, argument: str) -> None:
@@ -95,9 +94,8 @@ async def _tasks(chat: Chat, argument: str) -> None:
 
 
 async def _skills(chat: Chat, argument: str) -> None:
-    for skill in chat.skills:
-        chat.tell(f"{skill.name}  {one_line(skill.description)}")
-    chat.tell(f"{len(chat.skills)} skills. To use one: @skill:NAME in a message.")
+    lines = [f"{skill.name}  {one_line(skill.description)}" for skill in chat.skills]
+    chat.tell("\n".join([*lines, f"{len(lines)} skills. To use one: @skill:NAME in a message."]))
 
 
 async def _compact(chat: Chat, argument: str) -> None:
@@ -111,11 +109,13 @@ async def _resume(chat: Chat, argument: str) -> None:
         is_number = chosen is not None and 0 <= chosen < len(sessions)
         await chat.resume(sessions[chosen].id if chosen is not None and is_number else argument)
         return
+    lines = []
     for number, session in enumerate(sessions[:_SESSIONS_SHOWN], 1):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(session.changed))
         mark = "*" if session.id == chat.session else " "
-        chat.tell(f"{mark}{number:>3}  {session.id}  {when}  {one_line(str(session.head.get('title', '')))}")
-    chat.tell("To continue one: /resume NUMBER or ID" if sessions else "There is no earlier session in this folder.")
+        lines.append(f"{mark}{number:>3}  {session.id}  {when}  {one_line(str(session.head.get('title', '')))}")
+    advice = "To continue one: /resume NUMBER or ID" if sessions else "There is no earlier session in this folder."
+    chat.tell("\n".join([*lines, advice]))
 
 
 async def _cost(chat: Chat, argument: str) -> None:
@@ -124,25 +124,26 @@ async def _cost(chat: Chat, argument: str) -> None:
 
     totals = chat.totals
     cost = dollars(totals.cost if totals.requests > totals.unpriced else None if totals.unpriced else 0.0)
-    unknown = f", {totals.unpriced} requests with an unknown price" if totals.unpriced else ""
-    chat.tell(
-        f"This chat: {totals.requests} requests, {count(totals.input_tokens)} tokens in, "
-        f"{count(totals.output_tokens)} out, {cost}{unknown}"
-    )
+    unknown = f" ({_number(totals.unpriced)} without a known price)" if totals.unpriced else ""
+    tokens = f"{count(totals.input_tokens)} tokens in, {count(totals.output_tokens)} out"
+    lines = [f"This chat: {_number(totals.requests)}, {tokens}, cost {cost}{unknown}"]
     for spent in chat.spending():
         price = "unknown" if spent.unpriced == spent.requests else dollars(spent.cost)
         tokens = f"{count(spent.input_tokens)} tokens in, {count(spent.output_tokens)} out"
-        chat.tell(f"Today, {spent.model}: {spent.requests} requests, {tokens}, {price}")
+        lines.append(f"Today, {spent.model}: {_number(spent.requests)}, {tokens}, cost {price}")
     if chat.limit is not None:
-        chat.tell(f"Limit per day: ${chat.limit:g} (agents.max_cost_day)")
+        lines.append(f"Limit per day: ${chat.limit:g} (agents.max_cost_day)")
+    chat.tell("\n".join(lines))
+
+
+def _number(requests: int) -> str:
+    return f"{requests} request{'s' * (requests != 1)}"
 
 
 async def _help(chat: Chat, argument: str) -> None:
     width = max(len(command.usage) for command in COMMANDS.values())
-    for command in COMMANDS.values():
-        chat.tell(f"{command.usage:<{width}}  {command.summary}")
-    chat.tell("")
-    chat.tell(_KEYS)
+    lines = [f"{command.usage:<{width}}  {command.summary}" for command in COMMANDS.values()]
+    chat.tell("\n".join([*lines, "", _KEYS]))
 
 
 COMMANDS: dict[str, SlashCommand] = {
